@@ -1,0 +1,41 @@
+//! Arguments of events, read from the source only when someone asks.
+//!
+//! They make up most of a trace's bytes and few questions need them, so a trace
+//! keeps the offset of each event and a reader gives the arguments on request.
+
+/// One argument value. Integers of any size survive.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ArgValue {
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// A number that is no `i64`, as its source wrote it.
+    Number(String),
+    Text(String),
+    List(Vec<ArgValue>),
+    Map(Vec<(String, ArgValue)>),
+}
+
+impl ArgValue {
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            ArgValue::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            ArgValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Gives the arguments of the event at an offset of the source.
+///
+/// Implemented by readers; the model itself never touches a file.
+pub trait ArgsSource: Send + Sync {
+    /// The arguments in the order of the source; empty where there are none.
+    fn args(&self, offset: u64) -> Result<Vec<(String, ArgValue)>, String>;
+}

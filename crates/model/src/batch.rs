@@ -1,0 +1,215 @@
+//! What one reader thread makes of one piece of a source.
+//!
+//! A batch numbers its strings, categories and tracks for itself, so that threads
+//! share nothing while they read; [`crate::TraceBuilder`] joins batches in the
+//! order of the source. A simple reader fills a single batch.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    CategoryId, Nanos, NoticeKind, Notices, SpanKind, StrId, StringsBuilder, TrackId, TrackKind,
+};
+
+/// A [`SpanRow::key`] that says nothing.
+pub const NO_KEY: u64 = u64::MAX;
+
+/// The offset of an event that has no place in a source text.
+pub const NO_OFFSET: u64 = u64::MAX;
+
+/// A span as its reader found it.
+#[derive(Debug, Clone, Copy)]
+pub struct SpanRow {
+    pub start: Nanos,
+    pub dur: Nanos,
+    /// What joins it with other rows: the correlation id of runtime calls and GPU
+    /// work; [`SpanRow::python_key`] of Python frames; else [`NO_KEY`].
+    pub key: u64,
+    pub offset: u64,
+    pub name: StrId,
+    pub category: CategoryId,
+}
+
+impl SpanRow {
+    /// A Python frame's own number and its caller's, where both fit 32 bits.
+    pub fn python_key(id: u64, parent: Option<u64>) -> u64 {
+        let parent = parent.unwrap_or(u64::from(u32::MAX));
+        match (u32::try_from(id), u32::try_from(parent)) {
+            (Ok(id), Ok(parent)) => u64::from(id) << 32 | u64::from(parent),
+            _ => NO_KEY,
+        }
+    }
+
+    /// The order of spans inside a track (I3).
+    pub(crate) fn order(&self) -> (Nanos, std::cmp::Reverse<Nanos>, u64) {
+        (self.start, std::cmp::Reverse(self.dur), self.offset)
+    }
+}
+
+/// A begin or an end that still has to find its counterpart.
+#[derive(Debug, Clone, Copy)]
+pub struct PairRow {
+    pub time: Nanos,
+    pub offset: u64,
+    pub name: StrId,
+    pub track: TrackId,
+    pub category: CategoryId,
+    pub is_begin: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AsyncPhase {
+    Begin,
+    End,
+}
+
+/// One end of a span that belongs to no thread; `key` joins it with the other.
+#[derive(Debug, Clone, Copy)]
+pub struct AsyncRow {
+    pub time: Nanos,
+    pub key: u64,
+    pub offset: u64,
+    pub name: StrId,
+    pub track: TrackId,
+    pub category: CategoryId,
+    pub phase: AsyncPhase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowPhase {
+    Start,
+    Step,
+    End,
+}
+
+/// One point of an arrow; points of one category and key belong together.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowRow {
+    pub time: Nanos,
+    pub key: u64,
+    pub offset: u64,
+    pub track: TrackId,
+    pub category: CategoryId,
+    pub phase: FlowPhase,
+    /// Stands on the span open at its time, not on the next one to begin.
+    pub binds_enclosing: bool,
+    /// Draws the launch of GPU work, with the correlation id as key.
+    pub is_launch: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct InstantRow {
+    pub time: Nanos,
+    pub offset: u64,
+    pub name: StrId,
+    pub track: TrackId,
+    pub category: CategoryId,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct CounterRow {
+    pub time: Nanos,
+    pub offset: u64,
+    pub value: f64,
+    pub track: TrackId,
+}
+
+/// What a source says about a track or a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrackLabel {
+    ProcessName(StrId),
+    ThreadName(StrId),
+    ProcessSort(i64),
+    ThreadSort(i64),
+}
+
+/// The spans of one track in one batch, in order once the batch is sealed.
+#[derive(Debug, Default)]
+pub(crate) struct TrackRows {
+    pub(crate) rows: Vec<SpanRow>,
+    unsorted: bool,
+}
+
+/// Rows of one piece of a source, with ids of its own.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(crate) strings: StringsBuilder,
+    pub(crate) categories: Vec<(StrId, SpanKind)>,
+    pub(crate) tracks: Vec<(TrackKind, StrId, StrId)>,
+    category_ids: HashMap<StrId, CategoryId>,
+    track_ids: HashMap<(TrackKind, StrId, StrId), TrackId>,
+    pub(crate) spans: Vec<TrackRows>,
+    pub(crate) labels: Vec<(TrackId, TrackLabel)>,
+    pub pairs: Vec<PairRow>,
+    pub asyncs: Vec<AsyncRow>,
+    pub flows: Vec<FlowRow>,
+    pub instants: Vec<InstantRow>,
+    pub counters: Vec<CounterRow>,
+    pub notices: Notices,
+    /// Events read, by phase letter.
+    pub phases: BTreeMap<u8, u64>,
+}
+
+impl Batch {
+    pub fn string(&mut self, text: &str) -> StrId {
+        self.strings.intern(text)
+    }
+
+    /// The category of this name, new or known. A source with more categories
+    /// than 16 bits can number puts the rest under the first one.
+    pub fn category(&mut self, name: &str, kind: SpanKind) -> CategoryId {
+        let name = self.strings.intern(name);
+        *self.category_ids.entry(name).or_insert_with(|| {
+            if self.categories.len() > usize::from(u16::MAX) {
+                return CategoryId(0);
+            }
+            self.categories.push((name, kind));
+            CategoryId((self.categories.len() - 1) as u16)
+        })
+    }
+
+    pub fn category_kind(&self, category: CategoryId) -> SpanKind {
+        self.categories[usize::from(category.0)].1
+    }
+
+    /// The track with these ids, new or known. Readers say `Thread`, `Async` or
+    /// `Counter`; the builder tells from the spans which threads are GPU streams.
+    pub fn track(&mut self, kind: TrackKind, process: &str, thread: &str) -> TrackId {
+        let key = (kind, self.strings.intern(process), self.strings.intern(thread));
+        *self.track_ids.entry(key).or_insert_with(|| {
+            self.tracks.push(key);
+            self.spans.push(TrackRows::default());
+            TrackId(self.tracks.len() as u32 - 1)
+        })
+    }
+
+    pub fn push_span(&mut self, track: TrackId, row: SpanRow) {
+        let spans = &mut self.spans[track.index()];
+        if let Some(last) = spans.rows.last() {
+            spans.unsorted |= last.order() > row.order();
+        }
+        spans.rows.push(row);
+    }
+
+    pub fn label(&mut self, track: TrackId, label: TrackLabel) {
+        self.labels.push((track, label));
+    }
+
+    pub fn count_phase(&mut self, phase: u8) {
+        *self.phases.entry(phase).or_insert(0) += 1;
+    }
+
+    pub fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {
+        self.notices.add(kind, offset, example);
+    }
+
+    /// Puts the spans of each track in order. Called by the thread that filled the
+    /// batch, so that sorting runs on all cores; cheap, since sources are nearly
+    /// sorted already.
+    pub fn seal(&mut self) {
+        for spans in &mut self.spans {
+            if std::mem::take(&mut spans.unsorted) {
+                spans.rows.sort_by_key(SpanRow::order);
+            }
+        }
+    }
+}

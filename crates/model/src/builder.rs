@@ -1,0 +1,377 @@
+//! Joins batches into a [`Trace`]: common numbers, order, parents, links.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+
+use crate::batch::{Batch, SpanRow, TrackLabel};
+use crate::join::{self, Joined};
+use crate::nest::{self, Run, Slots};
+use crate::{
+    ArgsSource, Categories, Category, CategoryId, Counters, Instants, NO_ROW, Nanos, Notices,
+    SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, TrackId, TrackKind, Tracks,
+    for_each_index,
+};
+
+/// A track longer than this is merged by several threads.
+const ROWS_PER_PART_MIN: usize = 1 << 16;
+
+/// Collects batches in the order of the source.
+pub struct TraceBuilder {
+    batches: Vec<Batch>,
+    threads: usize,
+}
+
+/// Translates a batch's own numbers into the trace's.
+pub(crate) struct Numbers {
+    pub(crate) strings: Vec<u32>,
+    pub(crate) categories: Vec<u16>,
+    pub(crate) tracks: Vec<u32>,
+}
+
+impl Numbers {
+    pub(crate) fn string(&self, id: StrId) -> StrId {
+        StrId(self.strings[id.index()])
+    }
+
+    pub(crate) fn category(&self, id: CategoryId) -> CategoryId {
+        CategoryId(self.categories[usize::from(id.0)])
+    }
+
+    pub(crate) fn track(&self, id: TrackId) -> TrackId {
+        TrackId(self.tracks[id.index()])
+    }
+}
+
+/// Names and tracks of all batches under common numbers.
+#[derive(Default)]
+struct Registry {
+    strings: StringsBuilder,
+    categories: Vec<Category>,
+    category_ids: HashMap<StrId, CategoryId>,
+    tracks: Vec<(TrackKind, StrId, StrId)>,
+    track_ids: HashMap<(TrackKind, StrId, StrId), TrackId>,
+}
+
+impl Registry {
+    fn numbers(&mut self, batch: &Batch) -> Numbers {
+        let strings: Vec<u32> = (0..batch.strings.len() as u32)
+            .map(|id| self.strings.intern(batch.strings.get(StrId(id))).0)
+            .collect();
+        let common = |id: StrId| StrId(strings[id.index()]);
+        let categories = batch.categories.iter().map(|&(name, kind)| {
+            let name = common(name);
+            let id = *self.category_ids.entry(name).or_insert_with(|| {
+                // Past what 16 bits can number, the rest shares the first one.
+                if self.categories.len() > usize::from(u16::MAX) {
+                    return CategoryId(0);
+                }
+                self.categories.push(Category { name, kind });
+                CategoryId(self.categories.len() as u16 - 1)
+            });
+            id.0
+        });
+        let categories = categories.collect();
+        let tracks = batch.tracks.iter().map(|&(kind, process, thread)| {
+            let key = (kind, common(process), common(thread));
+            let id = *self.track_ids.entry(key).or_insert_with(|| {
+                self.tracks.push(key);
+                TrackId(self.tracks.len() as u32 - 1)
+            });
+            id.0
+        });
+        Numbers { categories, tracks: tracks.collect(), strings }
+    }
+}
+
+impl TraceBuilder {
+    /// `threads` bounds how many work at once in [`TraceBuilder::finish`].
+    pub fn new(threads: usize) -> Self {
+        TraceBuilder { batches: Vec::new(), threads: threads.max(1) }
+    }
+
+    /// Adds what follows in the source. The batch must be sealed.
+    pub fn push(&mut self, batch: Batch) {
+        self.batches.push(batch);
+    }
+
+    pub fn finish(self, mut info: SourceInfo, args: Option<Box<dyn ArgsSource>>) -> Trace {
+        let TraceBuilder { batches, threads } = self;
+        let mut registry = Registry::default();
+        let numbers: Vec<Numbers> = batches.iter().map(|batch| registry.numbers(batch)).collect();
+        let mut notices = Notices::default();
+        for batch in &batches {
+            notices.merge(&batch.notices);
+            count_phases(&mut info.events_by_phase, batch);
+        }
+
+        let paired = join::pair_spans(&batches, &numbers, &mut notices);
+        let labels = Labels::collect(&batches, &numbers);
+        let instants = instants(&batches, &numbers);
+        let counters = counters(&batches, &numbers);
+        let (flows, merged) = {
+            let flows = join::flows(&batches, &numbers);
+            let categories: Vec<SpanKind> = registry.categories.iter().map(|c| c.kind).collect();
+            (flows, merge_spans(batches, &numbers, &paired, &categories, &registry, threads))
+        };
+        let MergedSpans { columns, ranges, kinds } = merged;
+
+        let mut tracks: Vec<Track> = registry
+            .tracks
+            .iter()
+            .zip(ranges.windows(2))
+            .zip(&kinds)
+            .map(|((&(kind, process, thread), range), kinds)| Track {
+                kind: if kind == TrackKind::Thread { timeline_kind(*kinds) } else { kind },
+                process,
+                thread,
+                process_name: StrId::EMPTY,
+                thread_name: StrId::EMPTY,
+                sort_index: 0,
+                spans: range[0]..range[1],
+            })
+            .collect();
+        labels.apply(&mut tracks);
+
+        let joined = join::join(&columns, &tracks, &registry.categories, flows, threads);
+        let Joined { parent, launch, links, notices: join_notices } = joined;
+        notices.merge(&join_notices);
+
+        let track_column = track_column(&ranges, columns.start.len());
+        let spans = Spans {
+            start: columns.start.into(),
+            dur: columns.dur.into(),
+            name: columns.name.into(),
+            category: columns.category.into(),
+            track: track_column.into(),
+            parent: parent.into(),
+            launch: launch.into(),
+            offset: columns.offset.into(),
+        };
+        let trace = Trace {
+            strings: registry.strings.finish(),
+            categories: Categories::new(registry.categories),
+            tracks: Tracks::new(tracks),
+            spans,
+            instants,
+            counters,
+            links,
+            info,
+            notices,
+            args,
+        };
+        debug_assert_eq!(trace.check(), Ok(()));
+        trace
+    }
+}
+
+fn count_phases(all: &mut BTreeMap<String, u64>, batch: &Batch) {
+    for (&phase, &count) in &batch.phases {
+        *all.entry(char::from(phase).to_string()).or_insert(0) += count;
+    }
+}
+
+/// The span columns before joins; `key` is needed for those only.
+pub(crate) struct SpanColumns {
+    pub(crate) start: Vec<i64>,
+    pub(crate) dur: Vec<i64>,
+    pub(crate) name: Vec<u32>,
+    pub(crate) category: Vec<u16>,
+    pub(crate) offset: Vec<u64>,
+    pub(crate) key: Vec<u64>,
+}
+
+struct MergedSpans {
+    columns: SpanColumns,
+    /// Where each track's rows begin, and the end of the last.
+    ranges: Vec<u32>,
+    /// For each track a bit for every kind of span on it.
+    kinds: Vec<u16>,
+}
+
+fn merge_spans(
+    batches: Vec<Batch>,
+    numbers: &[Numbers],
+    paired: &BTreeMap<TrackId, Vec<SpanRow>>,
+    categories: &[SpanKind],
+    registry: &Registry,
+    threads: usize,
+) -> MergedSpans {
+    // Rows that the builder made have final numbers: they translate to themselves.
+    let same_strings: Vec<u32> = match paired.is_empty() {
+        true => Vec::new(),
+        false => (0..registry.strings.len() as u32).collect(),
+    };
+    let same_categories: Vec<u16> = (0..categories.len()).map(|id| id as u16).collect();
+
+    let mut runs: Vec<Vec<Run<'_>>> = vec![Vec::new(); registry.tracks.len()];
+    for (batch, numbers) in batches.iter().zip(numbers) {
+        for (spans, &track) in batch.spans.iter().zip(&numbers.tracks) {
+            if !spans.rows.is_empty() {
+                let (names, categories) = (&numbers.strings[..], &numbers.categories[..]);
+                runs[track as usize].push(Run { rows: &spans.rows, names, categories });
+            }
+        }
+    }
+    for (track, rows) in paired {
+        let (names, categories) = (&same_strings[..], &same_categories[..]);
+        runs[track.index()].push(Run { rows, names, categories });
+    }
+
+    let mut ranges = vec![0];
+    for runs in &runs {
+        let rows: usize = runs.iter().map(|run| run.rows.len()).sum();
+        ranges.push(ranges[ranges.len() - 1] + rows as u32);
+    }
+    let rows = ranges[ranges.len() - 1] as usize;
+    let mut columns = SpanColumns {
+        start: vec![0; rows],
+        dur: vec![0; rows],
+        name: vec![0; rows],
+        category: vec![0; rows],
+        offset: vec![0; rows],
+        key: vec![0; rows],
+    };
+
+    let mut rest = Slots {
+        start: &mut columns.start,
+        dur: &mut columns.dur,
+        name: &mut columns.name,
+        category: &mut columns.category,
+        offset: &mut columns.offset,
+        key: &mut columns.key,
+    };
+    let mut pieces = Vec::new();
+    for runs in runs {
+        let track_rows: usize = runs.iter().map(|run| run.rows.len()).sum();
+        let parts = (track_rows / ROWS_PER_PART_MIN).clamp(1, 4 * threads);
+        for chains in nest::cut(nest::chains(runs), parts) {
+            let len = chains.iter().map(nest::chain_len).sum();
+            let (slots, after) = rest.split_at(len);
+            rest = after;
+            if len > 0 {
+                pieces.push(Mutex::new(Some((chains, slots))));
+            }
+        }
+    }
+    for_each_index(pieces.len(), threads, |index| {
+        let piece = pieces[index].lock().expect("no panic inside").take();
+        let (chains, slots) = piece.expect("each piece is taken once");
+        nest::merge(chains, slots);
+    });
+    drop(pieces);
+
+    let kinds = ranges.windows(2).map(|range| {
+        let rows = &columns.category[range[0] as usize..range[1] as usize];
+        rows.iter().fold(0, |seen, &id| seen | 1u16 << categories[usize::from(id)] as u8)
+    });
+    let kinds = kinds.collect();
+    MergedSpans { columns, ranges, kinds }
+}
+
+/// A thread's row that holds GPU work is a stream; one that holds nothing but the
+/// profiler's own bars is the profiler's.
+fn timeline_kind(kinds: u16) -> TrackKind {
+    let any = |wanted: fn(SpanKind) -> bool| {
+        SpanKind::ALL.iter().any(|&kind| wanted(kind) && kinds & 1 << kind as u8 != 0)
+    };
+    if any(SpanKind::is_on_gpu) {
+        TrackKind::GpuStream
+    } else if kinds != 0 && !any(SpanKind::is_on_stack) {
+        TrackKind::Profiler
+    } else {
+        TrackKind::Thread
+    }
+}
+
+fn track_column(ranges: &[u32], rows: usize) -> Vec<u32> {
+    let mut column = vec![0; rows];
+    for (track, range) in ranges.windows(2).enumerate() {
+        column[range[0] as usize..range[1] as usize].fill(track as u32);
+    }
+    column
+}
+
+/// Names and places in the picture, by process and by track.
+#[derive(Default)]
+struct Labels {
+    by_process: HashMap<StrId, (StrId, Option<i64>)>,
+    by_track: HashMap<TrackId, (StrId, Option<i64>)>,
+}
+
+impl Labels {
+    fn collect(batches: &[Batch], numbers: &[Numbers]) -> Self {
+        let mut labels = Labels::default();
+        for (batch, numbers) in batches.iter().zip(numbers) {
+            for &(track, label) in &batch.labels {
+                let process = numbers.string(batch.tracks[track.index()].1);
+                let track = numbers.track(track);
+                match label {
+                    TrackLabel::ProcessName(name) => {
+                        labels.by_process.entry(process).or_default().0 = numbers.string(name);
+                    }
+                    TrackLabel::ProcessSort(index) => {
+                        labels.by_process.entry(process).or_default().1 = Some(index);
+                    }
+                    TrackLabel::ThreadName(name) => {
+                        labels.by_track.entry(track).or_default().0 = numbers.string(name);
+                    }
+                    TrackLabel::ThreadSort(index) => {
+                        labels.by_track.entry(track).or_default().1 = Some(index);
+                    }
+                }
+            }
+        }
+        labels
+    }
+
+    fn apply(&self, tracks: &mut [Track]) {
+        for (index, track) in tracks.iter_mut().enumerate() {
+            if let Some(&(name, _)) = self.by_process.get(&track.process) {
+                track.process_name = name;
+            }
+            if let Some(&(name, sort)) = self.by_track.get(&TrackId(index as u32)) {
+                track.thread_name = name;
+                track.sort_index = sort.unwrap_or(0);
+            }
+        }
+    }
+}
+
+fn instants(batches: &[Batch], numbers: &[Numbers]) -> Instants {
+    let mut rows = Vec::new();
+    for (batch, numbers) in batches.iter().zip(numbers) {
+        rows.extend(batch.instants.iter().map(|row| {
+            let track = numbers.track(row.track);
+            let category = numbers.category(row.category);
+            (track, row.time, row.offset, numbers.string(row.name), category)
+        }));
+    }
+    rows.sort_by_key(|&(track, time, offset, ..)| (track, time, offset));
+    Instants {
+        time: rows.iter().map(|row| row.1).collect(),
+        name: rows.iter().map(|row| row.3.0).collect(),
+        category: rows.iter().map(|row| row.4.0).collect(),
+        track: rows.iter().map(|row| row.0.0).collect(),
+        offset: rows.iter().map(|row| row.2).collect(),
+    }
+}
+
+fn counters(batches: &[Batch], numbers: &[Numbers]) -> Counters {
+    let mut rows: Vec<(TrackId, Nanos, u64, f64)> = Vec::new();
+    for (batch, numbers) in batches.iter().zip(numbers) {
+        let named =
+            |row: &crate::CounterRow| (numbers.track(row.track), row.time, row.offset, row.value);
+        rows.extend(batch.counters.iter().map(named));
+    }
+    rows.sort_by_key(|&(track, time, offset, _)| (track, time, offset));
+    Counters {
+        time: rows.iter().map(|row| row.1).collect(),
+        track: rows.iter().map(|row| row.0.0).collect(),
+        value: rows.iter().map(|row| row.3).collect(),
+    }
+}
+
+/// Space for row numbers, filled with "none".
+pub(crate) fn no_rows(len: usize) -> Vec<u32> {
+    vec![NO_ROW; len]
+}

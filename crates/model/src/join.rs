@@ -1,0 +1,404 @@
+//! Finds what belongs together: begin and end, call and GPU work, arrows.
+//!
+//! GPU work is joined to its launch by correlation id, never by "External id"
+//! (old producers copy the correlation into it) and by flows only where a producer
+//! gives no correlation: half of the launch flows in real traces have no start.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::batch::{AsyncPhase, Batch, FlowPhase, FlowRow, NO_KEY, SpanRow};
+use crate::builder::{Numbers, SpanColumns, no_rows};
+use crate::nest::{self, derived_row};
+use crate::{
+    Category, CategoryId, Links, NO_ROW, Nanos, NoticeKind, Notices, SpanKind, StrId, Track,
+    TrackId, for_each_index,
+};
+
+pub(crate) struct Joined {
+    pub(crate) parent: Vec<u32>,
+    pub(crate) launch: Vec<u32>,
+    pub(crate) links: Links,
+    pub(crate) notices: Notices,
+}
+
+/// Parents, launches and flow arrows of the merged spans.
+pub(crate) fn join(
+    columns: &SpanColumns,
+    tracks: &[Track],
+    categories: &[Category],
+    flows: Vec<FlowRow>,
+    threads: usize,
+) -> Joined {
+    let kinds: Vec<SpanKind> = categories.iter().map(|category| category.kind).collect();
+    // Two independent halves: nesting reads times, launches read keys.
+    let mut parent = no_rows(columns.start.len());
+    let mut launches = Launches::default();
+    if threads > 1 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| fill_parents(columns, tracks, &mut parent, threads - 1));
+            launches = Launches::find(columns, &kinds);
+        });
+    } else {
+        fill_parents(columns, tracks, &mut parent, 1);
+        launches = Launches::find(columns, &kinds);
+    }
+    let Launches { mut launch, by_key, mut notices } = launches;
+    notices.merge(&python_parents(columns, &kinds, &parent));
+    let place = Place { columns, tracks, parent: &parent };
+    let (links, flow_notices) = link_flows(&place, flows, &by_key, &kinds, &mut launch);
+    notices.merge(&flow_notices);
+    Joined { parent, launch, links, notices }
+}
+
+fn fill_parents(columns: &SpanColumns, tracks: &[Track], parent: &mut [u32], threads: usize) {
+    let mut rest = parent;
+    let mut pieces = Vec::with_capacity(tracks.len());
+    for track in tracks {
+        let (rows, after) = rest.split_at_mut(track.rows().len());
+        rest = after;
+        pieces.push(std::sync::Mutex::new(rows));
+    }
+    for_each_index(tracks.len(), threads, |index| {
+        let range = tracks[index].rows();
+        let mut rows = pieces[index].lock().expect("no panic inside");
+        let (starts, durs) = (&columns.start[range.clone()], &columns.dur[range.clone()]);
+        nest::parents(starts, durs, range.start as u32, &mut rows);
+    });
+}
+
+/// From correlation ids to the rows of launching calls.
+#[derive(Default)]
+struct ByKey {
+    /// For the usual case, ids that are small and dense.
+    dense: Vec<u32>,
+    sparse: HashMap<u64, u32>,
+}
+
+impl ByKey {
+    fn with_dense_len(len: usize) -> Self {
+        ByKey { dense: no_rows(len), sparse: HashMap::new() }
+    }
+
+    fn get(&self, key: u64) -> Option<u32> {
+        let row = match self.dense.get(key as usize) {
+            Some(&row) => row,
+            None => *self.sparse.get(&key)?,
+        };
+        (row != NO_ROW).then_some(row)
+    }
+
+    fn slot(&mut self, key: u64) -> &mut u32 {
+        match self.dense.get_mut(key as usize) {
+            Some(slot) => slot,
+            None => self.sparse.entry(key).or_insert(NO_ROW),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Launches {
+    launch: Vec<u32>,
+    by_key: ByKey,
+    notices: Notices,
+}
+
+impl Launches {
+    fn find(columns: &SpanColumns, kinds: &[SpanKind]) -> Self {
+        let rows = columns.key.len();
+        let mut by_key = ByKey::with_dense_len(2 * rows);
+        let with_kind = || columns.category.iter().map(|&id| kinds[usize::from(id)]).enumerate();
+        for (row, kind) in with_kind() {
+            let key = columns.key[row];
+            if kind == SpanKind::Runtime && key != NO_KEY {
+                let slot = by_key.slot(key);
+                // A driver call inside a runtime call may repeat its id: the inner
+                // one, which begins later, is the launch.
+                let is_inner =
+                    *slot == NO_ROW || columns.start[*slot as usize] <= columns.start[row];
+                if is_inner {
+                    *slot = row as u32;
+                }
+            }
+        }
+        let mut launch = no_rows(rows);
+        let mut notices = Notices::default();
+        for (row, kind) in with_kind() {
+            if !kind.is_on_gpu() || kind == SpanKind::GpuAnnotation {
+                continue;
+            }
+            let key = columns.key[row];
+            if let Some(call) = by_key.get(key).filter(|_| key != NO_KEY) {
+                launch[row] = call;
+            } else if kind.is_gpu_work() {
+                notices.add(NoticeKind::UnlinkedGpuWork, columns.offset[row], b"");
+            }
+            if kind.is_gpu_work() && columns.start[row] == 0 && columns.dur[row] == 0 {
+                notices.add(NoticeKind::LostTimestamp, columns.offset[row], b"");
+            }
+        }
+        Launches { launch, by_key, notices }
+    }
+}
+
+/// Compares the callers that Python frames recorded with those that time shows.
+///
+/// Time decides: it knows operators and runtime calls as well. A recorded caller
+/// that is not open is worth a notice, since then one of the two is wrong. Frames
+/// whose caller is outside the recording say nothing.
+fn python_parents(columns: &SpanColumns, kinds: &[SpanKind], parent: &[u32]) -> Notices {
+    let mut notices = Notices::default();
+    let python = kinds.iter().position(|&kind| kind == SpanKind::Python);
+    let Some(python) = python else { return notices };
+    let is_python = |row: usize| usize::from(columns.category[row]) == python;
+    let id_of = |row: u32| (columns.key[row as usize] >> 32) as u32;
+    // The nearest enclosing Python frame of each row, found in one forward pass.
+    let mut frame: Vec<u32> = no_rows(parent.len());
+    let mut suspects = Vec::new();
+    for row in 0..parent.len() {
+        let above = parent[row];
+        let caller = match above {
+            NO_ROW => NO_ROW,
+            above if is_python(above as usize) => above,
+            above => frame[above as usize],
+        };
+        frame[row] = caller;
+        let key = columns.key[row];
+        let recorded = key as u32;
+        if !is_python(row) || key == NO_KEY || recorded == u32::MAX {
+            continue;
+        }
+        if caller == NO_ROW || id_of(caller) != recorded {
+            suspects.push((recorded, row as u32));
+        }
+    }
+    if suspects.is_empty() {
+        return notices;
+    }
+    let known = (0..parent.len()).filter(|&row| is_python(row) && columns.key[row] != NO_KEY);
+    let known: std::collections::HashSet<u32> = known.map(|row| id_of(row as u32)).collect();
+    for (recorded, row) in suspects {
+        if known.contains(&recorded) {
+            notices.add(NoticeKind::PythonParentElsewhere, columns.offset[row as usize], b"");
+        }
+    }
+    notices
+}
+
+/// All flow points under the trace's numbers.
+pub(crate) fn flows(batches: &[Batch], numbers: &[Numbers]) -> Vec<FlowRow> {
+    let mut rows = Vec::with_capacity(batches.iter().map(|batch| batch.flows.len()).sum());
+    for (batch, numbers) in batches.iter().zip(numbers) {
+        rows.extend(batch.flows.iter().map(|row| FlowRow {
+            track: numbers.track(row.track),
+            category: numbers.category(row.category),
+            ..*row
+        }));
+    }
+    rows
+}
+
+/// Finds the span that a flow point stands on.
+struct Place<'a> {
+    columns: &'a SpanColumns,
+    tracks: &'a [Track],
+    parent: &'a [u32],
+}
+
+impl Place<'_> {
+    fn span_at(&self, flow: &FlowRow) -> Option<u32> {
+        let range = self.tracks[flow.track.index()].rows();
+        let starts = &self.columns.start[range.clone()];
+        if !flow.binds_enclosing {
+            let at = starts.partition_point(|&start| start < flow.time);
+            return (at < starts.len()).then_some((range.start + at) as u32);
+        }
+        let began = starts.partition_point(|&start| start <= flow.time);
+        let mut row = (range.start + began.checked_sub(1)?) as u32;
+        loop {
+            let (start, dur) = (self.columns.start[row as usize], self.columns.dur[row as usize]);
+            if flow.time < start + dur || (dur == 0 && start == flow.time) {
+                return Some(row);
+            }
+            row = self.parent[row as usize];
+            if row == NO_ROW {
+                return None;
+            }
+        }
+    }
+}
+
+/// Draws the arrows, and launches that only a flow tells of.
+fn link_flows(
+    place: &Place<'_>,
+    mut flows: Vec<FlowRow>,
+    by_key: &ByKey,
+    kinds: &[SpanKind],
+    launch: &mut [u32],
+) -> (Links, Notices) {
+    // Most flows of a PyTorch trace repeat what the correlation has said.
+    flows.retain(|flow| !flow.is_launch || by_key.get(flow.key).is_none());
+    flows.sort_by_key(|flow| (flow.category, flow.key, flow.time, flow.offset));
+    let (mut from, mut to, mut category) = (Vec::new(), Vec::new(), Vec::new());
+    let mut notices = Notices::default();
+    for group in flows.chunk_by(|a, b| (a.category, a.key) == (b.category, b.key)) {
+        let mut last: Option<(u32, &FlowRow)> = None;
+        let mut is_used = true;
+        for flow in group {
+            let here = place.span_at(flow);
+            let joined = match (last, here) {
+                (Some((last, _)), Some(here)) if flow.phase != FlowPhase::Start => {
+                    Some((last, here))
+                }
+                _ => None,
+            };
+            if let Some((source, target)) = joined {
+                from.push(source);
+                to.push(target);
+                category.push(flow.category.0);
+                is_used = true;
+                let target_kind = kinds[usize::from(place.columns.category[target as usize])];
+                if flow.is_launch && target_kind.is_gpu_work() && launch[target as usize] == NO_ROW
+                {
+                    launch[target as usize] = source;
+                }
+            } else if flow.phase != FlowPhase::Start || here.is_none() {
+                notices.add(NoticeKind::UnmatchedFlow, flow.offset, b"");
+            }
+            if flow.phase == FlowPhase::End {
+                continue;
+            }
+            if let Some((_, unused)) = last.filter(|_| !is_used) {
+                notices.add(NoticeKind::UnmatchedFlow, unused.offset, b"");
+            }
+            last = here.map(|here| (here, flow));
+            is_used = flow.phase != FlowPhase::Start;
+        }
+        if let Some((_, unused)) = last.filter(|_| !is_used) {
+            notices.add(NoticeKind::UnmatchedFlow, unused.offset, b"");
+        }
+    }
+    let links = Links { from: from.into(), to: to.into(), category: category.into() };
+    (links, notices)
+}
+
+/// An end that was opened and waits for its close.
+struct Open {
+    time: Nanos,
+    name: StrId,
+    category: CategoryId,
+    offset: u64,
+}
+
+/// Spans made of separate begin and end events, by track, in order.
+pub(crate) fn pair_spans(
+    batches: &[Batch],
+    numbers: &[Numbers],
+    notices: &mut Notices,
+) -> BTreeMap<TrackId, Vec<SpanRow>> {
+    let mut spans: BTreeMap<TrackId, Vec<SpanRow>> = BTreeMap::new();
+    if batches.iter().all(|batch| batch.pairs.is_empty() && batch.asyncs.is_empty()) {
+        return spans;
+    }
+    let trace_end = last_time(batches);
+    let mut emit = |track: TrackId, open: Open, end: Nanos| {
+        let end = end.max(open.time);
+        let row = derived_row(open.time, end, open.name, open.category, open.offset);
+        spans.entry(track).or_default().push(row);
+    };
+    pair_thread_spans(batches, numbers, trace_end, notices, &mut emit);
+    pair_async_spans(batches, numbers, trace_end, notices, &mut emit);
+    for rows in spans.values_mut() {
+        rows.sort_by_key(SpanRow::order);
+    }
+    spans
+}
+
+/// The end of everything that has a time, for spans that never ended.
+fn last_time(batches: &[Batch]) -> Nanos {
+    let mut last = Nanos::MIN;
+    for batch in batches {
+        let spans = batch.spans.iter().flat_map(|spans| &spans.rows);
+        let times = spans.map(|row| row.start + row.dur);
+        let times = times.chain(batch.pairs.iter().map(|row| row.time));
+        let times = times.chain(batch.asyncs.iter().map(|row| row.time));
+        last = times.fold(last, Nanos::max);
+    }
+    last
+}
+
+fn pair_thread_spans(
+    batches: &[Batch],
+    numbers: &[Numbers],
+    trace_end: Nanos,
+    notices: &mut Notices,
+    emit: &mut impl FnMut(TrackId, Open, Nanos),
+) {
+    let mut rows = Vec::new();
+    for (batch, numbers) in batches.iter().zip(numbers) {
+        rows.extend(batch.pairs.iter().map(|row| {
+            let (name, category) = (numbers.string(row.name), numbers.category(row.category));
+            (numbers.track(row.track), row.time, row.offset, name, category, row.is_begin)
+        }));
+    }
+    rows.sort_by_key(|row| (row.0, row.1, row.2));
+    for of_track in rows.chunk_by(|a, b| a.0 == b.0) {
+        let mut open: Vec<Open> = Vec::new();
+        for &(track, time, offset, name, category, is_begin) in of_track {
+            if is_begin {
+                open.push(Open { time, name, category, offset });
+                continue;
+            }
+            // An end may leave its name out; one that gives it must find it.
+            let depth = match name {
+                StrId::EMPTY => open.len().checked_sub(1),
+                name => open.iter().rposition(|begin| begin.name == name),
+            };
+            let Some(depth) = depth else {
+                notices.add(NoticeKind::UnmatchedEnd, offset, b"");
+                continue;
+            };
+            for inner in open.drain(depth + 1..) {
+                notices.add(NoticeKind::UnfinishedSpan, inner.offset, b"");
+                emit(track, inner, time);
+            }
+            emit(track, open.pop().expect("depth is an index"), time);
+        }
+        for left in open {
+            notices.add(NoticeKind::UnfinishedSpan, left.offset, b"");
+            emit(of_track[0].0, left, trace_end);
+        }
+    }
+}
+
+fn pair_async_spans(
+    batches: &[Batch],
+    numbers: &[Numbers],
+    trace_end: Nanos,
+    notices: &mut Notices,
+    emit: &mut impl FnMut(TrackId, Open, Nanos),
+) {
+    let mut rows = Vec::new();
+    for (batch, numbers) in batches.iter().zip(numbers) {
+        rows.extend(batch.asyncs.iter().map(|row| {
+            let (name, category) = (numbers.string(row.name), numbers.category(row.category));
+            (numbers.track(row.track), row.key, row.time, row.offset, name, category, row.phase)
+        }));
+    }
+    rows.sort_by_key(|row| (row.0, row.1, row.2, row.3));
+    for of_key in rows.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let mut open: Vec<Open> = Vec::new();
+        for &(track, _, time, offset, name, category, phase) in of_key {
+            match phase {
+                AsyncPhase::Begin => open.push(Open { time, name, category, offset }),
+                AsyncPhase::End => match open.pop() {
+                    Some(begin) => emit(track, begin, time),
+                    None => notices.add(NoticeKind::UnmatchedEnd, offset, b""),
+                },
+            }
+        }
+        for left in open {
+            notices.add(NoticeKind::UnfinishedSpan, left.offset, b"");
+            emit(of_key[0].0, left, trace_end);
+        }
+    }
+}

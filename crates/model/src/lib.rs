@@ -1,0 +1,57 @@
+//! The one model of spanwise: a frozen, columnar [`Trace`].
+//!
+//! Readers fill [`Batch`]es, a [`TraceBuilder`] joins them, and everything else
+//! asks the [`Trace`] that comes out. Columns are plain Arrow buffers, so that the
+//! same bytes serve analysis loops, the mapped index and the hand-over to Python.
+//!
+//! Invariants, cited by number throughout the project (ARCHITECTURE.md has them
+//! all): I2 columns of a table have one length; I3 spans of a track ascend by
+//! (start, longest first, file order) and `parent < self`; I4 every string is
+//! stored once; I5 a finished trace never changes.
+
+mod args;
+mod batch;
+mod builder;
+mod category;
+mod check;
+mod events;
+mod info;
+mod join;
+mod nest;
+mod notice;
+mod parallel;
+mod spans;
+mod strings;
+mod summary;
+mod trace;
+mod tracks;
+
+pub use args::{ArgValue, ArgsSource};
+pub use batch::{
+    AsyncPhase, AsyncRow, Batch, CounterRow, FlowPhase, FlowRow, InstantRow, NO_KEY, NO_OFFSET,
+    PairRow, SpanRow, TrackLabel,
+};
+pub use builder::TraceBuilder;
+pub use category::{Categories, Category, CategoryId, SpanKind};
+pub use check::Violation;
+pub use events::{Counters, Instants, Links};
+pub use info::{Device, SourceInfo};
+pub use notice::{Notice, NoticeKind, Notices};
+pub use parallel::{for_each_index, map_indices, threads_available};
+pub use spans::{SpanId, Spans};
+pub use strings::{StrId, Strings, StringsBuilder, hash_bytes};
+pub use summary::{CategorySummary, Summary, TrackSummary};
+pub use trace::{Parts, Trace};
+pub use tracks::{Track, TrackId, TrackKind, Tracks};
+
+/// A point in time or a length of time, in whole nanoseconds.
+///
+/// A trace has one clock; zero is wherever the source put it
+/// ([`SourceInfo::base_time_ns`] leads to the calendar).
+pub type Nanos = i64;
+
+/// A contiguous, aligned, little-endian column in Arrow's layout, owned or mapped.
+pub type Column<T> = arrow_buffer::ScalarBuffer<T>;
+
+/// Stands for "none" in columns of row numbers.
+pub const NO_ROW: u32 = u32::MAX;

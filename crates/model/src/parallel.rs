@@ -1,0 +1,63 @@
+//! Fork and join over independent pieces of work.
+//!
+//! Scoped threads and one atomic counter: the pieces here are few and large, so
+//! a work-stealing pool would add a dependency and no speed.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// How many threads are worth starting.
+pub fn threads_available() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Calls `work` once for each of `0..count`, on up to `threads` threads.
+pub fn for_each_index(count: usize, threads: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return;
+            }
+            work(index);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads.min(count) {
+            scope.spawn(run);
+        }
+        run();
+    });
+}
+
+/// Like [`for_each_index`], with the results in order.
+pub fn map_indices<T: Send>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    for_each_index(count, threads, |index| {
+        let result = work(index);
+        *results[index].lock().expect("no other holder") = Some(result);
+    });
+    let taken = results.into_iter().map(|slot| slot.into_inner().expect("no panic inside"));
+    taken.map(|result| result.expect("every index was visited")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order() {
+        assert_eq!(map_indices(100, 7, |i| i * i), (0..100).map(|i| i * i).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn nothing_to_do_is_fine() {
+        assert_eq!(map_indices(0, 4, |i| i), []);
+    }
+}

@@ -1,0 +1,138 @@
+//! Every timed interval of a trace, one row each.
+//!
+//! Rows stand track by track; inside a track they ascend by (start, longest
+//! first, file order), so a parent always precedes its children: one forward pass
+//! visits callers first, one backward pass sums children into them (I3). Spans of
+//! a track may overlap without nesting, and in real traces they do.
+
+use crate::{CategoryId, Column, NO_ROW, Nanos, StrId, TrackId};
+
+/// Row number of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpanId(pub u32);
+
+impl SpanId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The columns of all spans; each has one entry per span (I2).
+#[derive(Debug, Clone)]
+pub struct Spans {
+    pub(crate) start: Column<i64>,
+    pub(crate) dur: Column<i64>,
+    pub(crate) name: Column<u32>,
+    pub(crate) category: Column<u16>,
+    pub(crate) track: Column<u32>,
+    pub(crate) parent: Column<u32>,
+    pub(crate) launch: Column<u32>,
+    pub(crate) offset: Column<u64>,
+}
+
+impl Spans {
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = SpanId> + ExactSizeIterator + use<> {
+        (0..self.len() as u32).map(SpanId)
+    }
+
+    pub fn start(&self, span: SpanId) -> Nanos {
+        self.start[span.index()]
+    }
+
+    pub fn dur(&self, span: SpanId) -> Nanos {
+        self.dur[span.index()]
+    }
+
+    /// The first nanosecond after the span. The builder ensures that it exists.
+    pub fn end(&self, span: SpanId) -> Nanos {
+        self.start[span.index()] + self.dur[span.index()]
+    }
+
+    pub fn name(&self, span: SpanId) -> StrId {
+        StrId(self.name[span.index()])
+    }
+
+    pub fn category(&self, span: SpanId) -> CategoryId {
+        CategoryId(self.category[span.index()])
+    }
+
+    pub fn track(&self, span: SpanId) -> TrackId {
+        TrackId(self.track[span.index()])
+    }
+
+    /// The innermost span of the same track that was open when this one began.
+    pub fn parent(&self, span: SpanId) -> Option<SpanId> {
+        row(self.parent[span.index()])
+    }
+
+    /// The runtime call that launched this GPU work, where the trace holds it.
+    pub fn launch(&self, span: SpanId) -> Option<SpanId> {
+        row(self.launch[span.index()])
+    }
+
+    /// Where the event stands in the source text ([`crate::ArgsSource`]).
+    pub fn offset(&self, span: SpanId) -> u64 {
+        self.offset[span.index()]
+    }
+
+    pub fn start_column(&self) -> &Column<i64> {
+        &self.start
+    }
+
+    pub fn dur_column(&self) -> &Column<i64> {
+        &self.dur
+    }
+
+    pub fn name_column(&self) -> &Column<u32> {
+        &self.name
+    }
+
+    pub fn category_column(&self) -> &Column<u16> {
+        &self.category
+    }
+
+    pub fn track_column(&self) -> &Column<u32> {
+        &self.track
+    }
+
+    /// Row numbers; [`NO_ROW`] for "no parent".
+    pub fn parent_column(&self) -> &Column<u32> {
+        &self.parent
+    }
+
+    /// Row numbers; [`NO_ROW`] for "no launch known".
+    pub fn launch_column(&self) -> &Column<u32> {
+        &self.launch
+    }
+
+    pub fn offset_column(&self) -> &Column<u64> {
+        &self.offset
+    }
+
+    /// Takes columns as an index holds them; [`crate::Trace::from_parts`] checks them.
+    #[expect(clippy::too_many_arguments, reason = "one argument a column, all of other names")]
+    pub fn from_columns(
+        start: Column<i64>,
+        dur: Column<i64>,
+        name: Column<u32>,
+        category: Column<u16>,
+        track: Column<u32>,
+        parent: Column<u32>,
+        launch: Column<u32>,
+        offset: Column<u64>,
+    ) -> Self {
+        Spans { start, dur, name, category, track, parent, launch, offset }
+    }
+}
+
+fn row(value: u32) -> Option<SpanId> {
+    (value != NO_ROW).then_some(SpanId(value))
+}

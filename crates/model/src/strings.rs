@@ -1,0 +1,191 @@
+//! Strings, each stored once (I4).
+//!
+//! The layout is Arrow's Utf8: one buffer of bytes, one of `i32` offsets. A
+//! [`StringsBuilder`] deduplicates by hash; ids follow the order of first use, so
+//! that the same input gives the same ids however many threads read it (I7).
+
+use arrow_buffer::{Buffer, ScalarBuffer};
+use hashbrown::HashTable;
+
+/// Number of a string in its trace. `StrId(0)` is the empty string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct StrId(pub u32);
+
+impl StrId {
+    pub const EMPTY: StrId = StrId(0);
+
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// All strings of a trace, frozen.
+#[derive(Debug, Clone)]
+pub struct Strings {
+    offsets: ScalarBuffer<i32>,
+    bytes: Buffer,
+}
+
+impl Strings {
+    /// Takes buffers in Arrow's Utf8 layout, or says what is wrong with them.
+    pub fn from_buffers(offsets: ScalarBuffer<i32>, bytes: Buffer) -> Result<Self, String> {
+        if offsets.len() < 2 || offsets[0] != 0 || offsets[1] != 0 {
+            return Err("string 0 is not the empty string".into());
+        }
+        if !offsets.is_sorted() {
+            return Err("string offsets do not ascend".into());
+        }
+        if offsets[offsets.len() - 1] as usize != bytes.len() {
+            return Err(format!("string offsets end short of {} bytes", bytes.len()));
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|error| error.to_string())?;
+        match offsets.iter().find(|&&at| !text.is_char_boundary(at as usize)) {
+            Some(at) => Err(format!("a string is cut inside a character at byte {at}")),
+            None => Ok(Strings { offsets, bytes }),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Never true: the empty string is always there.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn get(&self, id: StrId) -> &str {
+        let from = self.offsets[id.index()] as usize;
+        let to = self.offsets[id.index() + 1] as usize;
+        // SAFETY: both ways to make a `Strings` ensure that the bytes are UTF-8 and
+        // that every offset is a character boundary.
+        unsafe { std::str::from_utf8_unchecked(&self.bytes[from..to]) }
+    }
+
+    pub fn offsets(&self) -> &ScalarBuffer<i32> {
+        &self.offsets
+    }
+
+    pub fn bytes(&self) -> &Buffer {
+        &self.bytes
+    }
+}
+
+/// Strings while they are collected.
+#[derive(Debug)]
+pub struct StringsBuilder {
+    table: HashTable<(u32, u32)>,
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+}
+
+impl Default for StringsBuilder {
+    fn default() -> Self {
+        let mut strings =
+            StringsBuilder { table: HashTable::new(), offsets: vec![0], bytes: Vec::new() };
+        strings.intern("");
+        strings
+    }
+}
+
+impl StringsBuilder {
+    /// What Arrow's 32-bit offsets can address.
+    const BYTES_MAX: usize = i32::MAX as usize;
+
+    /// The id of `text`, new or known. Text that no longer fits below 2 GiB in
+    /// all becomes the empty string; no real trace comes near.
+    pub fn intern(&mut self, text: &str) -> StrId {
+        let hash = hash_bytes(text.as_bytes());
+        let tag = (hash >> 32) as u32;
+        let (offsets, bytes) = (&self.offsets, &self.bytes);
+        let same = |&(other_tag, id): &(u32, u32)| {
+            other_tag == tag && slice(offsets, bytes, id) == text.as_bytes()
+        };
+        if let Some(&(_, id)) = self.table.find(hash, same) {
+            return StrId(id);
+        }
+        if self.bytes.len() + text.len() > Self::BYTES_MAX {
+            return StrId::EMPTY;
+        }
+        let id = self.len() as u32;
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.offsets.push(self.bytes.len() as i32);
+        let (offsets, bytes) = (&self.offsets, &self.bytes);
+        self.table.insert_unique(hash, (tag, id), |&(_, id)| hash_bytes(slice(offsets, bytes, id)));
+        StrId(id)
+    }
+
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn get(&self, id: StrId) -> &str {
+        std::str::from_utf8(slice(&self.offsets, &self.bytes, id.0)).expect("only str goes in")
+    }
+
+    pub fn finish(self) -> Strings {
+        Strings { offsets: self.offsets.into(), bytes: self.bytes.into() }
+    }
+}
+
+fn slice<'a>(offsets: &[i32], bytes: &'a [u8], id: u32) -> &'a [u8] {
+    &bytes[offsets[id as usize] as usize..offsets[id as usize + 1] as usize]
+}
+
+/// A quick hash for short keys, the same on every machine and in every run.
+///
+/// Multiply-and-fold over 8-byte words. It does not resist chosen collisions: they
+/// cost time in proportion to the names that collide, never a wrong answer.
+pub fn hash_bytes(bytes: &[u8]) -> u64 {
+    const K: u64 = 0x9E37_79B9_7F4A_7C15;
+    let fold = |a: u64, b: u64| {
+        let wide = u128::from(a ^ K) * u128::from(b ^ 0xD6E8_FEB8_6659_FD93);
+        (wide as u64) ^ (wide >> 64) as u64
+    };
+    let mut hash = fold(bytes.len() as u64, K);
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        hash = fold(hash, u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    }
+    let mut last = [0; 8];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    fold(hash, u64::from_le_bytes(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(texts: &[&str], ids: &[u32]) {
+        let mut builder = StringsBuilder::default();
+        let got: Vec<u32> = texts.iter().map(|text| builder.intern(text).0).collect();
+        assert_eq!(got, ids);
+        let strings = builder.finish();
+        for (text, &id) in texts.iter().zip(ids) {
+            assert_eq!(strings.get(StrId(id)), *text);
+        }
+        let again = Strings::from_buffers(strings.offsets().clone(), strings.bytes().clone());
+        assert_eq!(again.expect("its own buffers are valid").len(), strings.len());
+    }
+
+    #[test]
+    fn empty_is_zero() {
+        check(&["", "a", ""], &[0, 1, 0]);
+    }
+
+    #[test]
+    fn each_string_is_stored_once_in_order_of_first_use() {
+        check(&["b", "a", "b", "naïve", "a"], &[1, 2, 1, 3, 2]);
+    }
+
+    #[test]
+    fn cut_characters_are_refused() {
+        let offsets = vec![0, 0, 1, 2].into();
+        assert!(Strings::from_buffers(offsets, "é".as_bytes().to_vec().into()).is_err());
+    }
+}

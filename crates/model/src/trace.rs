@@ -1,0 +1,142 @@
+//! The finished trace.
+
+use crate::{
+    ArgValue, ArgsSource, Categories, Counters, Instants, Links, NO_OFFSET, Nanos, Notices,
+    SourceInfo, SpanId, SpanKind, Spans, Strings, Tracks, Violation,
+};
+
+/// One trace, frozen (I5): `Send + Sync`, shared by reference or `Arc`.
+pub struct Trace {
+    pub(crate) strings: Strings,
+    pub(crate) categories: Categories,
+    pub(crate) tracks: Tracks,
+    pub(crate) spans: Spans,
+    pub(crate) instants: Instants,
+    pub(crate) counters: Counters,
+    pub(crate) links: Links,
+    pub(crate) info: SourceInfo,
+    pub(crate) notices: Notices,
+    pub(crate) args: Option<Box<dyn ArgsSource>>,
+}
+
+/// Everything a trace is made of, for readers of finished traces.
+pub struct Parts {
+    pub strings: Strings,
+    pub categories: Categories,
+    pub tracks: Tracks,
+    pub spans: Spans,
+    pub instants: Instants,
+    pub counters: Counters,
+    pub links: Links,
+    pub info: SourceInfo,
+    pub notices: Notices,
+    pub args: Option<Box<dyn ArgsSource>>,
+}
+
+impl Trace {
+    /// Takes parts from outside, such as an index file, and checks them: after
+    /// this no id can lead astray.
+    pub fn from_parts(parts: Parts) -> Result<Trace, Violation> {
+        let Parts { strings, categories, tracks, spans, .. } = parts;
+        let Parts { instants, counters, links, info, notices, args, .. } = parts;
+        let trace = Trace {
+            strings,
+            categories,
+            tracks,
+            spans,
+            instants,
+            counters,
+            links,
+            info,
+            notices,
+            args,
+        };
+        trace.check()?;
+        Ok(trace)
+    }
+
+    pub fn strings(&self) -> &Strings {
+        &self.strings
+    }
+
+    pub fn categories(&self) -> &Categories {
+        &self.categories
+    }
+
+    pub fn tracks(&self) -> &Tracks {
+        &self.tracks
+    }
+
+    pub fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
+    pub fn instants(&self) -> &Instants {
+        &self.instants
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    pub fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    pub fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    pub fn name(&self, span: SpanId) -> &str {
+        self.strings.get(self.spans.name(span))
+    }
+
+    pub fn kind(&self, span: SpanId) -> SpanKind {
+        self.categories.get(self.spans.category(span)).kind
+    }
+
+    /// The arguments of a span, read from the source now.
+    pub fn args(&self, span: SpanId) -> Result<Vec<(String, ArgValue)>, String> {
+        match (&self.args, self.spans.offset(span)) {
+            (None, _) | (_, NO_OFFSET) => Ok(Vec::new()),
+            (Some(source), offset) => source.args(offset),
+        }
+    }
+
+    /// The first and the last nanosecond of what was recorded.
+    ///
+    /// The profiler's own bars do not count, nor does GPU work whose timestamps
+    /// the recorder lost (both times 0).
+    pub fn window(&self) -> Option<(Nanos, Nanos)> {
+        let counts: Vec<bool> = self
+            .categories
+            .rows()
+            .iter()
+            .map(|category| !matches!(category.kind, SpanKind::Window | SpanKind::Overhead))
+            .collect();
+        let mut window: Option<(Nanos, Nanos)> = None;
+        let times = self.spans.start.iter().zip(self.spans.dur.iter());
+        for ((&start, &dur), &category) in times.zip(self.spans.category.iter()) {
+            if !counts[usize::from(category)] || (start == 0 && dur == 0) {
+                continue;
+            }
+            let (first, last) = window.unwrap_or((start, start + dur));
+            window = Some((first.min(start), last.max(start + dur)));
+        }
+        window
+    }
+}
+
+impl std::fmt::Debug for Trace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trace")
+            .field("format", &self.info.format)
+            .field("tracks", &self.tracks.len())
+            .field("spans", &self.spans.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! Where spans happen: threads, GPU streams, counters, asynchronous lanes.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{SpanId, StrId};
+
+/// Number of a track in its trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrackId(pub u32);
+
+impl TrackId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum TrackKind {
+    /// A thread of a process.
+    Thread = 0,
+    /// A stream of a GPU: `process` is the device, `thread` the stream.
+    GpuStream,
+    /// Work that belongs to no thread; its spans overlap freely.
+    Async,
+    /// A counter's values over time.
+    Counter,
+    /// Rows that a profiler keeps for itself.
+    Profiler,
+}
+
+/// One track. `process` and `thread` are the source's own ids, as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Track {
+    pub kind: TrackKind,
+    pub process: StrId,
+    pub thread: StrId,
+    pub process_name: StrId,
+    pub thread_name: StrId,
+    /// Lower stands higher in a picture.
+    pub sort_index: i64,
+    /// Its rows in [`crate::Spans`].
+    pub spans: Range<u32>,
+}
+
+/// All tracks of a trace, in order of first use.
+#[derive(Debug, Clone, Default)]
+pub struct Tracks(pub(crate) Vec<Track>);
+
+impl Tracks {
+    pub fn new(rows: Vec<Track>) -> Self {
+        Tracks(rows)
+    }
+
+    pub fn get(&self, id: TrackId) -> &Track {
+        &self.0[id.index()]
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn rows(&self) -> &[Track] {
+        &self.0
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (TrackId, &Track)> {
+        self.0.iter().enumerate().map(|(index, track)| (TrackId(index as u32), track))
+    }
+}
+
+impl Track {
+    pub fn span_ids(&self) -> impl DoubleEndedIterator<Item = SpanId> + ExactSizeIterator + use<> {
+        self.spans.clone().map(SpanId)
+    }
+
+    /// The same rows as a range into the columns of [`crate::Spans`].
+    pub fn rows(&self) -> Range<usize> {
+        self.spans.start as usize..self.spans.end as usize
+    }
+}

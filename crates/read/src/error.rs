@@ -1,0 +1,22 @@
+//! What can go wrong when a file is opened: where, what, the value.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A file that could not be read as a trace at all.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {kind}", path.display())]
+pub struct ReadError {
+    pub path: PathBuf,
+    pub kind: ReadErrorKind,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReadErrorKind {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("byte {offset}: not a trace: {what} ({found})")]
+    NotATrace { offset: u64, what: &'static str, found: String },
+    #[error("index: {0}")]
+    Index(String),
+}
