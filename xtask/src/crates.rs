@@ -1,0 +1,110 @@
+//! Which crate may use which: the rooms of ARCHITECTURE.md as a table.
+//!
+//! A new edge or a new dependency is a line here, so that it is seen in review.
+
+use serde_json::Value;
+
+use crate::{Failure, licence};
+
+/// A crate of ours; then what it may use: of ours, from outside, in its tests only.
+const ROOMS: [[&str; 4]; 6] = [
+    ["spanwise-model", "", "arrow-buffer hashbrown serde thiserror", "proptest"],
+    [
+        "spanwise-read",
+        "spanwise-model",
+        "arrow-array arrow-buffer arrow-ipc arrow-schema crc32fast flate2 liblzma memchr \
+         memmap2 rustix serde serde_json thiserror zstd",
+        "proptest tempfile",
+    ],
+    ["spanwise-analyze", "spanwise-model", "", "proptest"],
+    ["spanwise-write", "spanwise-model spanwise-analyze", "serde_json", ""],
+    [
+        "spanwise",
+        "spanwise-model spanwise-read spanwise-analyze spanwise-write",
+        "anyhow clap clap_complete",
+        "",
+    ],
+    ["xtask", "", "anyhow serde_json", ""],
+];
+
+/// Checks what `cargo metadata` says of our crates and of all they bring along.
+pub(crate) fn check(metadata: &Value) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    for package in list(metadata, "packages") {
+        let name = text(package, "name");
+        let licence = text(package, "license");
+        if !licence::is_allowed(licence) {
+            let what = format!("licence `{licence}` is not among those we accept");
+            let cure = "choose another crate; xtask/src/licence.rs has the list";
+            failures.push(Failure::new(name, what, cure));
+        }
+        if package["source"].is_null() {
+            match ROOMS.iter().find(|room| room[0] == name) {
+                Some(room) => check_room(room, list(package, "dependencies"), &mut failures),
+                None => failures.push(Failure::new(
+                    name,
+                    "a crate without a room",
+                    "add it to ROOMS in xtask/src/crates.rs and to ARCHITECTURE.md",
+                )),
+            }
+        }
+    }
+    failures
+}
+
+fn check_room(room: &[&str; 4], dependencies: &[Value], failures: &mut Vec<Failure>) {
+    let [name, ours, outside, tests] = room;
+    let used = dependencies.iter().map(|used| (text(used, "name"), used["kind"] == "dev"));
+    let used: Vec<(&str, bool)> = used.collect();
+    let for_users = ours.split_whitespace().chain(outside.split_whitespace());
+    let mut allowed: Vec<(&str, bool)> = for_users.map(|name| (name, false)).collect();
+    allowed.extend(tests.split_whitespace().map(|name| (name, true)));
+    for (new, _) in used.iter().filter(|edge| !allowed.contains(edge)) {
+        let what = format!("uses {new}, which ROOMS does not allow");
+        let cure = "do without; or add it to ROOMS in xtask/src/crates.rs and say why";
+        failures.push(Failure::new(*name, what, cure));
+    }
+    for (old, _) in allowed.iter().filter(|edge| !used.contains(edge)) {
+        let cure = "delete it from ROOMS in xtask/src/crates.rs";
+        failures.push(Failure::new(*name, format!("no longer uses {old}"), cure));
+    }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_edges(dependencies: Value, expected: &[&str]) {
+        let package = serde_json::json!({
+            "name": "spanwise-analyze", "license": "MIT", "source": null,
+            "dependencies": dependencies,
+        });
+        let failures = check(&serde_json::json!({ "packages": [package] }));
+        assert_eq!(failures.iter().map(|f| f.what.as_str()).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_new_edge_fails() {
+        let edges = serde_json::json!([
+            { "name": "spanwise-model", "kind": null },
+            { "name": "spanwise-read", "kind": null },
+            { "name": "proptest", "kind": "dev" },
+        ]);
+        check_edges(edges, &["uses spanwise-read, which ROOMS does not allow"]);
+    }
+
+    #[test]
+    fn an_edge_no_longer_used_fails() {
+        let proptest = serde_json::json!([{ "name": "proptest", "kind": "dev" }]);
+        check_edges(proptest, &["no longer uses spanwise-model"]);
+    }
+}
