@@ -3,12 +3,11 @@
 use crate::{Failure, code, tree::SourceFile};
 
 /// Written in two halves, so that this file passes too.
-const BANNED: [(&str, &str); 6] = [
+const BANNED: [(&str, &str); 5] = [
     (concat!("TO", "DO"), "do it now, or open an issue"),
     (concat!("FIX", "ME"), "fix it now, or open an issue"),
     (concat!("/wo", "rk/"), "a path relative to the root: others have other machines"),
     (concat!("/ro", "ot/"), "a path relative to the root: others have other machines"),
-    (concat!("/ho", "me/"), "a path relative to the root: others have other machines"),
     (concat!("sub", "agent"), "what the text is about; the project speaks of itself alone"),
 ];
 
