@@ -1,1 +1,38 @@
 //! Questions asked of a trace; plain rows out.
+//!
+//! Each question is one file and one function from a [`spanwise_model::Trace`] to
+//! rows of numbers and names. Nothing here prints, reads a clock or depends on
+//! the order of a hash map, so the same trace gives the same answer (I7). Sums are
+//! integers and add up exactly (I9).
+
+mod cover;
+mod findings;
+mod frames;
+mod gpu;
+mod hot;
+mod launch;
+mod names;
+mod python;
+mod quality;
+mod report;
+#[cfg(test)]
+mod sample;
+mod self_time;
+mod threads;
+mod waits;
+
+pub use findings::{Finding, FindingKind, GpuIdleCause, Thresholds};
+pub use frames::Frames;
+pub use gpu::{DeviceUse, GpuUse, LineUse, WorkUse, gpu_use};
+pub use hot::{HotFunction, HotFunctions, hot_functions};
+pub use launch::{Launcher, Origin};
+pub use names::Names;
+pub use quality::{Check, CheckKind, CheckStatus, quality};
+pub use report::{Report, report};
+pub use self_time::{SelfTime, TrackTime, self_time};
+pub use threads::{KindTimes, ThreadTime, main_thread, thread_times};
+pub use waits::{WaitKind, Waits};
+
+/// A sum of nanoseconds. Wider than a time: a file from a stranger may hold spans
+/// of centuries, and their sum must stay exact.
+pub type TotalNanos = i128;

@@ -1,0 +1,46 @@
+//! How much time intervals cover together.
+
+use crate::TotalNanos;
+
+/// Total length covered by the intervals; where they overlap counts once.
+///
+/// `intervals` ascend by start.
+pub(crate) fn covered_ns(intervals: impl IntoIterator<Item = (i64, i64)>) -> TotalNanos {
+    let mut covered = 0;
+    let mut reached = i64::MIN;
+    for (start, end) in intervals {
+        covered += i128::from(end).saturating_sub(i128::from(start.max(reached))).max(0);
+        reached = reached.max(end);
+    }
+    covered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(intervals: &[(i64, i64)], expected: TotalNanos) {
+        assert_eq!(covered_ns(intervals.iter().copied()), expected);
+    }
+
+    #[test]
+    fn overlap_counts_once() {
+        check(&[(0, 10), (5, 15)], 15);
+    }
+
+    #[test]
+    fn gaps_do_not_count() {
+        check(&[(0, 10), (20, 25)], 15);
+    }
+
+    #[test]
+    fn intervals_inside_another_add_nothing() {
+        check(&[(0, 10), (2, 3), (4, 4)], 10);
+    }
+
+    #[test]
+    fn the_whole_clock_does_not_overflow() {
+        check(&[(i64::MIN, 0), (0, i64::MAX)], (1 << 64) - 1);
+    }
+}

@@ -1,0 +1,87 @@
+//! Small traces for the tests, through the same door as real ones.
+
+use spanwise_model::{
+    Batch, FlowPhase, FlowRow, NO_KEY, SourceInfo, SpanKind, SpanRow, Trace, TraceBuilder,
+    TrackKind,
+};
+
+/// A trace of process 1 and GPU 0, span by span.
+#[derive(Default)]
+pub(crate) struct Sample {
+    batch: Batch,
+    rows: u64,
+}
+
+impl Sample {
+    pub(crate) fn span(
+        &mut self,
+        thread: &str,
+        kind: SpanKind,
+        name: &str,
+        start: i64,
+        dur: i64,
+    ) -> &mut Self {
+        self.keyed(("1", thread), (kind, name), (start, dur), NO_KEY)
+    }
+
+    /// A runtime call with a correlation id.
+    pub(crate) fn call(&mut self, thread: &str, start: i64, dur: i64, correlation: u64) {
+        let what = (SpanKind::Runtime, "cudaLaunchKernel");
+        self.keyed(("1", thread), what, (start, dur), correlation);
+    }
+
+    /// GPU work with a correlation id.
+    pub(crate) fn work(
+        &mut self,
+        stream: &str,
+        kind: SpanKind,
+        name: &str,
+        times: (i64, i64),
+        correlation: u64,
+    ) {
+        self.keyed(("0", stream), (kind, name), times, correlation);
+    }
+
+    fn keyed(
+        &mut self,
+        (process, thread): (&str, &str),
+        (kind, name): (SpanKind, &str),
+        (start, dur): (i64, i64),
+        key: u64,
+    ) -> &mut Self {
+        let track = self.batch.track(TrackKind::Thread, process, thread);
+        let category = self.batch.category(&format!("{kind:?}"), kind);
+        let name = self.batch.string(name);
+        let offset = self.rows;
+        self.batch.push_span(track, SpanRow { start, dur, key, offset, name, category });
+        self.rows += 1;
+        self
+    }
+
+    /// An arrow of autograd from the forward to the backward operator.
+    pub(crate) fn forward_backward(&mut self, from: (&str, i64), to: (&str, i64), key: u64) {
+        for ((thread, time), phase) in [(from, FlowPhase::Start), (to, FlowPhase::End)] {
+            let track = self.batch.track(TrackKind::Thread, "1", thread);
+            let category = self.batch.category("fwdbwd", SpanKind::Other);
+            self.batch.flows.push(FlowRow {
+                time,
+                key,
+                offset: self.rows,
+                track,
+                category,
+                phase,
+                binds_enclosing: true,
+                is_launch: false,
+            });
+            self.rows += 1;
+        }
+    }
+
+    pub(crate) fn finish(&mut self) -> Trace {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.seal();
+        let mut builder = TraceBuilder::new(1);
+        builder.push(batch);
+        builder.finish(SourceInfo::default(), None)
+    }
+}

@@ -1,0 +1,223 @@
+//! Self time: each moment of a thread belongs to exactly one span.
+//!
+//! The stack at a moment is every span open then, in row order (start, longest
+//! first, file order); the moment is credited to the last of them, the innermost.
+//! Subtracting children from their parents, the usual way, counts time twice and
+//! gives negative values as soon as spans overlap without nesting, and every
+//! `record_function` block in a PyTorch trace does. With this rule the self times
+//! of a thread add up to the union of its spans, to the nanosecond (I9).
+
+use spanwise_model::{Nanos, Trace, TrackId, TrackKind};
+
+use crate::TotalNanos;
+use crate::cover::covered_ns;
+
+/// Self time of every span that may stand in a thread's call stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelfTime {
+    /// One entry a span of the trace; 0 for what is not on a thread's stack.
+    pub span_ns: Vec<Nanos>,
+    /// One entry a thread, in order of tracks.
+    pub threads: Vec<TrackTime>,
+}
+
+/// What the spans of one thread amount to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrackTime {
+    pub track: TrackId,
+    /// Spans that take part.
+    pub spans: u64,
+    /// Length of the union of the spans.
+    pub busy_ns: TotalNanos,
+    /// Sum of their self times; equal to `busy_ns` unless spanwise has a bug.
+    pub self_ns: TotalNanos,
+}
+
+/// Self time per span and per thread.
+pub fn self_time(trace: &Trace) -> SelfTime {
+    let on_stack = on_stack_by_category(trace);
+    let spans = trace.spans();
+    let mut span_ns = vec![0; spans.len()];
+    let mut threads = Vec::new();
+    for (track, row) in trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread) {
+        let rows = row.rows();
+        let starts = &spans.start_column()[rows.clone()];
+        let durs = &spans.dur_column()[rows.clone()];
+        let takes_part: Vec<bool> = spans.category_column()[rows.clone()]
+            .iter()
+            .map(|&category| on_stack[usize::from(category)])
+            .collect();
+        credit_innermost(starts, durs, &takes_part, &mut span_ns[rows.clone()]);
+        let intervals = starts.iter().zip(durs).zip(&takes_part).filter(|&(_, &takes)| takes);
+        threads.push(TrackTime {
+            track,
+            spans: takes_part.iter().filter(|&&takes| takes).count() as u64,
+            busy_ns: covered_ns(intervals.map(|((&start, &dur), _)| (start, start + dur))),
+            self_ns: span_ns[rows].iter().map(|&ns| i128::from(ns)).sum(),
+        });
+    }
+    SelfTime { span_ns, threads }
+}
+
+/// For each category whether its spans may stand in a thread's call stack.
+pub(crate) fn on_stack_by_category(trace: &Trace) -> Vec<bool> {
+    trace.categories().rows().iter().map(|category| category.kind.is_on_stack()).collect()
+}
+
+/// Gives every covered moment to the innermost span open then.
+///
+/// `starts` ascends. An outer span may end before an inner one: it then lies dead
+/// in the stack and is dropped when it comes to the top, so each span is pushed
+/// and popped once and the sweep is linear.
+fn credit_innermost(starts: &[i64], durs: &[i64], takes_part: &[bool], self_ns: &mut [i64]) {
+    debug_assert!(starts.is_sorted());
+    debug_assert!(starts.len() == durs.len() && starts.len() == self_ns.len());
+    let mut open: Vec<(i64, usize)> = Vec::new();
+    let mut reached = i64::MIN;
+    for (row, ((&start, &dur), &takes)) in starts.iter().zip(durs).zip(takes_part).enumerate() {
+        // A span without length never holds a moment.
+        if !takes || dur == 0 {
+            continue;
+        }
+        credit_until(start, &mut reached, &mut open, self_ns);
+        reached = start;
+        open.push((start + dur, row));
+    }
+    credit_until(i64::MAX, &mut reached, &mut open, self_ns);
+}
+
+/// Credits the moments from `reached` to `until`, as far as spans are open.
+fn credit_until(until: i64, reached: &mut i64, open: &mut Vec<(i64, usize)>, self_ns: &mut [i64]) {
+    while let Some(&(end, row)) = open.last() {
+        if end > *reached {
+            let stop = end.min(until);
+            self_ns[row] += stop - *reached;
+            *reached = stop;
+        }
+        if end > until {
+            return;
+        }
+        open.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use spanwise_model::SpanKind;
+
+    use super::*;
+    use crate::sample::Sample;
+
+    /// Spans of one thread as (start, length), in the order of the source.
+    fn traced(spans: &[(i64, i64)]) -> Trace {
+        let mut sample = Sample::default();
+        for &(start, dur) in spans {
+            sample.span("1", SpanKind::Other, "work", start, dur);
+        }
+        sample.finish()
+    }
+
+    /// `expected` follows the rows of the trace.
+    #[track_caller]
+    fn check(spans: &[(i64, i64)], expected: &[i64]) {
+        let time = self_time(&traced(spans));
+        assert_eq!(time.span_ns, expected);
+        for thread in time.threads {
+            assert_eq!(thread.self_ns, thread.busy_ns);
+        }
+    }
+
+    #[test]
+    fn children_take_from_their_parent() {
+        check(&[(0, 10), (2, 3), (6, 2)], &[5, 3, 2]);
+    }
+
+    #[test]
+    fn a_span_that_outlives_its_parent_keeps_the_time() {
+        check(&[(0, 10), (5, 10)], &[5, 10]);
+    }
+
+    #[test]
+    fn an_outer_span_that_ends_first_is_skipped() {
+        // The second ends inside the third; the rest belongs to the first.
+        check(&[(0, 20), (1, 5), (4, 6)], &[11, 3, 6]);
+    }
+
+    #[test]
+    fn of_identical_spans_the_last_in_the_file_is_innermost() {
+        check(&[(3, 4), (3, 4)], &[0, 4]);
+    }
+
+    #[test]
+    fn spans_without_length_have_no_self_time() {
+        check(&[(0, 4), (2, 0), (4, 0)], &[4, 0, 0]);
+    }
+
+    #[test]
+    fn touching_spans_do_not_mix() {
+        check(&[(0, 4), (4, 4)], &[4, 4]);
+    }
+
+    #[test]
+    fn time_before_zero_counts() {
+        check(&[(-10, 20), (-5, 5)], &[15, 5]);
+    }
+
+    #[test]
+    fn the_ends_of_the_clock_are_reached() {
+        check(&[(i64::MIN, i64::MAX), (0, i64::MAX)], &[i64::MAX, i64::MAX]);
+    }
+
+    #[test]
+    fn the_profilers_own_time_takes_no_part() {
+        let mut sample = Sample::default();
+        sample.span("1", SpanKind::Python, "f", 0, 10);
+        sample.span("1", SpanKind::Overhead, "flush", 2, 5);
+        assert_eq!(self_time(&sample.finish()).span_ns, [10, 0]);
+    }
+
+    /// Paints every nanosecond with the last open span, from the definition.
+    fn painted(trace: &Trace) -> Vec<i64> {
+        let spans = trace.spans();
+        let mut self_ns = vec![0; spans.len()];
+        for track in trace.tracks().rows() {
+            for moment in -5..80 {
+                let is_open = |&span: &spanwise_model::SpanId| {
+                    trace.kind(span).is_on_stack()
+                        && (spans.start(span)..spans.end(span)).contains(&moment)
+                };
+                if let Some(innermost) = track.span_ids().rfind(is_open) {
+                    self_ns[innermost.index()] += 1;
+                }
+            }
+        }
+        self_ns
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn agrees_with_painting_every_nanosecond(
+            spans in prop::collection::vec((0..3_u8, 0..4_u8, -5..50_i64, 0..30_i64), 0..60)
+        ) {
+            let kinds = [SpanKind::Other, SpanKind::Python, SpanKind::Annotation, SpanKind::Overhead];
+            let mut sample = Sample::default();
+            // Every thread has something on its stack, so that none is a profiler's row.
+            for thread in ["0", "1", "2"] {
+                sample.span(thread, SpanKind::Python, "first", -5, 1);
+            }
+            for (thread, kind, start, dur) in spans {
+                sample.span(&thread.to_string(), kinds[usize::from(kind)], "work", start, dur);
+            }
+            let trace = sample.finish();
+            prop_assert_eq!(trace.check(), Ok(()));
+            let time = self_time(&trace);
+            prop_assert_eq!(&time.span_ns, &painted(&trace));
+            for thread in &time.threads {
+                prop_assert_eq!(thread.self_ns, thread.busy_ns);
+            }
+        }
+    }
+}
