@@ -154,6 +154,12 @@ impl Batch {
         self.strings.intern(text)
     }
 
+    /// The id of a string that the batch holds already.
+    #[inline]
+    pub fn find_string(&self, bytes: &[u8]) -> Option<StrId> {
+        self.strings.find(bytes)
+    }
+
     /// The category of this name, new or known. A source with more categories
     /// than 16 bits can number puts the rest under the first one.
     pub fn category(&mut self, name: &str, kind: SpanKind) -> CategoryId {
@@ -182,6 +188,7 @@ impl Batch {
         })
     }
 
+    #[inline]
     pub fn push_span(&mut self, track: TrackId, row: SpanRow) {
         let spans = &mut self.spans[track.index()];
         if let Some(last) = spans.rows.last() {
@@ -192,10 +199,6 @@ impl Batch {
 
     pub fn label(&mut self, track: TrackId, label: TrackLabel) {
         self.labels.push((track, label));
-    }
-
-    pub fn count_phase(&mut self, phase: u8) {
-        *self.phases.entry(phase).or_insert(0) += 1;
     }
 
     pub fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {

@@ -18,6 +18,7 @@ const ROWS_PER_PART_MIN: usize = 1 << 16;
 /// Collects batches in the order of the source.
 pub struct TraceBuilder {
     batches: Vec<Batch>,
+    notices: Notices,
     threads: usize,
 }
 
@@ -86,7 +87,7 @@ impl Registry {
 impl TraceBuilder {
     /// `threads` bounds how many work at once in [`TraceBuilder::finish`].
     pub fn new(threads: usize) -> Self {
-        TraceBuilder { batches: Vec::new(), threads: threads.max(1) }
+        TraceBuilder { batches: Vec::new(), notices: Notices::default(), threads: threads.max(1) }
     }
 
     /// Adds what follows in the source. The batch must be sealed.
@@ -94,11 +95,15 @@ impl TraceBuilder {
         self.batches.push(batch);
     }
 
+    /// Adds what was noticed outside the batches.
+    pub fn notices(&mut self, notices: &Notices) {
+        self.notices.merge(notices);
+    }
+
     pub fn finish(self, mut info: SourceInfo, args: Option<Box<dyn ArgsSource>>) -> Trace {
-        let TraceBuilder { batches, threads } = self;
+        let TraceBuilder { batches, mut notices, threads } = self;
         let mut registry = Registry::default();
         let numbers: Vec<Numbers> = batches.iter().map(|batch| registry.numbers(batch)).collect();
-        let mut notices = Notices::default();
         for batch in &batches {
             notices.merge(&batch.notices);
             count_phases(&mut info.events_by_phase, batch);

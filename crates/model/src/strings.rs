@@ -92,17 +92,22 @@ impl StringsBuilder {
     /// What Arrow's 32-bit offsets can address.
     const BYTES_MAX: usize = i32::MAX as usize;
 
+    /// The id of a string that is there already.
+    #[inline]
+    pub fn find(&self, bytes: &[u8]) -> Option<StrId> {
+        let hash = hash_bytes(bytes);
+        let tag = (hash >> 32) as u32;
+        let same = |&(other_tag, id): &(u32, u32)| {
+            other_tag == tag && slice(&self.offsets, &self.bytes, id) == bytes
+        };
+        self.table.find(hash, same).map(|&(_, id)| StrId(id))
+    }
+
     /// The id of `text`, new or known. Text that no longer fits below 2 GiB in
     /// all becomes the empty string; no real trace comes near.
     pub fn intern(&mut self, text: &str) -> StrId {
-        let hash = hash_bytes(text.as_bytes());
-        let tag = (hash >> 32) as u32;
-        let (offsets, bytes) = (&self.offsets, &self.bytes);
-        let same = |&(other_tag, id): &(u32, u32)| {
-            other_tag == tag && slice(offsets, bytes, id) == text.as_bytes()
-        };
-        if let Some(&(_, id)) = self.table.find(hash, same) {
-            return StrId(id);
+        if let Some(known) = self.find(text.as_bytes()) {
+            return known;
         }
         if self.bytes.len() + text.len() > Self::BYTES_MAX {
             return StrId::EMPTY;
@@ -110,8 +115,11 @@ impl StringsBuilder {
         let id = self.len() as u32;
         self.bytes.extend_from_slice(text.as_bytes());
         self.offsets.push(self.bytes.len() as i32);
+        let hash = hash_bytes(text.as_bytes());
         let (offsets, bytes) = (&self.offsets, &self.bytes);
-        self.table.insert_unique(hash, (tag, id), |&(_, id)| hash_bytes(slice(offsets, bytes, id)));
+        self.table.insert_unique(hash, ((hash >> 32) as u32, id), |&(_, id)| {
+            hash_bytes(slice(offsets, bytes, id))
+        });
         StrId(id)
     }
 
@@ -140,6 +148,7 @@ fn slice<'a>(offsets: &[i32], bytes: &'a [u8], id: u32) -> &'a [u8] {
 ///
 /// Multiply-and-fold over 8-byte words. It does not resist chosen collisions: they
 /// cost time in proportion to the names that collide, never a wrong answer.
+#[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     const K: u64 = 0x9E37_79B9_7F4A_7C15;
     let fold = |a: u64, b: u64| {

@@ -6,9 +6,14 @@
 
 use std::path::Path;
 
-use spanwise_model::{Summary, Trace};
+use json::Effort;
+use source::{Bytes, Compression, LazyText, Stream};
+use spanwise_model::{SourceInfo, Summary, Trace, threads_available};
 
 mod error;
+mod json;
+mod kineto;
+mod source;
 
 pub use error::{ReadError, ReadErrorKind};
 
@@ -36,8 +41,27 @@ pub struct OpenOptions<'a> {
 
 /// Opens a trace from its index, or from its source.
 pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
-    let _ = (path, options);
-    unimplemented!()
+    read_source(path, options).map_err(|kind| ReadError { path: path.to_owned(), kind })
+}
+
+/// Reads the source itself.
+fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErrorKind> {
+    let bytes = Bytes::open(path)?;
+    let threads = match options.threads {
+        0 => threads_available(),
+        threads => threads,
+    };
+    let compression = Compression::detect(bytes.as_ref());
+    let total = bytes.as_ref().len() as u64;
+    let effort = Effort { threads, progress: options.progress, total };
+    let info = SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
+    match compression {
+        Compression::None => {
+            let args = LazyText::ready(path, bytes.clone());
+            json::read_text(bytes.as_ref(), effort, info, args)
+        }
+        _ => json::read_stream(Stream::new(bytes, compression)?, effort, info, LazyText::new(path)),
+    }
 }
 
 /// Only what [`Trace::summary`] says; from an index without touching a column.
@@ -46,7 +70,10 @@ pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadEr
 }
 
 /// Reads the source and writes its index anew; says where it is.
-pub fn write_index(path: &Path, options: &OpenOptions<'_>) -> Result<std::path::PathBuf, ReadError> {
+pub fn write_index(
+    path: &Path,
+    options: &OpenOptions<'_>,
+) -> Result<std::path::PathBuf, ReadError> {
     let _ = (path, options);
     unimplemented!()
 }

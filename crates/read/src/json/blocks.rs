@@ -1,0 +1,357 @@
+//! The array of events, read on all cores.
+//!
+//! The text is cut into blocks where an event seems to begin, each block is read
+//! by itself, and the results are stitched: a block counts only if the one before
+//! it stopped exactly where it begins. A wrong guess (an event-like object inside
+//! the arguments of another) costs a second reading of that block, never a wrong
+//! trace.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use spanwise_model::{Batch, NoticeKind, map_indices};
+
+use super::emit::Emitter;
+use super::event;
+use super::lenient::{self, Walk};
+use super::scan::{Trouble, skip_blanks, value_end};
+use super::simd::{Simd, Work, dispatch};
+use crate::Progress;
+
+/// A stretch of the source that is in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Region<'t> {
+    pub(crate) text: &'t [u8],
+    /// Offset of the text in the source.
+    pub(crate) base: u64,
+    /// Nothing follows.
+    pub(crate) is_last: bool,
+}
+
+/// How reading is to be done, and who wants to know about it.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort<'a> {
+    pub(crate) threads: usize,
+    pub(crate) progress: Option<Progress<'a>>,
+    /// What the progress counts towards: the length of the source text.
+    pub(crate) total: u64,
+}
+
+/// Where reading events came to a stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Before an event at or past the end of the block.
+    Reached(usize),
+    /// After the bracket that closes the array.
+    Closed(usize),
+    /// The text ended; an event that began here may go on in what follows.
+    Open(usize),
+}
+
+/// Enough that a block's set-up does not count, little enough that all cores have
+/// some until the end.
+const BLOCK_BYTES: usize = 8 << 20;
+
+/// How far behind a cut the next event is looked for.
+const BOUNDARY_REACH: usize = 64 << 10;
+
+/// An unreadable event longer than this is not carried over to the next region.
+const CARRY_BYTES_MAX: usize = 4 << 20;
+
+/// A block may be looked at this often while looking for the next good event.
+const WASTE_FACTOR: usize = 64;
+
+/// Reads the events of `region` from `from` on; the batches come in order.
+pub(crate) fn read_events(
+    region: Region<'_>,
+    from: usize,
+    effort: Effort<'_>,
+) -> (Vec<Batch>, Stop) {
+    let starts = block_starts(region.text, from);
+    let done = AtomicU64::new(region.base + from as u64);
+    let blocks = map_indices(starts.len(), effort.threads, |index| {
+        let (from, to) = block_range(&starts, index, region.text.len());
+        let block = dispatch(Block { region, from, to });
+        if let Some(progress) = effort.progress {
+            let bytes = (to - from) as u64;
+            progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes, effort.total);
+        }
+        block
+    });
+    stitch(region, &starts, blocks)
+}
+
+fn block_range(starts: &[usize], index: usize, len: usize) -> (usize, usize) {
+    (starts[index], starts.get(index + 1).copied().unwrap_or(len))
+}
+
+/// Where blocks begin: at `from`, then about every [`BLOCK_BYTES`] at what looks
+/// like the start of an event.
+fn block_starts(text: &[u8], from: usize) -> Vec<usize> {
+    let mut starts = vec![from];
+    let mut target = from + BLOCK_BYTES;
+    while target < text.len() {
+        let reach = text.len().min(target + BOUNDARY_REACH);
+        starts.extend(dispatch(Boundary { text, from: target, reach }));
+        target += BLOCK_BYTES;
+    }
+    starts
+}
+
+/// Accepts what fits and reads again what does not.
+fn stitch(region: Region<'_>, starts: &[usize], blocks: Vec<(Batch, Stop)>) -> (Vec<Batch>, Stop) {
+    let mut batches = Vec::with_capacity(blocks.len());
+    let mut at = starts[0];
+    for (index, (batch, stop)) in blocks.into_iter().enumerate() {
+        let (start, to) = block_range(starts, index, region.text.len());
+        if at >= to {
+            continue;
+        }
+        let (batch, stop) = match at == start {
+            true => (batch, stop),
+            false => dispatch(Block { region, from: at, to }),
+        };
+        batches.push(batch);
+        match stop {
+            Stop::Reached(next) => at = next,
+            Stop::Closed(_) => return (batches, stop),
+            // The text ended inside an event: no later block can be a true one,
+            // unless it lies beyond damage that this one gave up on.
+            Stop::Open(_) => return (batches, stop),
+        }
+    }
+    (batches, Stop::Open(at))
+}
+
+/// Finds the first event in a stretch of text.
+struct Boundary<'t> {
+    text: &'t [u8],
+    from: usize,
+    reach: usize,
+}
+
+impl Work for Boundary<'_> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> Option<usize> {
+        let mut at = self.from;
+        loop {
+            at += memchr::memchr(b'{', self.text.get(at..self.reach)?)?;
+            if follows_separator(self.text, at) && is_event::<S>(self.text, at) {
+                return Some(at);
+            }
+            at += 1;
+        }
+    }
+}
+
+fn follows_separator(text: &[u8], at: usize) -> bool {
+    let before = text[..at].trim_ascii_end();
+    matches!(before.last(), Some(b',' | b'['))
+}
+
+/// A whole event with a phase, and behind it what may follow an event.
+#[inline(never)]
+fn is_event<S: Simd>(text: &[u8], at: usize) -> bool {
+    match event::strict::<S>(text, at) {
+        Ok((event, end)) if event.has_phase => {
+            matches!(text.get(skip_blanks(text, end)), Some(b',' | b']' | b'{') | None)
+        }
+        _ => false,
+    }
+}
+
+/// Reads the events that begin in `from..to`.
+struct Block<'t> {
+    region: Region<'t>,
+    from: usize,
+    to: usize,
+}
+
+impl Work for Block<'_> {
+    type Output = (Batch, Stop);
+
+    #[inline(always)]
+    fn run<S: Simd>(self) -> (Batch, Stop) {
+        let Region { text, base, .. } = self.region;
+        let mut reader = BlockReader {
+            region: self.region,
+            to: self.to,
+            emitter: Emitter::new(text, base),
+            waste: 0,
+        };
+        let stop = reader.read::<S>(self.from);
+        (reader.emitter.finish(), stop)
+    }
+}
+
+struct BlockReader<'t> {
+    region: Region<'t>,
+    to: usize,
+    emitter: Emitter<'t>,
+    /// Bytes looked at in vain.
+    waste: usize,
+}
+
+impl BlockReader<'_> {
+    #[inline(always)]
+    fn read<S: Simd>(&mut self, from: usize) -> Stop {
+        let text = self.region.text;
+        let mut at = from;
+        // The separator before a block belongs to the block before.
+        let mut is_first = true;
+        loop {
+            let element = self.separators(at, is_first);
+            is_first = false;
+            if element >= self.to && element < text.len() {
+                return Stop::Reached(element);
+            }
+            match text.get(element) {
+                Some(b'{') => match event::strict::<S>(text, element) {
+                    Ok((event, end)) => {
+                        self.emitter.event::<S>(element, &event);
+                        at = end;
+                        continue;
+                    }
+                    Err(trouble) => match self.repair::<S>(element, trouble) {
+                        Ok(end) => at = end,
+                        Err(stop) => return stop,
+                    },
+                },
+                Some(b']') => return Stop::Closed(element + 1),
+                Some(_) => match self.not_an_event::<S>(element) {
+                    Ok(end) => at = end,
+                    Err(stop) => return stop,
+                },
+                None => return Stop::Open(element),
+            }
+        }
+    }
+
+    /// Blanks and commas before an element, which want to be one comma.
+    #[inline(always)]
+    fn separators(&mut self, at: usize, is_first: bool) -> usize {
+        let text = self.region.text;
+        let mut at = skip_blanks(text, at);
+        if text.get(at) == Some(&b',') {
+            let next = skip_blanks(text, at + 1);
+            if matches!(text.get(next), Some(b'{')) {
+                return next;
+            }
+        }
+        let mut commas = 0;
+        while text.get(at) == Some(&b',') {
+            commas += 1;
+            if commas > 1 {
+                self.emitter.notice(NoticeKind::ExtraComma, at, 1);
+            }
+            at = skip_blanks(text, at + 1);
+        }
+        match text.get(at) {
+            Some(b']') if commas == 1 => self.emitter.notice(NoticeKind::ExtraComma, at, 1),
+            Some(b']') | None => {}
+            Some(_) if commas == 0 && !is_first => {
+                self.emitter.notice(NoticeKind::MissingComma, at, 1);
+            }
+            Some(_) => {}
+        }
+        at
+    }
+
+    /// An element that is no object: counted and passed over.
+    #[cold]
+    #[inline(never)]
+    fn not_an_event<S: Simd>(&mut self, at: usize) -> Result<usize, Stop> {
+        match value_end::<S>(self.region.text, at, &mut false) {
+            Ok(end) => {
+                self.emitter.event::<S>(at, &event::Event::default());
+                Ok(end)
+            }
+            Err(Trouble::End) if !self.region.is_last => Err(Stop::Open(at)),
+            Err(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),
+        }
+    }
+
+    /// Reads a damaged event, or goes to the next good one.
+    #[cold]
+    #[inline(never)]
+    fn repair<S: Simd>(&mut self, at: usize, trouble: Trouble) -> Result<usize, Stop> {
+        let Region { text, is_last, .. } = self.region;
+        if trouble == Trouble::End && !is_last && text.len() - at < CARRY_BYTES_MAX {
+            return Err(Stop::Open(at));
+        }
+        let mut walk = Walk::new(text, at);
+        match lenient::event(&mut walk, at) {
+            Ok((event, end)) if event.has_phase => {
+                for (kind, place) in walk.notes {
+                    self.emitter.notice(kind, place, 40);
+                }
+                self.emitter.event::<S>(at, &event);
+                Ok(end)
+            }
+            Ok(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),
+            Err(reached) => {
+                self.waste += reached - at;
+                let is_cut = reached == text.len() && trouble == Trouble::End;
+                let kind = if is_cut { NoticeKind::EventCut } else { NoticeKind::EventSkipped };
+                self.resynchronise::<S>(at, kind)
+            }
+        }
+    }
+
+    /// Goes on at the next object that reads as an event, or at the array's end.
+    fn resynchronise<S: Simd>(&mut self, from: usize, kind: NoticeKind) -> Result<usize, Stop> {
+        let Region { text, is_last, .. } = self.region;
+        self.emitter.notice(kind, from, 80);
+        let waste_max = WASTE_FACTOR * (self.to - from.min(self.to)) + BLOCK_BYTES;
+        let mut at = from + 1;
+        while let Some(step) = memchr::memchr(b'{', text.get(at..).unwrap_or(b"")) {
+            at += step;
+            if at >= self.to && self.to < text.len() {
+                return Err(Stop::Reached(self.to));
+            }
+            if self.waste > waste_max {
+                self.emitter.notice(NoticeKind::TooDamaged, at, 80);
+                let stop =
+                    if self.to < text.len() { Stop::Reached(self.to) } else { Stop::Open(self.to) };
+                return Err(stop);
+            }
+            if is_event::<S>(text, at) || self.is_damaged_event(at) {
+                return Ok(at);
+            }
+            self.waste += 64;
+            at += 1;
+        }
+        if !is_last && text.len() - from < CARRY_BYTES_MAX {
+            // The rest of the event may come with the next region; it is the same
+            // event then, so this time does not count.
+            return Err(Stop::Open(from));
+        }
+        match closing_bracket(text, from) {
+            Some(at) if is_last => Ok(at),
+            _ => Err(Stop::Open(text.len())),
+        }
+    }
+
+    /// An object between separators that reads as an event once repaired.
+    fn is_damaged_event(&mut self, at: usize) -> bool {
+        let text = self.region.text;
+        if !follows_separator(text, at) {
+            return false;
+        }
+        match lenient::event(&mut Walk::new(text, at), at) {
+            Ok((event, _)) => event.has_phase,
+            Err(reached) => {
+                self.waste += reached - at;
+                false
+            }
+        }
+    }
+}
+
+/// The last bracket that could close the array, when no event follows any more.
+fn closing_bracket(text: &[u8], from: usize) -> Option<usize> {
+    let at = from + memchr::memrchr(b']', &text[from..])?;
+    let next = skip_blanks(text, at + 1);
+    matches!(text.get(next), Some(b',' | b'}') | None).then_some(at)
+}
