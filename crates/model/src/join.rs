@@ -174,10 +174,12 @@ fn python_parents(columns: &SpanColumns, kinds: &[SpanKind], parent: &[u32]) -> 
     if suspects.is_empty() {
         return notices;
     }
-    let known = (0..parent.len()).filter(|&row| is_python(row) && columns.key[row] != NO_KEY);
-    let known: std::collections::HashSet<u32> = known.map(|row| id_of(row as u32)).collect();
+    let mut by_id = ByKey::with_dense_len(2 * parent.len());
+    for row in (0..parent.len()).filter(|&row| is_python(row) && columns.key[row] != NO_KEY) {
+        *by_id.slot(u64::from(id_of(row as u32))) = row as u32;
+    }
     for (recorded, row) in suspects {
-        if known.contains(&recorded) {
+        if by_id.get(u64::from(recorded)).is_some() {
             notices.add(NoticeKind::PythonParentElsewhere, columns.offset[row as usize], b"");
         }
     }

@@ -146,7 +146,7 @@ fn slice<'a>(offsets: &[i32], bytes: &'a [u8], id: u32) -> &'a [u8] {
 
 /// A quick hash for short keys, the same on every machine and in every run.
 ///
-/// Multiply-and-fold over 8-byte words. It does not resist chosen collisions: they
+/// Multiply-and-fold over pairs of 8-byte words. It does not resist chosen collisions: they
 /// cost time in proportion to the names that collide, never a wrong answer.
 #[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
@@ -155,14 +155,15 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
         let wide = u128::from(a ^ K) * u128::from(b ^ 0xD6E8_FEB8_6659_FD93);
         (wide as u64) ^ (wide >> 64) as u64
     };
-    let mut hash = fold(bytes.len() as u64, K);
-    let mut words = bytes.chunks_exact(8);
-    for word in &mut words {
-        hash = fold(hash, u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+    let mut hash = bytes.len() as u64;
+    let mut pairs = bytes.chunks_exact(16);
+    for pair in &mut pairs {
+        hash = fold(hash ^ word(&pair[..8]), word(&pair[8..]));
     }
-    let mut last = [0; 8];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    fold(hash, u64::from_le_bytes(last))
+    let mut last = [0; 16];
+    last[..pairs.remainder().len()].copy_from_slice(pairs.remainder());
+    fold(fold(hash ^ word(&last[..8]), word(&last[8..])), K)
 }
 
 #[cfg(test)]

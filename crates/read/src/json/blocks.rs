@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use spanwise_model::{Batch, NoticeKind, map_indices};
 
 use super::emit::Emitter;
-use super::event;
+use super::event::{self, Layout};
 use super::lenient::{self, Walk};
 use super::scan::{Trouble, skip_blanks, value_end};
 use super::simd::{Simd, Work, dispatch};
@@ -153,7 +153,7 @@ fn follows_separator(text: &[u8], at: usize) -> bool {
 /// A whole event with a phase, and behind it what may follow an event.
 #[inline(never)]
 fn is_event<S: Simd>(text: &[u8], at: usize) -> bool {
-    match event::strict::<S>(text, at) {
+    match event::strict::<S>(text, at, &mut Layout::new()) {
         Ok((event, end)) if event.has_phase => {
             matches!(text.get(skip_blanks(text, end)), Some(b',' | b']' | b'{') | None)
         }
@@ -178,6 +178,7 @@ impl Work for Block<'_> {
             region: self.region,
             to: self.to,
             emitter: Emitter::new(text, base),
+            layout: Layout::new(),
             waste: 0,
         };
         let stop = reader.read::<S>(self.from);
@@ -189,6 +190,7 @@ struct BlockReader<'t> {
     region: Region<'t>,
     to: usize,
     emitter: Emitter<'t>,
+    layout: Layout,
     /// Bytes looked at in vain.
     waste: usize,
 }
@@ -207,7 +209,7 @@ impl BlockReader<'_> {
                 return Stop::Reached(element);
             }
             match text.get(element) {
-                Some(b'{') => match event::strict::<S>(text, element) {
+                Some(b'{') => match event::strict::<S>(text, element, &mut self.layout) {
                     Ok((event, end)) => {
                         self.emitter.event::<S>(element, &event);
                         at = end;

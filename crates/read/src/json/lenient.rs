@@ -7,7 +7,7 @@
 
 use spanwise_model::{ArgValue, NoticeKind};
 
-use super::event::{Event, Field};
+use super::event::Event;
 use super::scan::{Piece, skip_blanks};
 use super::text::{self, Oddities};
 
@@ -209,12 +209,9 @@ pub(crate) fn event(walk: &mut Walk<'_>, at: usize) -> Result<(Event, usize), us
     let Node::Map(_, members) = node else { return Err(at) };
     let mut event = Event { is_repaired: true, ..Event::default() };
     for (key, node) in &members {
-        let field = match *node {
-            Node::Text(piece) => Field::Text(piece),
-            Node::Scalar(piece) => Field::Scalar(piece),
-            Node::List(piece, _) | Node::Map(piece, _) => Field::Container(piece),
-        };
-        event.set(walk.text, key.of(walk.text), field);
+        let (Node::Text(piece) | Node::Scalar(piece) | Node::List(piece, _) | Node::Map(piece, _)) =
+            *node;
+        event.set_by_key(walk.text, key.of(walk.text), piece);
     }
     Ok((event, end))
 }

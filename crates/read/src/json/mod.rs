@@ -111,7 +111,7 @@ pub(crate) fn args_at(text: &[u8], offset: u64) -> Vec<(String, ArgValue)> {
     if at >= text.len() {
         return Vec::new();
     }
-    let event = match event::strict::<simd::Portable>(text, at) {
+    let event = match event::strict::<simd::Portable>(text, at, &mut event::Layout::new()) {
         Ok((event, _)) => event,
         Err(_) => match lenient::event(&mut lenient::Walk::new(text, at), at) {
             Ok((event, _)) => event,

@@ -188,6 +188,20 @@ fn closing_bit(opens: u64, closes: u64, depth: &mut u32) -> Option<usize> {
 #[inline(always)]
 pub(crate) fn scalar_end(text: &[u8], at: usize) -> Result<usize, Trouble> {
     let mut end = at;
+    while let Some(b'0'..=b'9') = text.get(end) {
+        end += 1;
+    }
+    if let Some(b',' | b'}' | b']' | b' ' | b'\n') = text.get(end) {
+        if end > at {
+            return Ok(end);
+        }
+    }
+    scalar_word_end(text, at)
+}
+
+#[inline(never)]
+fn scalar_word_end(text: &[u8], at: usize) -> Result<usize, Trouble> {
+    let mut end = at;
     while let Some(b'0'..=b'9' | b'-' | b'+' | b'.' | b'a'..=b'z' | b'E') = text.get(end) {
         end += 1;
     }
