@@ -1,1 +1,58 @@
-//! Shows answers.
+//! Shows answers: as text for people, as CSV and JSON for programs.
+//!
+//! Every answer becomes a [`Table`] of named, typed columns, and tables become a
+//! [`Document`]. Nothing is computed here beyond what a person reads (units,
+//! percentages), and nothing is opened: everything goes to an `io::Write`.
+
+mod civil;
+mod document;
+mod escape;
+mod findings;
+mod info;
+mod report;
+mod table;
+mod text;
+mod units;
+mod verify;
+
+pub use document::{Body, Document, Paragraph, Section};
+pub use escape::printable;
+pub use info::info_document;
+pub use report::{REPORT_SECTIONS, report_document};
+pub use table::{Cell, Column, Table, Unit};
+pub use text::Style;
+pub use units::{bytes_text, count_text, nanos_text};
+pub use verify::{verify_document, verify_table};
+
+/// What the output is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Text,
+    Json,
+    Csv,
+}
+
+/// What to say about the source above the answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// As the user named it.
+    pub file: &'a str,
+    pub info: &'a spanwise_model::SourceInfo,
+    pub window: Option<(spanwise_model::Nanos, spanwise_model::Nanos)>,
+}
+
+/// How many rows of a list to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Top {
+    All,
+    First(usize),
+}
+
+impl Top {
+    fn of<T>(self, rows: &[T]) -> &[T] {
+        match self {
+            Top::All => rows,
+            Top::First(most) => &rows[..most.min(rows.len())],
+        }
+    }
+}

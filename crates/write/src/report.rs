@@ -1,0 +1,260 @@
+//! The report: where the time went, section by section.
+
+use spanwise_analyze::{GpuUse, HotFunctions, Launcher, Origin, Report, ThreadTime, WorkUse};
+use spanwise_model::SpanKind;
+
+use crate::document::{Body, Document, Section};
+use crate::findings::findings_section;
+use crate::info::{record, source_fields};
+use crate::table::{Cell, Column, Table, Unit};
+use crate::units::{count_text, percent_text};
+use crate::{Source, Top};
+
+/// The keys of the report's sections, in order.
+pub const REPORT_SECTIONS: [&str; 8] =
+    ["trace", "findings", "gpu", "kernels", "copies", "gpu-lines", "threads", "functions"];
+
+pub fn report_document(source: &Source<'_>, report: &Report, top: Top) -> Document {
+    let wall_ns = i128::from(report.window.1) - i128::from(report.window.0);
+    let is_copy = |row: &&WorkUse| row.kind != SpanKind::Kernel;
+    let (copies, kernels): (Vec<&WorkUse>, Vec<&WorkUse>) =
+        report.gpu.work.iter().partition(is_copy);
+    let sections = vec![
+        Section {
+            key: "trace",
+            title: "Trace".to_owned(),
+            body: Body::Record(record(source_fields(source))),
+            when_empty: None,
+            left_out: 0,
+        },
+        findings_section(&report.findings, top),
+        devices_section(&report.gpu),
+        work_section("kernels", "Kernels by GPU time", &kernels, &report.gpu, top),
+        work_section("copies", "Copies and fills by GPU time", &copies, &report.gpu, top),
+        lines_section(&report.gpu, top),
+        threads_section(&report.threads, wall_ns, top),
+        functions_section(&report.functions, top),
+    ];
+    debug_assert!(sections.iter().map(|section| section.key).eq(REPORT_SECTIONS));
+    Document { sections, hints: Vec::new() }
+}
+
+fn section(key: &'static str, title: &str, table: Table, rows: usize) -> Section {
+    let left_out = rows - table.rows().len();
+    Section { key, title: title.to_owned(), body: Body::Rows(table), when_empty: None, left_out }
+}
+
+fn devices_section(gpu: &GpuUse) -> Section {
+    let mut table = Table::new([
+        Column::new("device", "GPU", Unit::Text),
+        Column::new("busy", "busy", Unit::Nanos),
+        Column::new("busy_share", "busy", Unit::Percent),
+        Column::new("idle", "idle", Unit::Nanos),
+        Column::new("kernels", "kernels", Unit::Nanos),
+        Column::new("memcpy", "copies", Unit::Nanos),
+        Column::new("memset", "fills", Unit::Nanos),
+        Column::new("work_count", "launches", Unit::Count),
+        Column::new("streams", "streams", Unit::Count),
+        Column::new("name", "name", Unit::Text),
+    ]);
+    for row in &gpu.devices {
+        table.push([
+            row.id.as_str().into(),
+            row.busy_ns.into(),
+            Cell::Share(row.busy_ns, row.window_ns),
+            row.idle_ns().into(),
+            row.kernel_ns.into(),
+            row.memcpy_ns.into(),
+            row.memset_ns.into(),
+            row.work_count.into(),
+            row.streams.into(),
+            row.name.as_str().into(),
+        ]);
+    }
+    section("gpu", "GPU", table, gpu.devices.len())
+}
+
+fn work_section(
+    key: &'static str,
+    title: &str,
+    rows: &[&WorkUse],
+    gpu: &GpuUse,
+    top: Top,
+) -> Section {
+    let mut table = Table::new([
+        Column::new("total", "total", Unit::Nanos),
+        Column::new("share", "of GPU", Unit::Percent),
+        Column::new("count", "count", Unit::Count),
+        Column::new("mean", "mean", Unit::Nanos),
+        Column::new("min", "min", Unit::Nanos),
+        Column::new("max", "max", Unit::Nanos),
+        Column::hidden("launch_origin", Unit::Text),
+        Column::hidden("launch_operator", Unit::Text),
+        Column::hidden("launch_line", Unit::Text),
+        Column::hidden("launch", Unit::Nanos),
+        Column::hidden("launch_others", Unit::Count),
+        Column::new("name", "name, and what launched most of it", Unit::Text),
+    ]);
+    for row in top.of(rows) {
+        let cells = [
+            row.total_ns.into(),
+            Cell::Share(row.total_ns, gpu.work_ns),
+            row.count.into(),
+            row.mean_ns().into(),
+            row.min_ns.into(),
+            row.max_ns.into(),
+            origin_key(row.launcher.origin).into(),
+            row.launcher.operator.clone().into(),
+            row.launcher.line.clone().into(),
+            row.launcher_ns.into(),
+            row.other_launchers.into(),
+            row.name.as_str().into(),
+        ];
+        table.push_with_note(cells, launched_by(row));
+    }
+    section(key, title, table, rows.len())
+}
+
+/// "aten::mm in model.py(5): forward (80.0 %, 3 other places)"
+fn launched_by(row: &WorkUse) -> String {
+    let line = line_text(row.launcher.origin, row.launcher.line.as_deref());
+    let place = match &row.launcher {
+        Launcher { operator: Some(operator), line: Some(_), .. } => format!("{operator} in {line}"),
+        Launcher { operator: Some(operator), line: None, .. } => format!("{operator} {line}"),
+        Launcher { operator: None, .. } => line,
+    };
+    match row.other_launchers {
+        0 => place,
+        others => {
+            let share = percent_text(row.launcher_ns, row.total_ns);
+            let places = if others == 1 { "place" } else { "places" };
+            format!("{place} ({share}; {} other {places})", count_text(others.into()))
+        }
+    }
+}
+
+fn line_text(origin: Origin, line: Option<&str>) -> String {
+    match (origin, line) {
+        (Origin::BackwardOf, Some(line)) => format!("backward of {line}"),
+        (_, Some(line)) => line.to_owned(),
+        (Origin::NotRecorded, None) => "[launch not recorded]".to_owned(),
+        (_, None) => "[no Python frame]".to_owned(),
+    }
+}
+
+fn origin_key(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Python => "python",
+        Origin::BackwardOf => "backward-of",
+        Origin::NoPython => "no-python",
+        Origin::NotRecorded => "not-recorded",
+    }
+}
+
+fn lines_section(gpu: &GpuUse, top: Top) -> Section {
+    let mut table = Table::new([
+        Column::new("total", "GPU time", Unit::Nanos),
+        Column::new("share", "of GPU", Unit::Percent),
+        Column::new("count", "launches", Unit::Count),
+        Column::hidden("origin", Unit::Text),
+        Column::hidden("line", Unit::Text),
+        Column::hidden("top_work", Unit::Text),
+        Column::hidden("top_work", Unit::Nanos),
+        Column::new("shown", "launching line", Unit::Text),
+    ]);
+    for row in top.of(&gpu.lines) {
+        table.push([
+            row.total_ns.into(),
+            Cell::Share(row.total_ns, gpu.work_ns),
+            row.count.into(),
+            origin_key(row.origin).into(),
+            row.line.clone().into(),
+            row.top_work.as_str().into(),
+            row.top_work_ns.into(),
+            line_text(row.origin, row.line.as_deref()).into(),
+        ]);
+    }
+    section("gpu-lines", "GPU time by launching Python line", table, gpu.lines.len())
+}
+
+fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
+    // A column of zeros tells people nothing.
+    let any = |column: Column, ns: fn(&ThreadTime) -> i128| Column {
+        in_text: threads.iter().any(|row| ns(row) != 0),
+        ..column
+    };
+    let nanos = |key, title| Column::new(key, title, Unit::Nanos);
+    let mut table = Table::new([
+        nanos("busy", "busy"),
+        Column::new("busy_share", "of wall", Unit::Percent),
+        any(nanos("waiting", "waiting"), |row| row.waiting_ns),
+        any(nanos("python_self", "Python"), |row| row.by_kind.python_ns),
+        any(nanos("operator_self", "operators"), |row| row.by_kind.operator_ns),
+        any(nanos("runtime_self", "GPU runtime"), |row| row.by_kind.runtime_ns),
+        any(nanos("annotation_self", "annotations"), |row| row.by_kind.annotation_ns),
+        any(nanos("other_self", "other"), |row| row.by_kind.other_ns),
+        Column::new("spans", "spans", Unit::Count),
+        Column::hidden("process_name", Unit::Text),
+        Column::new("process", "process", Unit::Text),
+        Column::hidden("thread", Unit::Text),
+        Column::new("thread_name", "thread", Unit::Text),
+    ]);
+    for row in top.of(threads) {
+        let name = row.thread_name.trim();
+        table.push([
+            row.busy_ns.into(),
+            Cell::Share(row.busy_ns, wall_ns),
+            row.waiting_ns.into(),
+            row.by_kind.python_ns.into(),
+            row.by_kind.operator_ns.into(),
+            row.by_kind.runtime_ns.into(),
+            row.by_kind.annotation_ns.into(),
+            row.by_kind.other_ns.into(),
+            row.spans.into(),
+            row.process_name.as_str().into(),
+            row.process.as_str().into(),
+            row.thread.as_str().into(),
+            if name.is_empty() { row.thread.as_str() } else { name }.into(),
+        ]);
+    }
+    section("threads", "Threads: self time by kind", table, threads.len())
+}
+
+fn functions_section(functions: &HotFunctions, top: Top) -> Section {
+    let mut table = Table::new([
+        Column::new("self", "self", Unit::Nanos),
+        Column::new("self_share", "of wall", Unit::Percent),
+        Column::new("total", "total", Unit::Nanos),
+        Column::new("count", "count", Unit::Count),
+        Column::new("kind", "kind", Unit::Text),
+        Column::new("name", "function", Unit::Text),
+    ]);
+    for row in top.of(&functions.rows) {
+        table.push([
+            row.self_ns.into(),
+            Cell::Share(row.self_ns, functions.wall_ns),
+            row.total_ns.into(),
+            row.count.into(),
+            kind_text(row.kind).into(),
+            row.name.as_str().into(),
+        ]);
+    }
+    section("functions", "Functions by self time, all threads", table, functions.rows.len())
+}
+
+pub(crate) fn kind_text(kind: SpanKind) -> &'static str {
+    match kind {
+        SpanKind::Other => "other",
+        SpanKind::Python => "Python",
+        SpanKind::Operator => "operator",
+        SpanKind::Annotation => "annotation",
+        SpanKind::Runtime => "GPU runtime",
+        SpanKind::Kernel => "kernel",
+        SpanKind::Memcpy => "copy",
+        SpanKind::Memset => "fill",
+        SpanKind::Sync => "GPU sync",
+        SpanKind::GpuAnnotation => "GPU annotation",
+        SpanKind::Overhead => "profiler overhead",
+        SpanKind::Window => "profiler window",
+    }
+}
