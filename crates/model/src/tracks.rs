@@ -32,6 +32,16 @@ pub enum TrackKind {
     Profiler,
 }
 
+impl TrackKind {
+    pub const ALL: [TrackKind; 5] = [
+        TrackKind::Thread,
+        TrackKind::GpuStream,
+        TrackKind::Async,
+        TrackKind::Counter,
+        TrackKind::Profiler,
+    ];
+}
+
 /// One track. `process` and `thread` are the source's own ids, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {

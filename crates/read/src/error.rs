@@ -17,6 +17,6 @@ pub enum ReadErrorKind {
     Io(#[from] io::Error),
     #[error("byte {offset}: not a trace: {what} ({found})")]
     NotATrace { offset: u64, what: &'static str, found: String },
-    #[error("index: {0}")]
-    Index(String),
+    #[error("the index could not be written: {0}")]
+    Index(io::Error),
 }

@@ -4,13 +4,14 @@
 //! and gives a [`Trace`] with notices, or an error with a place: never a panic,
 //! never a silent drop, and memory that is bounded by the input (I6).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use json::Effort;
-use source::{Bytes, Compression, LazyText, Stream};
+use json::{BLOCK_BYTES, Effort};
+use source::{Bytes, Compression, LazyText, Stream, WAVE_BYTES};
 use spanwise_model::{SourceInfo, Summary, Trace, threads_available};
 
 mod error;
+mod index;
 mod json;
 mod kineto;
 mod source;
@@ -40,40 +41,75 @@ pub struct OpenOptions<'a> {
 }
 
 /// Opens a trace from its index, or from its source.
+///
+/// An index that is damaged, old or of another file is passed over and, where
+/// possible, written anew. That it cannot be written is no reason to fail.
 pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
-    read_source(path, options).map_err(|kind| ReadError { path: path.to_owned(), kind })
+    if options.index == IndexUse::Ignore {
+        return read_source(path, options).map_err(|kind| error_at(path, kind));
+    }
+    if let Ok(trace) = index::open(path, options.thread_count()) {
+        return Ok(trace);
+    }
+    let before = index::before_reading(path);
+    let trace = read_source(path, options).map_err(|kind| error_at(path, kind))?;
+    if let Ok(before) = before {
+        let _ = index::write(path, before, &trace);
+    }
+    Ok(trace)
+}
+
+fn error_at(path: &Path, kind: ReadErrorKind) -> ReadError {
+    ReadError { path: path.to_owned(), kind }
 }
 
 /// Reads the source itself.
 fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErrorKind> {
     let bytes = Bytes::open(path)?;
-    let threads = match options.threads {
-        0 => threads_available(),
-        threads => threads,
-    };
+    let threads = options.thread_count();
     let compression = Compression::detect(bytes.as_ref());
     let total = bytes.as_ref().len() as u64;
-    let effort = Effort { threads, progress: options.progress, total };
+    let effort = Effort { threads, progress: options.progress, total, block_bytes: BLOCK_BYTES };
     let info = SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
     match compression {
         Compression::None => {
             let args = LazyText::ready(path, bytes.clone());
             json::read_text(bytes.as_ref(), effort, info, args)
         }
-        _ => json::read_stream(Stream::new(bytes, compression)?, effort, info, LazyText::new(path)),
+        _ => json::read_stream(
+            Stream::new(bytes, compression, WAVE_BYTES)?,
+            effort,
+            info,
+            LazyText::new(path),
+        ),
     }
 }
 
 /// Only what [`Trace::summary`] says; from an index without touching a column.
 pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadError> {
+    if options.index == IndexUse::ReadOrWrite {
+        if let Ok(summary) = index::summary(path) {
+            return Ok(summary);
+        }
+    }
     open(path, options).map(|trace| trace.summary())
 }
 
 /// Reads the source and writes its index anew; says where it is.
-pub fn write_index(
-    path: &Path,
-    options: &OpenOptions<'_>,
-) -> Result<std::path::PathBuf, ReadError> {
-    let _ = (path, options);
-    unimplemented!()
+pub fn write_index(path: &Path, options: &OpenOptions<'_>) -> Result<PathBuf, ReadError> {
+    let write = || -> Result<PathBuf, ReadErrorKind> {
+        let before = index::before_reading(path)?;
+        let trace = read_source(path, options)?;
+        index::write(path, before, &trace).map_err(ReadErrorKind::Index)
+    };
+    write().map_err(|kind| error_at(path, kind))
+}
+
+impl OpenOptions<'_> {
+    fn thread_count(&self) -> usize {
+        match self.threads {
+            0 => threads_available(),
+            threads => threads,
+        }
+    }
 }

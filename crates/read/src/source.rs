@@ -79,7 +79,7 @@ impl AsRef<[u8]> for Bytes {
 }
 
 /// How much text is inflated at a time.
-const WAVE_BYTES: usize = 16 << 20;
+pub(crate) const WAVE_BYTES: usize = 16 << 20;
 
 /// Room in front of a wave, for what the wave before left over.
 const ROOM_BYTES: usize = 1 << 20;
@@ -87,6 +87,7 @@ const ROOM_BYTES: usize = 1 << 20;
 /// Inflates a compressed file.
 pub(crate) struct Stream {
     reader: Box<dyn Read + Send>,
+    wave_bytes: usize,
 }
 
 /// Whether more text follows a wave.
@@ -128,7 +129,11 @@ impl Wave {
 }
 
 impl Stream {
-    pub(crate) fn new(bytes: Bytes, compression: Compression) -> io::Result<Self> {
+    pub(crate) fn new(
+        bytes: Bytes,
+        compression: Compression,
+        wave_bytes: usize,
+    ) -> io::Result<Self> {
         let bytes = Cursor::new(bytes);
         let reader: Box<dyn Read + Send> = match compression {
             Compression::None => Box::new(bytes),
@@ -136,13 +141,13 @@ impl Stream {
             Compression::Zstd => Box::new(zstd::Decoder::with_buffer(bytes)?),
             Compression::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(bytes)),
         };
-        Ok(Stream { reader })
+        Ok(Stream { reader, wave_bytes })
     }
 
     /// Inflates on, into the memory of a wave that is done with.
     pub(crate) fn next_wave(&mut self, old: Wave) -> Wave {
         let mut bytes = old.bytes;
-        bytes.resize(ROOM_BYTES + WAVE_BYTES, 0);
+        bytes.resize(ROOM_BYTES + self.wave_bytes, 0);
         let mut filled = ROOM_BYTES;
         let end = loop {
             if filled == bytes.len() {
@@ -185,7 +190,8 @@ impl LazyText {
                     return Ok(bytes);
                 }
                 let mut text = Vec::new();
-                let read = Stream::new(bytes, compression)?.reader.read_to_end(&mut text);
+                let read =
+                    Stream::new(bytes, compression, WAVE_BYTES)?.reader.read_to_end(&mut text);
                 // Damaged: as when it was first read, what came before is good.
                 read.or(Ok(0)).map(|_: usize| Bytes::Owned(Arc::new(text)))
             };

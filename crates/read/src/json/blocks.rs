@@ -34,6 +34,8 @@ pub(crate) struct Effort<'a> {
     pub(crate) progress: Option<Progress<'a>>,
     /// What the progress counts towards: the length of the source text.
     pub(crate) total: u64,
+    /// How much text one thread reads at a time; [`BLOCK_BYTES`] but in tests.
+    pub(crate) block_bytes: usize,
 }
 
 /// Where reading events came to a stop.
@@ -49,12 +51,13 @@ pub(crate) enum Stop {
 
 /// Enough that a block's set-up does not count, little enough that all cores have
 /// some until the end.
-const BLOCK_BYTES: usize = 8 << 20;
+pub(crate) const BLOCK_BYTES: usize = 8 << 20;
 
 /// How far behind a cut the next event is looked for.
 const BOUNDARY_REACH: usize = 64 << 10;
 
-/// An unreadable event longer than this is not carried over to the next region.
+/// Damage this close to the end of a region waits for the next one: how an event
+/// is repaired must not depend on where the text happened to be cut.
 const CARRY_BYTES_MAX: usize = 4 << 20;
 
 /// A block may be looked at this often while looking for the next good event.
@@ -66,7 +69,7 @@ pub(crate) fn read_events(
     from: usize,
     effort: Effort<'_>,
 ) -> (Vec<Batch>, Stop) {
-    let starts = block_starts(region.text, from);
+    let starts = block_starts(region.text, from, effort.block_bytes);
     let done = AtomicU64::new(region.base + from as u64);
     let blocks = map_indices(starts.len(), effort.threads, |index| {
         let (from, to) = block_range(&starts, index, region.text.len());
@@ -84,15 +87,15 @@ fn block_range(starts: &[usize], index: usize, len: usize) -> (usize, usize) {
     (starts[index], starts.get(index + 1).copied().unwrap_or(len))
 }
 
-/// Where blocks begin: at `from`, then about every [`BLOCK_BYTES`] at what looks
+/// Where blocks begin: at `from`, then about every `block_bytes` at what looks
 /// like the start of an event.
-fn block_starts(text: &[u8], from: usize) -> Vec<usize> {
+fn block_starts(text: &[u8], from: usize, block_bytes: usize) -> Vec<usize> {
     let mut starts = vec![from];
-    let mut target = from + BLOCK_BYTES;
+    let mut target = from + block_bytes;
     while target < text.len() {
         let reach = text.len().min(target + BOUNDARY_REACH);
         starts.extend(dispatch(Boundary { text, from: target, reach }));
-        target += BLOCK_BYTES;
+        target = (target + block_bytes).max(starts[starts.len() - 1] + 1);
     }
     starts
 }
@@ -179,6 +182,7 @@ impl Work for Block<'_> {
             to: self.to,
             emitter: Emitter::new(text, base),
             layout: Layout::new(),
+            is_first: true,
             waste: 0,
         };
         let stop = reader.read::<S>(self.from);
@@ -191,6 +195,9 @@ struct BlockReader<'t> {
     to: usize,
     emitter: Emitter<'t>,
     layout: Layout,
+    /// What stood before the next element is not ours to judge: it belongs to the
+    /// block before, or to what was skipped.
+    is_first: bool,
     /// Bytes looked at in vain.
     waste: usize,
 }
@@ -200,11 +207,8 @@ impl BlockReader<'_> {
     fn read<S: Simd>(&mut self, from: usize) -> Stop {
         let text = self.region.text;
         let mut at = from;
-        // The separator before a block belongs to the block before.
-        let mut is_first = true;
         loop {
-            let element = self.separators(at, is_first);
-            is_first = false;
+            let element = self.separators(at);
             if element >= self.to && element < text.len() {
                 return Stop::Reached(element);
             }
@@ -232,8 +236,9 @@ impl BlockReader<'_> {
 
     /// Blanks and commas before an element, which want to be one comma.
     #[inline(always)]
-    fn separators(&mut self, at: usize, is_first: bool) -> usize {
+    fn separators(&mut self, at: usize) -> usize {
         let text = self.region.text;
+        let is_first = std::mem::replace(&mut self.is_first, false);
         let mut at = skip_blanks(text, at);
         if text.get(at) == Some(&b',') {
             let next = skip_blanks(text, at + 1);
@@ -269,17 +274,22 @@ impl BlockReader<'_> {
                 self.emitter.event::<S>(at, &event::Event::default());
                 Ok(end)
             }
-            Err(Trouble::End) if !self.region.is_last => Err(Stop::Open(at)),
+            Err(_) if self.may_go_on(at) => Err(Stop::Open(at)),
             Err(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),
         }
+    }
+
+    /// Whether what is wrong at `at` may be right once more text has come.
+    fn may_go_on(&self, at: usize) -> bool {
+        !self.region.is_last && self.region.text.len() - at < CARRY_BYTES_MAX
     }
 
     /// Reads a damaged event, or goes to the next good one.
     #[cold]
     #[inline(never)]
     fn repair<S: Simd>(&mut self, at: usize, trouble: Trouble) -> Result<usize, Stop> {
-        let Region { text, is_last, .. } = self.region;
-        if trouble == Trouble::End && !is_last && text.len() - at < CARRY_BYTES_MAX {
+        let text = self.region.text;
+        if self.may_go_on(at) {
             return Err(Stop::Open(at));
         }
         let mut walk = Walk::new(text, at);
@@ -305,6 +315,7 @@ impl BlockReader<'_> {
     fn resynchronise<S: Simd>(&mut self, from: usize, kind: NoticeKind) -> Result<usize, Stop> {
         let Region { text, is_last, .. } = self.region;
         self.emitter.notice(kind, from, 80);
+        self.is_first = true;
         let waste_max = WASTE_FACTOR * (self.to - from.min(self.to)) + BLOCK_BYTES;
         let mut at = from + 1;
         while let Some(step) = memchr::memchr(b'{', text.get(at..).unwrap_or(b"")) {
@@ -323,11 +334,6 @@ impl BlockReader<'_> {
             }
             self.waste += 64;
             at += 1;
-        }
-        if !is_last && text.len() - from < CARRY_BYTES_MAX {
-            // The rest of the event may come with the next region; it is the same
-            // event then, so this time does not count.
-            return Err(Stop::Open(from));
         }
         match closing_bracket(text, from) {
             Some(at) if is_last => Ok(at),

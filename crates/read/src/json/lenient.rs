@@ -32,7 +32,7 @@ enum Role {
 const DEPTH_MAX: u32 = 64;
 
 /// How far a single event may reach. Real ones stay below a few kilobytes.
-const EVENT_BYTES_MAX: usize = 16 << 20;
+const EVENT_BYTES_MAX: usize = 2 << 20;
 
 /// The longest key that is looked for behind a comma.
 const KEY_BYTES_MAX: usize = 256;

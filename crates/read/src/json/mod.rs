@@ -16,8 +16,8 @@ mod text;
 
 use spanwise_model::{ArgValue, NoticeKind, SourceInfo, Trace, TraceBuilder};
 
-pub(crate) use blocks::Effort;
 use blocks::Region;
+pub(crate) use blocks::{BLOCK_BYTES, Effort};
 use document::Document;
 
 use crate::source::{LazyText, Stream, Wave, WaveEnd};
@@ -121,5 +121,117 @@ pub(crate) fn args_at(text: &[u8], offset: u64) -> Vec<(String, ArgValue)> {
     match event.args.is_empty() {
         true => Vec::new(),
         false => lenient::members(text, event.args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::source::{Bytes, Compression};
+
+    fn effort(threads: usize, block_bytes: usize) -> Effort<'static> {
+        Effort { threads, progress: None, total: 0, block_bytes }
+    }
+
+    fn lazy() -> LazyText {
+        LazyText::new(Path::new("absent"))
+    }
+
+    /// Everything about a trace that a reader decides.
+    fn image(trace: &Trace) -> String {
+        let spans = trace.spans();
+        let columns = format!(
+            "{:?}{:?}{:?}{:?}{:?}{:?}{:?}{:?}",
+            spans.start_column(),
+            spans.dur_column(),
+            spans.name_column(),
+            spans.category_column(),
+            spans.track_column(),
+            spans.parent_column(),
+            spans.launch_column(),
+            spans.offset_column(),
+        );
+        let strings: Vec<&str> = (0..trace.strings().len() as u32)
+            .map(|id| trace.strings().get(spanwise_model::StrId(id)))
+            .collect();
+        let others = (trace.instants(), trace.counters(), trace.links(), trace.tracks());
+        format!("{columns}{strings:?}{others:?}{:?}", trace.notices())
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).expect("to memory");
+        encoder.finish().expect("to memory")
+    }
+
+    /// One text, cut and inflated in many ways, is always the same trace.
+    #[track_caller]
+    fn check(text: &str) {
+        let text = text.as_bytes();
+        let info = SourceInfo::default;
+        let whole = read_text(text, effort(1, usize::MAX / 2), info(), lazy()).expect("a trace");
+        assert_eq!(whole.check(), Ok(()));
+        for (threads, block_bytes) in [(1, 1), (2, 40), (3, 97), (2, 1000), (4, 4096)] {
+            let cut = read_text(text, effort(threads, block_bytes), info(), lazy());
+            assert_eq!(image(&cut.expect("a trace")), image(&whole), "blocks of {block_bytes}");
+        }
+        for wave_bytes in [1, 50, 333, 5000] {
+            let bytes = Bytes::Owned(Arc::new(gzip(text)));
+            let stream = Stream::new(bytes, Compression::Gzip, wave_bytes).expect("gzip");
+            let inflated = read_stream(stream, effort(2, 100), info(), lazy());
+            assert_eq!(image(&inflated.expect("a trace")), image(&whole), "waves of {wave_bytes}");
+        }
+    }
+
+    #[test]
+    fn cuts_do_not_show() {
+        let events = (0..40).map(|at| {
+            format!(
+                "{{\n \"ph\": \"X\", \"name\": \"f{}\", \"pid\": 1, \"tid\": {}, \"ts\": {}.5, \
+                 \"dur\": 3, \"args\": {{\"x\": \"}}, {{\"}}}}",
+                at % 7,
+                at % 3,
+                100 - at
+            )
+        });
+        let events = events.collect::<Vec<_>>().join(",\n  ");
+        check(&format!(
+            "{{\"schemaVersion\": 1, \"traceEvents\": [{events}], \"traceName\": \"x\"}}"
+        ));
+        check(&format!("[{events}]"));
+        check(&format!("[{events}"));
+    }
+
+    #[test]
+    fn events_inside_events_are_arguments() {
+        let inner = r#"{"ph": "X", "ts": 1, "dur": 1, "name": "inner"}"#;
+        let many = vec![inner; 30].join(", ");
+        let outer = format!(
+            r#"{{"ph": "X", "ts": 5, "dur": 1, "name": "outer", "args": {{"list": [{many}]}}}}"#
+        );
+        let text = format!("[{outer}, {outer}, {inner}]");
+        check(&text);
+        let trace = read_text(text.as_bytes(), effort(2, 60), SourceInfo::default(), lazy());
+        assert_eq!(trace.expect("a trace").spans().len(), 3);
+    }
+
+    #[test]
+    fn damage_reads_the_same_however_it_is_cut() {
+        let good = r#"{"ph": "X", "ts": 1, "dur": 1, "name": "good", "pid": 1, "tid": 2}"#;
+        for bad in [
+            r#"{"ph": "X", "ts": 2, "dur": 1, "name": "a"b"c"}"#,
+            r#"{"ph": "X", "ts": 2, "dur": N/A, "name": "a"}"#,
+            r#"{"ph": "X", "ts": 2,, "dur": 1, "name": "a",}"#,
+            r#"{"ph": "X", "ts": 2, "dur": 1, "args": {"x": [1, 2}}"#,
+            r#"garbage"#,
+            r#"17"#,
+            ", ",
+        ] {
+            check(&format!("[{good}, {good}, {bad}, {good}, {good}, {good}]"));
+        }
     }
 }

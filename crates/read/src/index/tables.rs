@@ -1,0 +1,335 @@
+//! The columns of a trace, as Arrow files and back.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt8Array};
+use arrow_array::{UInt16Array, UInt32Array, UInt64Array};
+use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
+use arrow_ipc::{MetadataVersion, root_as_footer, root_as_message};
+use memmap2::{Advice, Mmap};
+use spanwise_model::{
+    ArgsSource, Categories, Category, Column, Counters, Instants, Links, Notices, Parts, SpanKind,
+    Spans, StrId, Strings, Trace, Track, TrackKind, Tracks, map_indices,
+};
+
+use super::manifest::{ColumnPlace, Manifest, TablePlace};
+
+/// Pieces of this size are summed up side by side.
+const CHECKSUM_BYTES: usize = 4 << 20;
+
+/// Writes all tables into `folder`.
+pub(super) fn write(folder: &Path, trace: &Trace) -> io::Result<Vec<TablePlace>> {
+    let tables = [
+        ("strings", strings_table(trace)),
+        ("categories", categories_table(trace)),
+        ("tracks", tracks_table(trace)),
+        ("spans", spans_table(trace)),
+        ("instants", instants_table(trace)),
+        ("counters", counters_table(trace)),
+        ("links", links_table(trace)),
+    ];
+    tables.into_iter().map(|(name, columns)| write_table(folder, name, columns)).collect()
+}
+
+type NamedColumns = Vec<(&'static str, ArrayRef)>;
+
+fn strings_table(trace: &Trace) -> NamedColumns {
+    let strings = trace.strings();
+    let offsets = OffsetBuffer::new(strings.offsets().clone());
+    vec![("text", Arc::new(StringArray::new(offsets, strings.bytes().clone(), None)))]
+}
+
+fn categories_table(trace: &Trace) -> NamedColumns {
+    let rows = trace.categories().rows();
+    let name: UInt32Array = rows.iter().map(|row| Some(row.name.0)).collect();
+    let kind: UInt8Array = rows.iter().map(|row| Some(row.kind as u8)).collect();
+    vec![("name", Arc::new(name)), ("kind", Arc::new(kind))]
+}
+
+fn tracks_table(trace: &Trace) -> NamedColumns {
+    let rows = trace.tracks().rows();
+    let text = |of: fn(&Track) -> StrId| -> ArrayRef {
+        Arc::new(rows.iter().map(|row| Some(of(row).0)).collect::<UInt32Array>())
+    };
+    let kind: UInt8Array = rows.iter().map(|row| Some(row.kind as u8)).collect();
+    let sort: Int64Array = rows.iter().map(|row| Some(row.sort_index)).collect();
+    let spans_end: UInt32Array = rows.iter().map(|row| Some(row.spans.end)).collect();
+    vec![
+        ("kind", Arc::new(kind)),
+        ("process", text(|row| row.process)),
+        ("thread", text(|row| row.thread)),
+        ("process_name", text(|row| row.process_name)),
+        ("thread_name", text(|row| row.thread_name)),
+        ("sort_index", Arc::new(sort)),
+        ("spans_end", Arc::new(spans_end)),
+    ]
+}
+
+fn spans_table(trace: &Trace) -> NamedColumns {
+    let spans = trace.spans();
+    vec![
+        ("start_ns", Arc::new(Int64Array::new(spans.start_column().clone(), None))),
+        ("dur_ns", Arc::new(Int64Array::new(spans.dur_column().clone(), None))),
+        ("name", Arc::new(UInt32Array::new(spans.name_column().clone(), None))),
+        ("category", Arc::new(UInt16Array::new(spans.category_column().clone(), None))),
+        ("track", Arc::new(UInt32Array::new(spans.track_column().clone(), None))),
+        ("parent", Arc::new(UInt32Array::new(spans.parent_column().clone(), None))),
+        ("launch", Arc::new(UInt32Array::new(spans.launch_column().clone(), None))),
+        ("offset", Arc::new(UInt64Array::new(spans.offset_column().clone(), None))),
+    ]
+}
+
+fn instants_table(trace: &Trace) -> NamedColumns {
+    let instants = trace.instants();
+    vec![
+        ("time_ns", Arc::new(Int64Array::new(instants.time.clone(), None))),
+        ("name", Arc::new(UInt32Array::new(instants.name.clone(), None))),
+        ("category", Arc::new(UInt16Array::new(instants.category.clone(), None))),
+        ("track", Arc::new(UInt32Array::new(instants.track.clone(), None))),
+        ("offset", Arc::new(UInt64Array::new(instants.offset.clone(), None))),
+    ]
+}
+
+fn counters_table(trace: &Trace) -> NamedColumns {
+    let counters = trace.counters();
+    vec![
+        ("time_ns", Arc::new(Int64Array::new(counters.time.clone(), None))),
+        ("track", Arc::new(UInt32Array::new(counters.track.clone(), None))),
+        ("value", Arc::new(Float64Array::new(counters.value.clone(), None))),
+    ]
+}
+
+fn links_table(trace: &Trace) -> NamedColumns {
+    let links = trace.links();
+    vec![
+        ("from", Arc::new(UInt32Array::new(links.from.clone(), None))),
+        ("to", Arc::new(UInt32Array::new(links.to.clone(), None))),
+        ("category", Arc::new(UInt16Array::new(links.category.clone(), None))),
+    ]
+}
+
+fn write_table(folder: &Path, name: &str, columns: NamedColumns) -> io::Result<TablePlace> {
+    let file_name = format!("{name}.arrow");
+    let path = folder.join(&file_name);
+    // Arrow keeps text in two buffers: where each one ends, and the characters.
+    let names: Vec<&str> = match name {
+        "strings" => vec!["offsets", "bytes"],
+        _ => columns.iter().map(|&(name, _)| name).collect(),
+    };
+    let batch = RecordBatch::try_from_iter(columns).map_err(io::Error::other)?;
+    // Aligned to 64 bytes, so that a mapped column may be used where it lies.
+    let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5);
+    let options = options.map_err(io::Error::other)?;
+    let file = BufWriter::new(File::create(&path)?);
+    let mut writer = FileWriter::try_new_with_options(file, &batch.schema(), options)
+        .map_err(io::Error::other)?;
+    writer.write(&batch).and_then(|()| writer.finish()).map_err(io::Error::other)?;
+    drop(writer);
+    let bytes = map_file(&path)?;
+    let places = value_buffers(&bytes).ok_or_else(|| io::Error::other("unexpected layout"))?;
+    let columns = names.iter().zip(places).map(|(&name, (offset, bytes))| ColumnPlace {
+        name: name.to_owned(),
+        offset,
+        bytes,
+    });
+    let columns = columns.collect();
+    Ok(TablePlace {
+        file: file_name,
+        bytes: bytes.len() as u64,
+        checksum: checksum(&bytes, 1),
+        rows: batch.num_rows() as u64,
+        columns,
+    })
+}
+
+/// Where the buffers of the one record batch lie in a file that we just wrote.
+/// Validity buffers are empty there, since no column has nulls.
+fn value_buffers(file: &[u8]) -> Option<Vec<(u64, u64)>> {
+    let length_at = file.len().checked_sub(10)?;
+    let length = u32::from_le_bytes(file[length_at..length_at + 4].try_into().ok()?) as usize;
+    let footer = root_as_footer(file.get(length_at.checked_sub(length)?..length_at)?).ok()?;
+    let block = footer.recordBatches()?.iter().next()?;
+    let message_at = block.offset() as usize;
+    let body_at = message_at + block.metaDataLength() as usize;
+    // The message follows a marker and its own length, four bytes each.
+    let message = root_as_message(file.get(message_at + 8..body_at)?).ok()?;
+    let batch = message.header_as_record_batch()?;
+    let nodes = batch.nodes()?.len();
+    let buffers: Vec<(u64, u64)> = batch
+        .buffers()?
+        .iter()
+        .map(|buffer| (body_at as u64 + buffer.offset() as u64, buffer.length() as u64))
+        .collect();
+    // Each column has a validity buffer first; text has two buffers behind it.
+    let per_column = buffers.len().checked_div(nodes)?;
+    let values = buffers.chunks(per_column).flat_map(|column| column[1..].iter().copied());
+    Some(values.collect())
+}
+
+fn map_file(path: &Path) -> io::Result<Arc<Mmap>> {
+    let file = File::open(path)?;
+    // SAFETY: the map is only read, and its checksum is verified before use. An
+    // index is never changed in place, only replaced as a whole.
+    let map = unsafe { Mmap::map(&file)? };
+    // Advice only. It maps all pages at once instead of one fault after another.
+    let _ = map.advise(Advice::PopulateRead);
+    Ok(Arc::new(map))
+}
+
+fn checksum(bytes: &[u8], threads: usize) -> u32 {
+    let pieces: Vec<&[u8]> = bytes.chunks(CHECKSUM_BYTES).collect();
+    let sums = map_indices(pieces.len(), threads, |index| {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(pieces[index]);
+        hasher
+    });
+    let mut all = crc32fast::Hasher::new();
+    sums.iter().for_each(|sum| all.combine(sum));
+    all.finalize()
+}
+
+/// Maps all tables of a folder and checks everything about them.
+pub(super) fn read(
+    folder: &Path,
+    manifest: Manifest,
+    args: Box<dyn ArgsSource>,
+    threads: usize,
+) -> Result<Trace, String> {
+    let table = |name: &str| Table::open(folder, &manifest.tables, name, threads);
+    let (strings, categories, tracks) = (table("strings")?, table("categories")?, table("tracks")?);
+    let (spans, instants) = (table("spans")?, table("instants")?);
+    let (counters, links) = (table("counters")?, table("links")?);
+    let parts = Parts {
+        strings: Strings::from_buffers(strings.column("offsets", 1)?, strings.buffer("bytes")?)?,
+        categories: read_categories(&categories)?,
+        tracks: read_tracks(&tracks)?,
+        spans: Spans::from_columns(
+            spans.column("start_ns", 0)?,
+            spans.column("dur_ns", 0)?,
+            spans.column("name", 0)?,
+            spans.column("category", 0)?,
+            spans.column("track", 0)?,
+            spans.column("parent", 0)?,
+            spans.column("launch", 0)?,
+            spans.column("offset", 0)?,
+        ),
+        instants: Instants {
+            time: instants.column("time_ns", 0)?,
+            name: instants.column("name", 0)?,
+            category: instants.column("category", 0)?,
+            track: instants.column("track", 0)?,
+            offset: instants.column("offset", 0)?,
+        },
+        counters: Counters {
+            time: counters.column("time_ns", 0)?,
+            track: counters.column("track", 0)?,
+            value: counters.column("value", 0)?,
+        },
+        links: Links {
+            from: links.column("from", 0)?,
+            to: links.column("to", 0)?,
+            category: links.column("category", 0)?,
+        },
+        info: manifest.summary.info,
+        notices: manifest.summary.notices.into_iter().collect::<Notices>(),
+        args: Some(args),
+    };
+    Trace::from_parts(parts).map_err(|violation| violation.to_string())
+}
+
+fn read_categories(table: &Table<'_>) -> Result<Categories, String> {
+    let names: Column<u32> = table.column("name", 0)?;
+    let kinds: Column<u8> = table.column("kind", 0)?;
+    let rows = names.iter().zip(kinds.iter()).map(|(&name, &kind)| {
+        let kind = SpanKind::ALL.get(usize::from(kind)).ok_or("an unknown kind of span")?;
+        Ok(Category { name: StrId(name), kind: *kind })
+    });
+    rows.collect::<Result<Vec<_>, String>>().map(Categories::new)
+}
+
+fn read_tracks(table: &Table<'_>) -> Result<Tracks, String> {
+    let kinds: Column<u8> = table.column("kind", 0)?;
+    let process: Column<u32> = table.column("process", 0)?;
+    let thread: Column<u32> = table.column("thread", 0)?;
+    let process_name: Column<u32> = table.column("process_name", 0)?;
+    let thread_name: Column<u32> = table.column("thread_name", 0)?;
+    let sort_index: Column<i64> = table.column("sort_index", 0)?;
+    let spans_end: Column<u32> = table.column("spans_end", 0)?;
+    let mut start = 0;
+    let rows = (0..kinds.len()).map(|row| {
+        let kind = TrackKind::ALL.get(usize::from(kinds[row])).ok_or("an unknown kind of track")?;
+        let spans = start..spans_end[row];
+        start = spans.end;
+        Ok(Track {
+            kind: *kind,
+            process: StrId(process[row]),
+            thread: StrId(thread[row]),
+            process_name: StrId(process_name[row]),
+            thread_name: StrId(thread_name[row]),
+            sort_index: sort_index[row],
+            spans,
+        })
+    });
+    rows.collect::<Result<Vec<_>, String>>().map(Tracks::new)
+}
+
+/// A mapped table whose checksum is right.
+struct Table<'m> {
+    place: &'m TablePlace,
+    map: Arc<Mmap>,
+}
+
+impl<'m> Table<'m> {
+    fn open(
+        folder: &Path,
+        places: &'m [TablePlace],
+        name: &str,
+        threads: usize,
+    ) -> Result<Self, String> {
+        let file_name = format!("{name}.arrow");
+        let place = places.iter().find(|place| place.file == file_name);
+        let place = place.ok_or_else(|| format!("it has no table {name}"))?;
+        let path = folder.join(&file_name);
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
+        if !is_file {
+            return Err(format!("{file_name} is missing"));
+        }
+        let map = map_file(&path).map_err(|error| error.to_string())?;
+        if map.len() as u64 != place.bytes || checksum(&map, threads) != place.checksum {
+            return Err(format!("{file_name} is damaged"));
+        }
+        Ok(Table { place, map })
+    }
+
+    fn buffer(&self, name: &str) -> Result<Buffer, String> {
+        let missing = || format!("{} has no column {name}", self.place.file);
+        let column = self.place.columns.iter().find(|column| column.name == name);
+        let column = column.ok_or_else(missing)?;
+        let end = column.offset.checked_add(column.bytes).filter(|&end| end <= self.place.bytes);
+        let (Some(_), Some(start)) = (end, NonNull::new(self.map.as_ptr().cast_mut())) else {
+            return Err(format!("column {name} lies outside {}", self.place.file));
+        };
+        // SAFETY: the map is that long, is never written, and lives as long as the
+        // buffer, which holds it.
+        let whole = unsafe {
+            Buffer::from_custom_allocation(start, self.map.len(), Arc::clone(&self.map) as _)
+        };
+        Ok(whole.slice_with_length(column.offset as usize, column.bytes as usize))
+    }
+
+    /// The values of a column: one a row, and `extra` more.
+    fn column<T: ArrowNativeType>(&self, name: &str, extra: u64) -> Result<Column<T>, String> {
+        let buffer = self.buffer(name)?;
+        let width = std::mem::size_of::<T>() as u64;
+        let expected = self.place.rows.checked_add(extra).and_then(|rows| rows.checked_mul(width));
+        if expected != Some(buffer.len() as u64) || buffer.as_ptr() as usize % width as usize != 0 {
+            return Err(format!("column {name} of {} has a wrong length", self.place.file));
+        }
+        Ok(ScalarBuffer::from(buffer))
+    }
+}
