@@ -1,0 +1,217 @@
+//! What can be asked on the command line.
+//!
+//! Each option stands only on the commands where it changes something, so that
+//! none is accepted and ignored.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Where did the time go, and why?
+///
+/// spanwise reads traces of programs, such as those of the PyTorch profiler, and
+/// says where the time went: on the GPU, on each thread, in each function, and
+/// which line of Python launched what.
+#[derive(Debug, Parser)]
+#[command(version, name = "spanwise", max_term_width = 100, propagate_version = false)]
+#[command(after_help = "\
+Exit status: 0 fine, 1 the answer is no (a failed verification), 2 an error.
+
+Example: spanwise report trace.json.gz")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Info(InfoArgs),
+    Report(ReportArgs),
+    Index(IndexArgs),
+    Verify(VerifyArgs),
+    Completions(CompletionsArgs),
+}
+
+/// Say what a trace is: source, devices, categories, tracks, notices
+///
+/// Counts and names, quickly: from the index beside the trace where there is one.
+/// Notices tell what of the file was skipped or repaired: what, how often, where
+/// first, and an example.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise info trace.json.gz
+  spanwise info --format json trace.json.gz | jq .trace.spans")]
+pub(crate) struct InfoArgs {
+    /// The trace to read
+    pub(crate) trace: PathBuf,
+    #[command(flatten)]
+    pub(crate) top: TopArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Say where the time went: findings, GPU, kernels, threads, functions
+///
+/// Self time is exact: on each thread every moment belongs to the innermost span
+/// open then, so self times add up to the time the thread was busy, also where
+/// spans overlap without nesting. GPU work is shown with the operator and the line
+/// of Python that launched it; of the frames around a launch the innermost one of
+/// your own code is taken.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Sections:
+  trace      what the trace is
+  findings   what deserves attention first, with numbers and advice
+  gpu        busy and idle time of each GPU
+  kernels    kernels by name, and what launched them
+  copies     copies and fills by name, and what launched them
+  gpu-lines  GPU time by the line of Python that launched it
+  threads    self time of each thread by kind, and waiting
+  functions  functions by self time
+
+Examples:
+  spanwise report trace.json.gz
+  spanwise report --section kernels --top 0 --format csv trace.json.gz > kernels.csv
+  spanwise report --format json trace.json.gz | jq '.findings[].title'")]
+pub(crate) struct ReportArgs {
+    /// The trace to read
+    pub(crate) trace: PathBuf,
+    /// Show one section only; its CSV and JSON have nothing around them
+    #[arg(long, value_name = "NAME")]
+    #[arg(value_parser = PossibleValuesParser::new(spanwise_write::REPORT_SECTIONS))]
+    pub(crate) section: Option<String>,
+    #[command(flatten)]
+    pub(crate) top: TopArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Write the index beside each trace, so that it opens at once
+///
+/// An index holds the same columns as the trace in memory and is mapped instead of
+/// read. Other commands write it by themselves when they read a trace for the first
+/// time; this one writes it anew, whatever is there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  spanwise index traces/*.json.gz")]
+pub(crate) struct IndexArgs {
+    /// The traces to index
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Check that each trace is sound, and say what is odd about its data
+///
+/// A violated check means that numbers computed from the trace cannot be trusted
+/// and makes the exit status 1. A note is an oddity of the recording, such as GPU
+/// work without a launch or spans that overlap without nesting.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise verify trace.json.gz
+  spanwise verify --quiet traces/*.json.gz && echo sound")]
+pub(crate) struct VerifyArgs {
+    /// The traces to check
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise completions bash > ~/.local/share/bash-completion/completions/spanwise
+  spanwise completions zsh > ~/.zfunc/_spanwise")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Rows of each list, in every format; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub(crate) top: usize,
+}
+
+impl TopArgs {
+    pub(crate) fn rows(&self) -> spanwise_write::Top {
+        match self.top {
+            0 => spanwise_write::Top::All,
+            rows => spanwise_write::Top::First(rows),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ThreadsArgs {
+    /// Threads that may read at once; 0 for one a core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) threads: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReadArgs {
+    /// Read the trace itself; neither use nor write an index beside it
+    #[arg(long)]
+    pub(crate) no_index: bool,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
+    /// No progress bar and no hints; `verify` prints only what is violated
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// For people (text) or for programs: raw integers, with the unit in the key
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = FormatArg::Text)]
+    pub(crate) format: FormatArg,
+    /// Colour in text; `auto` means on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
+    pub(crate) color: ColorArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    Text,
+    Json,
+    Csv,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorArg {
+    Auto,
+    Always,
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,46 @@
+//! One command, one file.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use spanwise_model::{Summary, Trace};
+use spanwise_read::{IndexUse, OpenOptions, ReadError};
+
+use crate::args::{Command, ReadArgs};
+use crate::progress::Progress;
+
+mod completions;
+mod index;
+mod info;
+mod report;
+mod verify;
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Info(args) => info::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Index(args) => index::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Completions(args) => completions::run(args),
+    }
+}
+
+impl ReadArgs {
+    fn open(&self, path: &Path) -> Result<Trace, ReadError> {
+        self.with_options(|options| spanwise_read::open(path, options))
+    }
+
+    fn summary(&self, path: &Path) -> Result<Summary, ReadError> {
+        self.with_options(|options| spanwise_read::summary(path, options))
+    }
+
+    fn with_options<T>(&self, read: impl FnOnce(&OpenOptions<'_>) -> T) -> T {
+        let progress = Progress::new(self.quiet);
+        let update = |done, total| progress.update(done, total);
+        read(&OpenOptions {
+            index: if self.no_index { IndexUse::Ignore } else { IndexUse::ReadOrWrite },
+            threads: self.threads.threads,
+            progress: Some(&update),
+        })
+    }
+}

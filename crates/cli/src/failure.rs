@@ -1,0 +1,50 @@
+//! Errors as people see them, and the exit status they lead to.
+
+use std::io;
+use std::process::ExitCode;
+
+use spanwise_read::{ReadError, ReadErrorKind};
+
+/// The answer is "no".
+pub(crate) const NO: u8 = 1;
+pub(crate) const ERROR: u8 = 2;
+
+/// Tells about the error, unless nobody listens any more: a closed pipe is fine.
+pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+    let closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(closed) {
+        return ExitCode::SUCCESS;
+    }
+    tell(error);
+    ExitCode::from(ERROR)
+}
+
+/// Writes "spanwise: error: …" with what to do next.
+#[expect(clippy::print_stderr, reason = "the one place that tells about errors")]
+pub(crate) fn tell(error: &anyhow::Error) {
+    let text = format!("{error:#}");
+    eprintln!("spanwise: error: {}", spanwise_write::printable(&text));
+    if let Some(hint) = error.downcast_ref::<ReadError>().and_then(hint) {
+        eprintln!("  hint: {hint}");
+    }
+}
+
+fn hint(error: &ReadError) -> Option<&'static str> {
+    match &error.kind {
+        ReadErrorKind::Io(io) => match io.kind() {
+            io::ErrorKind::NotFound => Some("check the path"),
+            io::ErrorKind::PermissionDenied => Some("check who may read the file"),
+            io::ErrorKind::IsADirectory => Some("name a file inside the folder"),
+            _ => None,
+        },
+        ReadErrorKind::NotATrace { .. } => Some(
+            "spanwise reads JSON traces of the PyTorch profiler and of Chrome, plain or \
+             compressed with gzip, zstd or xz",
+        ),
+        ReadErrorKind::Index(_) => {
+            Some("commands that read a trace work without an index, if slower: use --no-index")
+        }
+    }
+}

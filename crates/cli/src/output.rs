@@ -1,0 +1,45 @@
+//! Standard output: buffered, with the right style.
+
+use std::io::{self, BufWriter, IsTerminal, StdoutLock};
+
+use spanwise_write::{Format, Style};
+
+use crate::args::{ColorArg, FormatArg, OutputArgs};
+
+/// Where standard output is not a terminal and COLUMNS does not say otherwise.
+const WIDTH_ELSEWHERE: usize = 120;
+
+impl OutputArgs {
+    pub(crate) fn format(&self) -> Format {
+        match self.format {
+            FormatArg::Text => Format::Text,
+            FormatArg::Json => Format::Json,
+            FormatArg::Csv => Format::Csv,
+        }
+    }
+
+    pub(crate) fn style(&self) -> Style {
+        let color = match self.color {
+            ColorArg::Always => true,
+            ColorArg::Never => false,
+            ColorArg::Auto => {
+                let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                io::stdout().is_terminal() && !no_color
+            }
+        };
+        Style { color, width: width() }
+    }
+}
+
+fn width() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || terminal_size::terminal_size_of(io::stdout());
+    asked
+        .or_else(|| terminal().map(|(width, _)| usize::from(width.0)))
+        .filter(|&width| width >= 20)
+        .unwrap_or(WIDTH_ELSEWHERE)
+}
+
+pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::new(io::stdout().lock())
+}
