@@ -215,7 +215,7 @@ impl BlockReader<'_> {
             match text.get(element) {
                 Some(b'{') => match event::strict::<S>(text, element, &mut self.layout) {
                     Ok((event, end)) => {
-                        self.emitter.event::<S>(element, &event);
+                        self.emitter.event::<S>(element, end, &event);
                         at = end;
                         continue;
                     }
@@ -271,7 +271,7 @@ impl BlockReader<'_> {
     fn not_an_event<S: Simd>(&mut self, at: usize) -> Result<usize, Stop> {
         match value_end::<S>(self.region.text, at, &mut false) {
             Ok(end) => {
-                self.emitter.event::<S>(at, &event::Event::default());
+                self.emitter.event::<S>(at, end, &event::Event::default());
                 Ok(end)
             }
             Err(_) if self.may_go_on(at) => Err(Stop::Open(at)),
@@ -298,7 +298,7 @@ impl BlockReader<'_> {
                 for (kind, place) in walk.notes {
                     self.emitter.notice(kind, place, 40);
                 }
-                self.emitter.event::<S>(at, &event);
+                self.emitter.event::<S>(at, end, &event);
                 Ok(end)
             }
             Ok(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),

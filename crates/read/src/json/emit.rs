@@ -42,6 +42,7 @@ pub(crate) struct Emitter<'t> {
     base: u64,
     pub(crate) batch: Batch,
     phases: [u64; 256],
+    event_end: usize,
     categories: Vec<KnownCategory>,
     tracks: Vec<KnownTrack>,
 }
@@ -53,6 +54,7 @@ impl<'t> Emitter<'t> {
             base,
             batch: Batch::default(),
             phases: [0; 256],
+            event_end: 0,
             categories: Vec::with_capacity(RECENT_MAX),
             tracks: Vec::with_capacity(RECENT_MAX),
         }
@@ -71,11 +73,18 @@ impl<'t> Emitter<'t> {
         self.batch.notice(kind, self.base + at as u64, example);
     }
 
+    /// A notice about the event at hand, with its beginning as the example.
+    fn event_notice(&mut self, kind: NoticeKind, at: usize) {
+        self.notice(kind, at, self.event_end.saturating_sub(at).min(80));
+    }
+
+    /// Takes in the event that stands at `at..end`.
     #[inline(always)]
-    pub(crate) fn event<S: Simd>(&mut self, at: usize, event: &Event) {
+    pub(crate) fn event<S: Simd>(&mut self, at: usize, end: usize, event: &Event) {
+        self.event_end = end;
         self.phases[usize::from(if event.phase == 0 { b'?' } else { event.phase })] += 1;
         if event.has_control {
-            self.notice(NoticeKind::ControlCharacter, at, 0);
+            self.event_notice(NoticeKind::ControlCharacter, at);
         }
         if event.phase == b'M' {
             return self.metadata(event);
@@ -93,10 +102,10 @@ impl<'t> Emitter<'t> {
     fn time(&mut self, at: usize, event: &Event) -> Option<i64> {
         match event.time {
             Time::At(time) if event.phase != 0 => return Some(time),
-            _ if !event.has_phase => self.notice(NoticeKind::NoPhase, at, 80),
-            Time::OutOfRange => self.notice(NoticeKind::TimeOutOfRange, at, 80),
-            _ if event.phase == 0 => self.notice(NoticeKind::UnknownPhase, at, 80),
-            _ => self.notice(NoticeKind::NoTime, at, 80),
+            _ if !event.has_phase => self.event_notice(NoticeKind::NoPhase, at),
+            Time::OutOfRange => self.event_notice(NoticeKind::TimeOutOfRange, at),
+            _ if event.phase == 0 => self.event_notice(NoticeKind::UnknownPhase, at),
+            _ => self.event_notice(NoticeKind::NoTime, at),
         }
         None
     }
@@ -106,17 +115,17 @@ impl<'t> Emitter<'t> {
         let dur = match event.duration {
             Time::At(dur) if dur >= 0 => dur,
             Time::At(_) => {
-                self.notice(NoticeKind::NegativeDuration, at, 80);
+                self.event_notice(NoticeKind::NegativeDuration, at);
                 0
             }
             Time::OutOfRange => i64::MAX,
             Time::Absent | Time::NotANumber => {
-                self.notice(NoticeKind::NoDuration, at, 80);
+                self.event_notice(NoticeKind::NoDuration, at);
                 0
             }
         };
         if start.checked_add(dur).is_none() {
-            return self.notice(NoticeKind::TimeOutOfRange, at, 80);
+            return self.event_notice(NoticeKind::TimeOutOfRange, at);
         }
         let category = self.category(event.category);
         let key = self.key::<S>(event, category.kind);
@@ -206,7 +215,7 @@ impl<'t> Emitter<'t> {
                 self.instant(at, event, time, track);
             }
             b'C' => self.counter(at, event, time),
-            _ => self.notice(NoticeKind::UnknownPhase, at, 80),
+            _ => self.event_notice(NoticeKind::UnknownPhase, at),
         }
     }
 
@@ -355,10 +364,10 @@ impl<'t> Emitter<'t> {
         let text = text::decode(piece.of(self.text), &mut odd);
         let id = self.batch.string(&text);
         if odd.invalid_escape {
-            self.notice(NoticeKind::InvalidEscape, piece.from, 60);
+            self.notice(NoticeKind::InvalidEscape, piece.from, (piece.to - piece.from).min(80));
         }
         if odd.invalid_utf8 {
-            self.notice(NoticeKind::InvalidUtf8, piece.from, 60);
+            self.notice(NoticeKind::InvalidUtf8, piece.from, (piece.to - piece.from).min(80));
         }
         id
     }
