@@ -208,7 +208,7 @@ impl BlockReader<'_> {
         let text = self.region.text;
         let mut at = from;
         loop {
-            let element = self.separators(at);
+            let Some(element) = self.separators(at) else { return Stop::Open(at) };
             if element >= self.to && element < text.len() {
                 return Stop::Reached(element);
             }
@@ -234,17 +234,28 @@ impl BlockReader<'_> {
         }
     }
 
-    /// Blanks and commas before an element, which want to be one comma.
+    /// Passes blanks and commas before an element, which want to be one comma.
+    /// `None` when the text ends among them and more is to come.
     #[inline(always)]
-    fn separators(&mut self, at: usize) -> usize {
+    fn separators(&mut self, at: usize) -> Option<usize> {
         let text = self.region.text;
         let is_first = std::mem::replace(&mut self.is_first, false);
-        let mut at = skip_blanks(text, at);
+        let at = skip_blanks(text, at);
         if text.get(at) == Some(&b',') {
             let next = skip_blanks(text, at + 1);
             if matches!(text.get(next), Some(b'{')) {
-                return next;
+                return Some(next);
             }
+        }
+        self.odd_separators(at, is_first)
+    }
+
+    #[inline(never)]
+    fn odd_separators(&mut self, mut at: usize, is_first: bool) -> Option<usize> {
+        let text = self.region.text;
+        let is_separator = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',');
+        if !self.region.is_last && text[at..].iter().all(is_separator) {
+            return None;
         }
         let mut commas = 0;
         while text.get(at) == Some(&b',') {
@@ -262,7 +273,7 @@ impl BlockReader<'_> {
             }
             Some(_) => {}
         }
-        at
+        Some(at)
     }
 
     /// An element that is no object: counted and passed over.
