@@ -3,11 +3,13 @@
 //! A finding is a fact of the trace that crossed a threshold; it claims no cause
 //! that the numbers do not show. The thresholds stand in one place.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace};
+use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace, TrackId};
 
 use crate::gpu::gpu_work;
+use crate::self_time::self_time_within;
 use crate::{
     DeviceUse, Frames, GpuUse, Names, Origin, SelfTime, ThreadTime, TotalNanos, WaitKind, Waits,
     main_thread,
@@ -73,8 +75,11 @@ pub enum FindingKind {
         host_working_ns: TotalNanos,
         longest_gap_from: TotalNanos,
         longest_gap_ns: TotalNanos,
+        /// What the main thread did most of that time.
+        in_gap: Option<Doing>,
     },
     Waiting {
+        thread: String,
         call: String,
         wait: WaitKind,
         count: u64,
@@ -91,6 +96,8 @@ pub enum FindingKind {
         line: String,
         line_ns: TotalNanos,
         working_ns: TotalNanos,
+        /// What took most of it there.
+        inside: Option<Doing>,
         /// First and last moment spent there.
         from: TotalNanos,
         to: TotalNanos,
@@ -112,10 +119,19 @@ pub enum FindingKind {
     },
 }
 
+/// A function, the line it runs under, and its self time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doing {
+    pub function: String,
+    pub line: Option<String>,
+    pub self_ns: TotalNanos,
+}
+
 /// What the numbers say about an idle GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuIdleCause {
-    /// The host works all the time, and a kernel is shorter than its launch.
+    /// The host works all the time, and a kernel is shorter than the call that
+    /// launches it.
     LaunchBound,
     /// The host works all the time.
     HostBound,
@@ -143,7 +159,7 @@ pub(crate) fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Findin
     found.extend(host_line(facts, thresholds));
     found.extend(tiny_kernels(facts, thresholds));
     found.extend(not_recorded(facts, thresholds));
-    found.sort_by_key(|finding| std::cmp::Reverse(finding.about_ns));
+    found.sort_by_key(|finding| Reverse(finding.about_ns));
     found
 }
 
@@ -159,6 +175,23 @@ impl Facts<'_> {
     fn line(&self, span: SpanId) -> Option<StrId> {
         let line = self.frames.line(span)?;
         Some(self.names.merged(self.trace.spans().name(line)))
+    }
+
+    /// The function with most of these self times, and the line it ran under most.
+    fn mostly(&self, self_times: impl Iterator<Item = (SpanId, Nanos)>) -> Option<Doing> {
+        let mut sums: BTreeMap<StrId, BTreeMap<Option<StrId>, TotalNanos>> = BTreeMap::new();
+        for (span, self_ns) in self_times.filter(|&(_, ns)| ns > 0) {
+            let function = self.names.merged(self.trace.spans().name(span));
+            let by_line = sums.entry(function).or_default();
+            *by_line.entry(self.line(span)).or_default() += i128::from(self_ns);
+        }
+        let total = |by_line: &BTreeMap<_, TotalNanos>| by_line.values().sum::<TotalNanos>();
+        let most = sums.iter().max_by_key(|&(&name, lines)| (total(lines), Reverse(name)));
+        most.map(|(&function, by_line)| Doing {
+            function: self.text(function),
+            line: largest(by_line).0.filter(|&line| line != function).map(|line| self.text(line)),
+            self_ns: total(by_line),
+        })
     }
 
     fn text(&self, name: StrId) -> String {
@@ -217,6 +250,10 @@ fn gpu_idle(facts: &Facts<'_>, device: &DeviceUse, thresholds: &Thresholds) -> O
         host_working_ns,
         longest_gap_from: facts.since_start(from),
         longest_gap_ns: i128::from(to) - i128::from(from),
+        in_gap: main_thread(facts.threads).and_then(|thread| {
+            let there = self_time_within(facts.trace, thread.track, device.longest_gap);
+            facts.mostly(there.into_iter())
+        }),
     };
     Some(Finding { kind, about_ns: device.idle_ns() })
 }
@@ -229,18 +266,19 @@ struct WaitSum {
     by_line: BTreeMap<Option<StrId>, TotalNanos>,
 }
 
-/// Waiting calls by name: all that wait for a GPU, the rest on the main thread
+/// Waiting calls by thread and name: all that wait for a GPU, the rest on the main thread
 /// only, since a worker that waits for work is doing its job.
 fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let spans = facts.trace.spans();
     let main = main_thread(facts.threads).map(|thread| thread.track);
-    let mut sums: BTreeMap<(WaitKind, StrId), WaitSum> = BTreeMap::new();
+    let mut sums: BTreeMap<(TrackId, WaitKind, StrId), WaitSum> = BTreeMap::new();
     for span in spans.ids().filter(|&span| facts.waits.is_call(span)) {
         let Some(wait) = facts.waits.kind(span) else { continue };
         if wait != WaitKind::Gpu && Some(spans.track(span)) != main {
             continue;
         }
-        let sum = sums.entry((wait, facts.names.merged(spans.name(span)))).or_default();
+        let name = facts.names.merged(spans.name(span));
+        let sum = sums.entry((spans.track(span), wait, name)).or_default();
         let dur = spans.dur(span);
         sum.count += 1;
         sum.total_ns += i128::from(dur);
@@ -250,13 +288,15 @@ fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
         *sum.by_line.entry(facts.line(span)).or_default() += i128::from(dur);
     }
     let mut found = Vec::new();
-    for ((wait, name), sum) in sums {
+    for ((track, wait, name), sum) in sums {
         let Some((longest_ns, longest)) = sum.longest else { continue };
         if !reaches(sum.total_ns, facts.window_ns(), thresholds.waiting_percent) {
             continue;
         }
         let (line, line_ns) = largest(&sum.by_line);
+        let thread = facts.threads.iter().find(|thread| thread.track == track);
         let kind = FindingKind::Waiting {
+            thread: thread.map(thread_label).unwrap_or_default(),
             call: facts.text(name),
             wait,
             count: sum.count,
@@ -274,7 +314,7 @@ fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
 
 /// The entry with most time; of equals the first.
 fn largest(by_line: &BTreeMap<Option<StrId>, TotalNanos>) -> (Option<StrId>, TotalNanos) {
-    let most = by_line.iter().max_by_key(|&(&line, &ns)| (ns, std::cmp::Reverse(line)));
+    let most = by_line.iter().max_by_key(|&(&line, &ns)| (ns, Reverse(line)));
     most.map_or((None, 0), |(&line, &ns)| (line, ns))
 }
 
@@ -294,15 +334,17 @@ fn host_line(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
     if !reaches(line_ns, thread.working_ns(), thresholds.host_line_percent) {
         return None;
     }
-    let rows = facts.trace.tracks().get(thread.track).span_ids();
-    let mut there = rows.filter(|&span| facts.line(span) == Some(line));
-    let first = there.next()?;
-    let end = there.fold(spans.end(first), |end, span| end.max(spans.end(span)));
+    let rows = facts.trace.tracks().get(thread.track).span_ids().filter(working);
+    let there: Vec<SpanId> = rows.filter(|&span| facts.line(span) == Some(line)).collect();
+    let first = *there.first()?;
+    let end = there.iter().map(|&span| spans.end(span)).max()?;
+    let self_times = there.iter().map(|&span| (span, facts.self_time.span_ns[span.index()]));
     let kind = FindingKind::HostLine {
         thread: thread_label(thread),
         line: facts.text(line),
         line_ns,
         working_ns: thread.working_ns(),
+        inside: facts.mostly(self_times),
         from: facts.since_start(spans.start(first)),
         to: facts.since_start(end),
     };
@@ -334,7 +376,7 @@ fn tiny_kernels(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
     if !is_many {
         return None;
     }
-    let most = by_name.iter().max_by_key(|&(&name, &count)| (count, std::cmp::Reverse(name)));
+    let most = by_name.iter().max_by_key(|&(&name, &count)| (count, Reverse(name)));
     let (&top, &top_count) = most?;
     let top_name = facts.text(top);
     let row = facts.gpu.work.iter().find(|row| row.name == top_name);
@@ -393,6 +435,11 @@ mod tests {
             host_working_ns: 100,
             longest_gap_from: 0,
             longest_gap_ns: 15,
+            in_gap: Some(Doing {
+                function: "cudaLaunchKernel".into(),
+                line: Some("part0.py(1): step".into()),
+                self_ns: 15,
+            }),
         };
         check(&mut sample, &[idle]);
     }
@@ -405,6 +452,7 @@ mod tests {
         sample.span("1", SpanKind::Python, "b.py(1): g", 1070, 30);
         sample.span("1", SpanKind::Runtime, "cudaDeviceSynchronize", 1080, 5);
         let waiting = FindingKind::Waiting {
+            thread: "thread 1".into(),
             call: "cudaDeviceSynchronize".into(),
             wait: WaitKind::Gpu,
             count: 2,
@@ -420,6 +468,7 @@ mod tests {
             line: "b.py(1): g".into(),
             line_ns: 25,
             working_ns: 35,
+            inside: Some(Doing { function: "b.py(1): g".into(), line: None, self_ns: 25 }),
             from: 70,
             to: 100,
         };

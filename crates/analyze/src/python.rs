@@ -71,6 +71,10 @@ const INTERNAL_FILES: &[&str] = &[
     "weakref.py",
 ];
 
+/// Names that decorators give to the function around the real one.
+const INTERNAL_FUNCTIONS: &[&str] =
+    &["_fn", "_wrapper", "decorator", "inner", "wrapped", "wrapper"];
+
 impl<'a> Frame<'a> {
     pub(crate) fn parse(name: &'a str) -> Self {
         if let Some(function) = name.strip_prefix("<built-in ") {
@@ -91,7 +95,7 @@ impl<'a> Frame<'a> {
         match self {
             Frame::BuiltIn(_) => FrameRank::BuiltIn,
             Frame::Module => FrameRank::Module,
-            Frame::Code { file, .. } if is_internal(file) => FrameRank::Library,
+            Frame::Code { file, function } if is_internal(file, function) => FrameRank::Library,
             // A name in another style is the producer's own: better than none.
             Frame::Code { .. } | Frame::Unknown => FrameRank::User,
         }
@@ -110,8 +114,9 @@ fn from_package(path: &str) -> &str {
     }
 }
 
-fn is_internal(file: &str) -> bool {
-    INTERNAL_FILES.iter().any(|internal| file.starts_with(internal))
+fn is_internal(file: &str, function: &str) -> bool {
+    INTERNAL_FUNCTIONS.contains(&function)
+        || INTERNAL_FILES.iter().any(|internal| file.starts_with(internal))
         || file.contains("/torchinductor_")
 }
 
@@ -137,6 +142,7 @@ mod tests {
         check("/opt/venv/lib/python3.12/site-packages/torch/x.py(1): f", FrameRank::Library);
         check("/usr/lib/python3.12/threading.py(355): wait", FrameRank::Library);
         check("<frozen os>(680): g", FrameRank::Library);
+        check("transformers/utils/generic.py(933): wrapper", FrameRank::Library);
         check("/tmp/torchinductor_me/ab/cab.py(20): call", FrameRank::Library);
     }
 

@@ -90,12 +90,11 @@ fn check(kind: CheckKind, count: u64, of: usize) -> Check {
 
 fn self_time_adds_up(trace: &Trace) -> Check {
     let time = self_time(trace);
-    let mut wrong = time.threads.iter().filter(|thread| thread.self_ns != thread.busy_ns);
-    let first = wrong.clone().next().copied();
-    let mut result =
-        check(CheckKind::SelfTimeAddsUp, wrong.by_ref().count() as u64, time.threads.len());
-    result.total_ns = Some(time.threads.iter().map(|thread| thread.self_ns).sum());
-    if let Some(thread) = first {
+    let threads: Vec<_> = time.threads.iter().filter(|thread| thread.spans > 0).collect();
+    let wrong = || threads.iter().filter(|thread| thread.self_ns != thread.busy_ns);
+    let mut result = check(CheckKind::SelfTimeAddsUp, wrong().count() as u64, threads.len());
+    result.total_ns = Some(threads.iter().map(|thread| thread.self_ns).sum());
+    if let Some(thread) = wrong().next() {
         result.status = CheckStatus::Violated;
         result.detail = Some(format!(
             "track {}: self times add up to {} ns, spans cover {} ns",

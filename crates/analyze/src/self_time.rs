@@ -7,7 +7,7 @@
 //! `record_function` block in a PyTorch trace does. With this rule the self times
 //! of a thread add up to the union of its spans, to the nanosecond (I9).
 
-use spanwise_model::{Nanos, Trace, TrackId, TrackKind};
+use spanwise_model::{Nanos, SpanId, Trace, TrackId, TrackKind};
 
 use crate::TotalNanos;
 use crate::cover::covered_ns;
@@ -57,6 +57,26 @@ pub fn self_time(trace: &Trace) -> SelfTime {
         });
     }
     SelfTime { span_ns, threads }
+}
+
+/// Self time of the spans of one thread inside `[from, to)`, in order of rows.
+pub(crate) fn self_time_within(
+    trace: &Trace,
+    track: TrackId,
+    (from, to): (Nanos, Nanos),
+) -> Vec<(SpanId, Nanos)> {
+    let spans = trace.spans();
+    let is_inside = |&span: &SpanId| {
+        trace.kind(span).is_on_stack() && spans.start(span) < to && spans.end(span) > from
+    };
+    let rows: Vec<SpanId> = trace.tracks().get(track).span_ids().filter(is_inside).collect();
+    let starts: Vec<i64> = rows.iter().map(|&span| spans.start(span).max(from)).collect();
+    let ends = rows.iter().map(|&span| spans.end(span).min(to));
+    // Ends lie behind starts, and both inside a span: the difference fits.
+    let durs: Vec<i64> = ends.zip(&starts).map(|(end, start)| end - start).collect();
+    let mut self_ns = vec![0; rows.len()];
+    credit_innermost(&starts, &durs, &vec![true; rows.len()], &mut self_ns);
+    rows.into_iter().zip(self_ns).filter(|&(_, ns)| ns > 0).collect()
 }
 
 /// For each category whether its spans may stand in a thread's call stack.
@@ -177,13 +197,20 @@ mod tests {
         assert_eq!(self_time(&sample.finish()).span_ns, [10, 0]);
     }
 
+    #[test]
+    fn a_part_of_the_time_is_cut_out() {
+        let trace = traced(&[(0, 20), (1, 5), (4, 6), (30, 1)]);
+        let part = self_time_within(&trace, TrackId(0), (5, 15));
+        assert_eq!(part, [(SpanId(0), 5), (SpanId(2), 5)]);
+    }
+
     /// Paints every nanosecond with the last open span, from the definition.
     fn painted(trace: &Trace) -> Vec<i64> {
         let spans = trace.spans();
         let mut self_ns = vec![0; spans.len()];
         for track in trace.tracks().rows() {
             for moment in -5..80 {
-                let is_open = |&span: &spanwise_model::SpanId| {
+                let is_open = |&span: &SpanId| {
                     trace.kind(span).is_on_stack()
                         && (spans.start(span)..spans.end(span)).contains(&moment)
                 };

@@ -79,7 +79,9 @@ impl Document {
             writeln!(out)?;
         }
         for hint in &self.hints {
-            text::write_wrapped(&printable(hint), 0, style, out)?;
+            for line in text::wrapped(&printable(hint), style.width) {
+                writeln!(out, "{line}")?;
+            }
         }
         Ok(())
     }
@@ -178,17 +180,20 @@ fn write_paragraphs(
     style: Style,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
+    const INDENT: usize = 5;
+    let room = style.width.saturating_sub(INDENT).max(40);
+    let mut write = |first: &str, text: &str, paint: fn(Style, &str) -> String| {
+        let hanging = text::display_width(first).saturating_sub(INDENT);
+        for (at, line) in text::wrapped(&printable(text), room - hanging).iter().enumerate() {
+            let lead = if at == 0 { first } else { &" ".repeat(INDENT + hanging) };
+            writeln!(out, "{lead}{}", paint(style, line))?;
+        }
+        Ok::<(), io::Error>(())
+    };
     for (at, paragraph) in paragraphs.iter().enumerate() {
-        let number = format!("{:>3}. ", at + 1);
-        let title = printable(&paragraph.title);
-        writeln!(out, "{number}{}", style.bold(&title))?;
-        text::write_wrapped(&printable(&paragraph.evidence), number.len(), style, out)?;
-        text::write_wrapped(
-            &format!("→ {}", printable(&paragraph.advice)),
-            number.len(),
-            style,
-            out,
-        )?;
+        write(&format!("{:>3}. ", at + 1), &paragraph.title, Style::bold)?;
+        write("     ", &paragraph.evidence, |_, line| line.to_owned())?;
+        write("     → ", &paragraph.advice, |_, line| line.to_owned())?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Findings in words: a title, the numbers behind it, what to do.
 
-use spanwise_analyze::{Finding, FindingKind, GpuIdleCause, TotalNanos, WaitKind};
+use spanwise_analyze::{Doing, Finding, FindingKind, GpuIdleCause, TotalNanos, WaitKind};
 
 use crate::document::{Body, Paragraph, Section};
 use crate::table::{Column, Table, Unit};
@@ -57,7 +57,7 @@ fn words(kind: &FindingKind) -> Words {
     let (name, title, evidence, advice) = match kind {
         FindingKind::GpuIdle { .. } => gpu_idle(kind),
         FindingKind::Waiting { .. } => waiting(kind),
-        FindingKind::HostLine { thread, line, line_ns, working_ns, .. } => (
+        FindingKind::HostLine { thread, line, line_ns, working_ns, inside, .. } => (
             "host-line",
             format!(
                 "{} of the main thread's work runs under one line: {}",
@@ -65,9 +65,10 @@ fn words(kind: &FindingKind) -> Words {
                 name(line)
             ),
             format!(
-                "{} of {} on {thread}, what it calls in libraries included.",
+                "{} of {} on {thread}, what it calls in libraries included{}.",
                 nanos_text(*line_ns),
-                nanos_text(*working_ns)
+                nanos_text(*working_ns),
+                doing_text("; mostly", inside.as_ref()),
             ),
             "Look at this function first; the functions below show what it spends the time on."
                 .to_owned(),
@@ -107,13 +108,14 @@ fn gpu_idle(kind: &FindingKind) -> Parts {
         host_working_ns,
         longest_gap_from,
         longest_gap_ns,
+        in_gap,
     } = kind
     else {
         unreachable!("called for this kind only")
     };
     let (because, advice) = match cause {
         GpuIdleCause::LaunchBound => (
-            "kernels end sooner than the host can launch the next",
+            "the host takes longer to launch a kernel than the GPU to run it",
             "Launch fewer and larger kernels: torch.compile, CUDA graphs, fused operators or a \
              larger batch.",
         ),
@@ -133,23 +135,33 @@ fn gpu_idle(kind: &FindingKind) -> Parts {
         None => String::new(),
     };
     let evidence = format!(
-        "Idle {} of {}. {} kernels of {} on average{launch}. The main thread worked {}. Longest \
-         gap: {} from {} on.",
+        "Idle {} of {}. {} kernels of {} on average{launch}. The main thread worked {}, \
+         that is {} a kernel. Longest gap: {} from {} on{}.",
         nanos_text(*idle_ns),
         nanos_text(*window_ns),
         count_text((*kernels).into()),
         nanos_text(*kernel_mean_ns),
         nanos_text(*host_working_ns),
+        nanos_text(host_working_ns / i128::from((*kernels).max(1))),
         nanos_text(*longest_gap_ns),
         nanos_text(*longest_gap_from),
+        doing_text("; the main thread was mostly in", in_gap.as_ref()),
     );
     let idle = percent_text(*idle_ns, *window_ns);
     let title = format!("GPU {device} was idle {idle} of the time: {because}");
     ("gpu-idle", title, evidence, advice.to_owned())
 }
 
+/// " in f under model.py(5): forward (3.000 ms)", after its introduction.
+fn doing_text(introduction: &str, doing: Option<&Doing>) -> String {
+    let Some(Doing { function, line, self_ns }) = doing else { return String::new() };
+    let under = line.as_ref().map(|line| format!(" under {}", name(line))).unwrap_or_default();
+    format!("{introduction} {}{under} ({})", name(function), nanos_text(*self_ns))
+}
+
 fn waiting(kind: &FindingKind) -> Parts {
     let FindingKind::Waiting {
+        thread,
         call,
         wait,
         count,
@@ -184,7 +196,7 @@ fn waiting(kind: &FindingKind) -> Parts {
     };
     let calls = if *count == 1 { "call" } else { "calls" };
     let evidence = format!(
-        "{} {calls}, {} in all; the longest took {} from {} on.{place}",
+        "{} {calls} on {thread}, {} in all; the longest took {} from {} on.{place}",
         count_text((*count).into()),
         nanos_text(*total_ns),
         nanos_text((*longest_ns).into()),
@@ -221,7 +233,7 @@ fn tiny_kernels(kind: &FindingKind) -> Parts {
             "{} of {} kernels take less than {}",
             count_text((*count).into()),
             count_text((*kernels).into()),
-            nanos_text((*limit_ns).into())
+            nanos_text((*limit_ns).into()).replace(".000", "")
         ),
         format!(
             "Together {}. The most frequent, {} times{line}: {}.",

@@ -1,6 +1,6 @@
 //! What a trace is: source, devices, categories, tracks, notices.
 
-use spanwise_model::{Device, NO_OFFSET, Notice, Summary, TrackKind};
+use spanwise_model::{Device, NO_OFFSET, Notice, Summary, TrackKind, TrackSummary};
 
 use crate::civil::utc_text;
 use crate::document::{Body, Document, Section};
@@ -159,7 +159,10 @@ fn tracks_section(summary: &Summary, top: Top) -> Section {
         Column::new("thread", "thread", Unit::Text),
         Column::new("thread_name", "name", Unit::Text),
     ]);
-    for row in top.of(&summary.tracks) {
+    // Sources name processes that never did anything: labels, no rows.
+    let has_events = |row: &&TrackSummary| row.spans + row.instants + row.counter_values > 0;
+    let rows: Vec<&TrackSummary> = summary.tracks.iter().filter(has_events).collect();
+    for row in top.of(&rows) {
         table.push([
             row.spans.into(),
             row.instants.into(),
@@ -171,7 +174,9 @@ fn tracks_section(summary: &Summary, top: Top) -> Section {
             row.thread_name.trim().into(),
         ]);
     }
-    let left_out = summary.tracks_total as usize - table.rows().len();
+    // A summary lists the busiest tracks only.
+    let unlisted = summary.tracks_total as usize - summary.tracks.len();
+    let left_out = rows.len() + unlisted - table.rows().len();
     Section { left_out, ..section("tracks", "Tracks", table) }
 }
 

@@ -160,7 +160,7 @@ fn lines_section(gpu: &GpuUse, top: Top) -> Section {
         Column::hidden("line", Unit::Text),
         Column::hidden("top_work", Unit::Text),
         Column::hidden("top_work", Unit::Nanos),
-        Column::new("shown", "launching line", Unit::Text),
+        Column::new("label", "launching line", Unit::Text),
     ]);
     for row in top.of(&gpu.lines) {
         table.push([
@@ -183,6 +183,7 @@ fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
         in_text: threads.iter().any(|row| ns(row) != 0),
         ..column
     };
+    let is_several = threads.windows(2).any(|pair| pair[0].process != pair[1].process);
     let nanos = |key, title| Column::new(key, title, Unit::Nanos);
     let mut table = Table::new([
         nanos("busy", "busy"),
@@ -195,7 +196,7 @@ fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
         any(nanos("other_self", "other"), |row| row.by_kind.other_ns),
         Column::new("spans", "spans", Unit::Count),
         Column::hidden("process_name", Unit::Text),
-        Column::new("process", "process", Unit::Text),
+        Column { in_text: is_several, ..Column::new("process", "process", Unit::Text) },
         Column::hidden("thread", Unit::Text),
         Column::new("thread_name", "thread", Unit::Text),
     ]);

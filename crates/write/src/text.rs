@@ -56,32 +56,32 @@ pub(crate) fn write_table(table: &Table, style: Style, out: &mut dyn io::Write) 
     let header: Vec<String> =
         shown.iter().map(|&at| table.columns()[at].title.to_owned()).collect();
     writeln!(out, "{}", style.dim(&line(table, &shown, &widths, &header, None)))?;
-    for (row, note) in cells.iter().zip(table.notes()) {
+    let notes: Vec<String> = table.notes().iter().map(|note| printable(note).into()).collect();
+    let note_indent = note_indent(&notes, &widths, style.width);
+    for (row, note) in cells.iter().zip(notes) {
         writeln!(out, "{}", line(table, &shown, &widths, row, Some(style)))?;
         if !note.is_empty() {
-            write_note(note, &widths, style, out)?;
+            let room = style.width.saturating_sub(note_indent + 2);
+            let note = style.dim(&format!("↳ {}", shortened(&note, room.max(TEXT_WIDTH_MIN))));
+            writeln!(out, "{:note_indent$}{note}", "")?;
         }
     }
     Ok(())
 }
 
-/// The line under a row, below its last column, which is the widest.
-fn write_note(
-    note: &str,
-    widths: &[usize],
-    style: Style,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
+/// Where the lines under rows begin: below the last column, or so much further
+/// left that the longest one fits.
+fn note_indent(notes: &[String], widths: &[usize], screen: usize) -> usize {
     let before = widths.split_last().map_or(0, |(_, before)| before.iter().sum::<usize>());
-    let indent = INDENT + before + GAP * widths.len().saturating_sub(1);
-    let room = style.width.saturating_sub(indent + 2).max(TEXT_WIDTH_MIN);
-    let note = shortened(&printable(note), room);
-    writeln!(out, "{:indent$}{}", "", style.dim(&format!("↳ {note}")))
+    let last_column = INDENT + before + GAP * widths.len().saturating_sub(1);
+    let longest = notes.iter().map(|note| display_width(note)).max().unwrap_or(0);
+    last_column.min(screen.saturating_sub(longest + 2)).max(2 * INDENT)
 }
 
 fn cell_text(cell: &Cell, unit: Unit) -> String {
     match (cell, unit) {
         (Cell::None, _) => "-".to_owned(),
+        (Cell::Text(text), _) if text.is_empty() => "-".to_owned(),
         (Cell::Text(text), _) => printable(text).into_owned(),
         (Cell::Share(part, whole), _) => percent_text(*part, *whole),
         (Cell::Int(value), Unit::Nanos) => nanos_text(*value),
@@ -195,27 +195,22 @@ fn char_width(c: char) -> usize {
     }
 }
 
-/// Writes words, broken at spaces so that lines fit the screen.
-pub(crate) fn write_wrapped(
-    text: &str,
-    indent: usize,
-    style: Style,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    let room = style.width.saturating_sub(indent).max(40);
-    let mut line = String::new();
+/// The text broken at spaces into lines of at most `width` columns; a word that is
+/// longer stands alone.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let is_full = display_width(&line) + 1 + display_width(word) > room;
-        if !line.is_empty() && is_full {
-            writeln!(out, "{:indent$}{line}", "")?;
-            line.clear();
-        }
-        if !line.is_empty() {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if display_width(line) + 1 + display_width(word) <= width {
             line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
         }
-        line.push_str(word);
     }
-    writeln!(out, "{:indent$}{line}", "")
+    lines
 }
 
 #[cfg(test)]
@@ -282,6 +277,13 @@ mod tests {
                 "                            \x1b[2m↳ launched by a\\nb\x1b[0m\n",
             ),
         );
+    }
+
+    #[test]
+    fn lines_break_at_spaces() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("extraordinary one", 5), ["extraordinary", "one"]);
+        assert_eq!(wrapped("", 5), [""]);
     }
 
     #[test]
