@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use spanwise_model::{Batch, NoticeKind, map_indices};
 
 use super::emit::Emitter;
-use super::event::{self, Layout};
+use super::event::{self, Event, Layout};
 use super::lenient::{self, Walk};
 use super::scan::{Trouble, skip_blanks, value_end};
 use super::simd::{Simd, Work, dispatch};
@@ -156,8 +156,9 @@ fn follows_separator(text: &[u8], at: usize) -> bool {
 /// A whole event with a phase, and behind it what may follow an event.
 #[inline(never)]
 fn is_event<S: Simd>(text: &[u8], at: usize) -> bool {
-    match event::strict::<S>(text, at, &mut Layout::new()) {
-        Ok((event, end)) if event.has_phase => {
+    let mut event = Event::default();
+    match event::strict::<S>(text, at, &mut Layout::new(), &mut event) {
+        Ok(end) if event.has_phase => {
             matches!(text.get(skip_blanks(text, end)), Some(b',' | b']' | b'{') | None)
         }
         _ => false,
@@ -207,14 +208,16 @@ impl BlockReader<'_> {
     fn read<S: Simd>(&mut self, from: usize) -> Stop {
         let text = self.region.text;
         let mut at = from;
+        let mut event = Event::default();
         loop {
             let Some(element) = self.separators(at) else { return Stop::Open(at) };
             if element >= self.to && element < text.len() {
                 return Stop::Reached(element);
             }
             match text.get(element) {
-                Some(b'{') => match event::strict::<S>(text, element, &mut self.layout) {
-                    Ok((event, end)) => {
+                Some(b'{') => match event::strict::<S>(text, element, &mut self.layout, &mut event)
+                {
+                    Ok(end) => {
                         self.emitter.event::<S>(element, end, &event);
                         at = end;
                         continue;
@@ -282,7 +285,7 @@ impl BlockReader<'_> {
     fn not_an_event<S: Simd>(&mut self, at: usize) -> Result<usize, Stop> {
         match value_end::<S>(self.region.text, at, &mut false) {
             Ok(end) => {
-                self.emitter.event::<S>(at, end, &event::Event::default());
+                self.emitter.event::<S>(at, end, &Event::default());
                 Ok(end)
             }
             Err(_) if self.may_go_on(at) => Err(Stop::Open(at)),

@@ -303,7 +303,7 @@ impl<'t> Emitter<'t> {
     fn category(&mut self, piece: Piece) -> KnownCategory {
         let text = piece.of(self.text);
         for known in &self.categories {
-            if known.piece.of(self.text) == text {
+            if event::same(known.piece.of(self.text), text) {
                 return *known;
             }
         }
@@ -327,7 +327,9 @@ impl<'t> Emitter<'t> {
         let process = event.process.of(self.text);
         let thread = event.thread.of(self.text);
         for known in &self.tracks {
-            if known.thread.of(self.text) == thread && known.process.of(self.text) == process {
+            if event::same(known.thread.of(self.text), thread)
+                && event::same(known.process.of(self.text), process)
+            {
                 return known.id;
             }
         }
@@ -384,6 +386,7 @@ fn remember<T>(recent: &mut Vec<T>, new: T) {
 }
 
 /// What joins events of one id: the number itself, or a hash of the text.
+#[inline(always)]
 fn id_key(text: &[u8], event: &Event) -> u64 {
     let piece = if event.id.is_empty() { event.id2 } else { event.id };
     let word = piece.of(text);

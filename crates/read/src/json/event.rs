@@ -73,40 +73,62 @@ impl FieldId {
     }
 }
 
-/// What may stand between the end of one value and the start of the next.
+/// What may stand between the end of one value and the start of the next: up to
+/// 32 bytes, as four words and masks, so that comparing needs no loop.
 #[derive(Clone, Copy)]
 struct Step {
-    bytes: [u8; Step::BYTES_MAX],
+    words: [u64; 4],
+    masks: [u64; 4],
+    /// 0 for none; such a step is never reached, since its masks are all ones.
     len: u8,
     leads_to: FieldId,
 }
 
 impl Step {
     const BYTES_MAX: usize = 32;
-    const NONE: Step = Step { bytes: [0; Self::BYTES_MAX], len: 0, leads_to: FieldId::Other };
+    const NONE: Step =
+        Step { words: [0; 4], masks: [u64::MAX; 4], len: 0, leads_to: FieldId::Other };
+
+    fn new(between: &[u8], leads_to: FieldId) -> Self {
+        let (mut bytes, mut masks) = ([0; Self::BYTES_MAX], [0; Self::BYTES_MAX]);
+        bytes[..between.len()].copy_from_slice(between);
+        masks[..between.len()].fill(0xff);
+        let (words, masks) = (words_of(&bytes), words_of(&masks));
+        Step { words, masks, len: between.len() as u8, leads_to }
+    }
+}
+
+#[inline(always)]
+fn words_of(bytes: &[u8; Step::BYTES_MAX]) -> [u64; 4] {
+    std::array::from_fn(|word| {
+        u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * word + byte]))
+    })
 }
 
 /// The layout of the events read so far: what followed each field.
 ///
 /// Events of one producer look alike to the byte between their values
-/// (`, "cat": "`). Comparing with what stood there last time is several times
-/// quicker than reading blanks, quotes, key and colon again. Two memories a field
-/// suffice where two sorts of events alternate.
+/// (`, "cat": "`). Comparing with what stood there before is several times quicker
+/// than reading blanks, quotes, key and colon again. A few memories a field
+/// suffice: producers alternate between few sorts of events.
 pub(crate) struct Layout {
-    after: [[Step; 2]; FIELD_IDS],
+    after: [[Step; Layout::MEMORIES]; FIELD_IDS],
 }
 
 impl Layout {
+    const MEMORIES: usize = 4;
+
     pub(crate) fn new() -> Self {
-        Layout { after: [[Step::NONE; 2]; FIELD_IDS] }
+        Layout { after: [[Step::NONE; Self::MEMORIES]; FIELD_IDS] }
     }
 
     /// The field whose value begins after the text at `at`, if it is as before.
     #[inline(always)]
     fn predict(&self, text: &[u8], at: usize, after: FieldId) -> Option<(FieldId, usize)> {
-        let here = text[at..].first_chunk::<{ Step::BYTES_MAX }>()?;
+        let here = words_of(text[at..].first_chunk::<{ Step::BYTES_MAX }>()?);
         for step in &self.after[after as usize] {
-            if step.len > 0 && starts_with(here, &step.bytes, step.len) {
+            let differing = |word: usize| (here[word] ^ step.words[word]) & step.masks[word];
+            if differing(0) | differing(1) | differing(2) | differing(3) == 0 {
                 return Some((step.leads_to, at + usize::from(step.len)));
             }
         }
@@ -114,24 +136,13 @@ impl Layout {
     }
 
     fn learn(&mut self, between: &[u8], after: FieldId, leads_to: FieldId) {
-        if between.is_empty() || between.len() > Step::BYTES_MAX || leads_to == FieldId::Other {
+        if between.is_empty() || between.len() > Step::BYTES_MAX {
             return;
         }
-        let mut step = Step { len: between.len() as u8, leads_to, ..Step::NONE };
-        step.bytes[..between.len()].copy_from_slice(between);
         let steps = &mut self.after[after as usize];
-        *steps = [step, steps[0]];
+        steps.rotate_right(1);
+        steps[0] = Step::new(between, leads_to);
     }
-}
-
-/// Whether the first `len` bytes are the same; all at once, without a loop.
-#[inline(always)]
-fn starts_with(text: &[u8; 32], prefix: &[u8; 32], len: u8) -> bool {
-    let mut differing = 0u32;
-    for (bit, (a, b)) in text.iter().zip(prefix).enumerate() {
-        differing |= u32::from(a != b) << bit;
-    }
-    differing.trailing_zeros() >= u32::from(len)
 }
 
 impl Event {
@@ -176,14 +187,16 @@ fn time(word: &[u8]) -> Time {
     }
 }
 
-/// Reads the well-formed event that opens at `at`; gives the position after it.
+/// Reads the well-formed event that opens at `at` into `event`, whatever that held
+/// before; gives the position after it.
 #[inline(always)]
 pub(crate) fn strict<S: Simd>(
     text: &[u8],
     at: usize,
     layout: &mut Layout,
-) -> Result<(Event, usize), Trouble> {
-    let mut event = Event::default();
+    event: &mut Event,
+) -> Result<usize, Trouble> {
+    *event = Event::default();
     let mut at = expect(text, at, b'{')?;
     let mut last = FieldId::Open;
     loop {
@@ -193,7 +206,7 @@ pub(crate) fn strict<S: Simd>(
             None => next_field::<S>(text, at, last, layout, &mut event.has_control)?,
         };
         at = match id {
-            FieldId::Close => return Ok((event, at)),
+            FieldId::Close => return Ok(at),
             FieldId::Time => {
                 let (time, end) = strict_time::<S>(text, at, &mut event.has_control)?;
                 event.time = time;
@@ -300,9 +313,11 @@ pub(crate) fn integers<S: Simd, const N: usize>(
         }
         at = skip_blanks(text, at + 1);
         let Ok(end) = scan::value_end::<S>(text, at, &mut control) else { break };
-        if let Some(slot) = keys.iter().position(|&wanted| wanted == key.of(text)) {
-            found[slot] = integer(&text[at..end]);
-            left -= 1;
+        for slot in 0..N {
+            if same(keys[slot], key.of(text)) {
+                found[slot] = integer(&text[at..end]);
+                left -= 1;
+            }
         }
         at = skip_blanks(text, end);
         if text.get(at) != Some(&b',') {
@@ -311,6 +326,22 @@ pub(crate) fn integers<S: Simd, const N: usize>(
         at = skip_blanks(text, at + 1);
     }
     found
+}
+
+/// Equality of short texts, without the call that comparing slices makes.
+#[inline(always)]
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+    match (a.first_chunk(), a.last_chunk(), b.first_chunk(), b.last_chunk()) {
+        (Some(a_first), Some(a_last), Some(b_first), Some(b_last)) if a.len() <= 16 => {
+            word(a_first) == word(b_first) && word(a_last) == word(b_last)
+        }
+        (Some(_), ..) => a == b,
+        _ => a.iter().zip(b).all(|(a, b)| a == b),
+    }
 }
 
 /// A whole number, in quotes or not, of at most 64 bits.
@@ -335,9 +366,10 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Result<usize, Trouble>) -> Event {
-        let got = strict::<Portable>(text.as_bytes(), 0, &mut Layout::new());
-        assert_eq!(got.map(|(_, end)| end), expected);
-        got.map(|(event, _)| event).unwrap_or_default()
+        let mut event = Event::default();
+        let got = strict::<Portable>(text.as_bytes(), 0, &mut Layout::new(), &mut event);
+        assert_eq!(got, expected);
+        event
     }
 
     #[test]

@@ -19,6 +19,7 @@ use spanwise_model::{ArgValue, NoticeKind, SourceInfo, Trace, TraceBuilder};
 use blocks::Region;
 pub(crate) use blocks::{BLOCK_BYTES, Effort};
 use document::Document;
+use event::{Event, Layout};
 
 use crate::source::{LazyText, Stream, Wave, WaveEnd};
 use crate::{ReadErrorKind, kineto};
@@ -111,8 +112,9 @@ pub(crate) fn args_at(text: &[u8], offset: u64) -> Vec<(String, ArgValue)> {
     if at >= text.len() {
         return Vec::new();
     }
-    let event = match event::strict::<simd::Portable>(text, at, &mut event::Layout::new()) {
-        Ok((event, _)) => event,
+    let mut event = Event::default();
+    let event = match event::strict::<simd::Portable>(text, at, &mut Layout::new(), &mut event) {
+        Ok(_) => event,
         Err(_) => match lenient::event(&mut lenient::Walk::new(text, at), at) {
             Ok((event, _)) => event,
             Err(_) => return Vec::new(),
