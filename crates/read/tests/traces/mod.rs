@@ -7,12 +7,12 @@ use spanwise_model::{NoticeKind, SpanId, Trace};
 use spanwise_read::{IndexUse, OpenOptions, ReadError};
 
 /// A path below the root of the repository.
-pub fn at_root(path: &str) -> PathBuf {
+pub(crate) fn at_root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
 /// Every file below a folder, in order of path.
-pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -23,19 +23,19 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The recordings that travel with the repository.
-pub fn committed() -> Vec<PathBuf> {
+pub(crate) fn committed() -> Vec<PathBuf> {
     let folders = [at_root("testdata/kineto"), at_root("testdata/chrome")];
     folders.iter().flat_map(|folder| files_below(folder)).filter(|path| is_json(path)).collect()
 }
 
-pub fn is_json(path: &Path) -> bool {
+pub(crate) fn is_json(path: &Path) -> bool {
     let name = path.to_string_lossy();
     [".json", ".json.gz", ".json.xz", ".json.zst"].iter().any(|end| name.ends_with(end))
 }
 
 /// Reads a source, never an index; what comes out keeps the invariants.
 #[track_caller]
-pub fn read(path: &Path) -> Result<Trace, ReadError> {
+pub(crate) fn read(path: &Path) -> Result<Trace, ReadError> {
     let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let trace = spanwise_read::open(path, &options)?;
     assert_eq!(trace.check(), Ok(()), "{}", path.display());
@@ -44,7 +44,7 @@ pub fn read(path: &Path) -> Result<Trace, ReadError> {
 
 /// Reads text as if it stood in a file of this name.
 #[track_caller]
-pub fn read_bytes(name: &str, bytes: &[u8]) -> Result<Trace, ReadError> {
+pub(crate) fn read_bytes(name: &str, bytes: &[u8]) -> Result<Trace, ReadError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).expect("writable");
@@ -52,7 +52,7 @@ pub fn read_bytes(name: &str, bytes: &[u8]) -> Result<Trace, ReadError> {
 }
 
 /// The text of a file, inflated.
-pub fn text_of(path: &Path) -> Vec<u8> {
+pub(crate) fn text_of(path: &Path) -> Vec<u8> {
     let bytes = std::fs::read(path).expect("readable");
     let mut text = Vec::new();
     match bytes.starts_with(&[0x1f, 0x8b]) {
@@ -66,7 +66,7 @@ pub fn text_of(path: &Path) -> Vec<u8> {
     text
 }
 
-pub fn gzip(text: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut encoder, text).expect("to memory");
     encoder.finish().expect("to memory")
@@ -74,16 +74,16 @@ pub fn gzip(text: &[u8]) -> Vec<u8> {
 
 /// A span by what it says, so that spans of two readings can be compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Said {
-    pub name: String,
-    pub start: i64,
-    pub dur: i64,
-    pub process: String,
-    pub thread: String,
-    pub category: String,
+pub(crate) struct Said {
+    pub(crate) name: String,
+    pub(crate) start: i64,
+    pub(crate) dur: i64,
+    pub(crate) process: String,
+    pub(crate) thread: String,
+    pub(crate) category: String,
 }
 
-pub fn said(trace: &Trace, span: SpanId) -> Said {
+pub(crate) fn said(trace: &Trace, span: SpanId) -> Said {
     let text = |id| trace.strings().get(id).to_owned();
     let spans = trace.spans();
     let track = trace.tracks().get(spans.track(span));
@@ -98,18 +98,18 @@ pub fn said(trace: &Trace, span: SpanId) -> Said {
 }
 
 /// All spans by what they say, in order.
-pub fn all_said(trace: &Trace) -> Vec<Said> {
+pub(crate) fn all_said(trace: &Trace) -> Vec<Said> {
     let mut all: Vec<Said> = trace.spans().ids().map(|span| said(trace, span)).collect();
     all.sort();
     all
 }
 
-pub fn kinds(trace: &Trace) -> Vec<NoticeKind> {
+pub(crate) fn kinds(trace: &Trace) -> Vec<NoticeKind> {
     trace.notices().iter().map(|notice| notice.kind).collect()
 }
 
 /// Everything in a trace, as text: equal images mean equal traces (I8).
-pub fn image(trace: &Trace) -> String {
+pub(crate) fn image(trace: &Trace) -> String {
     let strings = trace.strings();
     let values: Vec<u64> = trace.counters().value.iter().map(|value| value.to_bits()).collect();
     format!(
