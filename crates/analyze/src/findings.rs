@@ -20,9 +20,14 @@ use crate::{
 pub struct Thresholds {
     /// A GPU idle for at least this part of the window.
     pub gpu_idle_percent: i128,
-    /// The main thread working at least this part of the window makes it the
-    /// suspect for an idle GPU.
+    /// Threads that launch kernels working at least this part of the window make
+    /// the host the suspect for an idle GPU.
     pub host_busy_percent: i128,
+    /// Launch calls taking at least this part of the host's work make launching
+    /// the suspect.
+    pub launch_percent: i128,
+    /// A single gap with at least this part of the idle time.
+    pub one_gap_percent: i128,
     /// Calls that wait for at least this part of the window.
     pub waiting_percent: i128,
     /// One line of Python with at least this part of the main thread's work.
@@ -41,6 +46,8 @@ impl Default for Thresholds {
         Thresholds {
             gpu_idle_percent: 30,
             host_busy_percent: 60,
+            launch_percent: 10,
+            one_gap_percent: 50,
             waiting_percent: 5,
             host_line_percent: 40,
             tiny_kernel_ns: 5_000,
@@ -69,9 +76,10 @@ pub enum FindingKind {
         cause: GpuIdleCause,
         kernels: u64,
         kernel_mean_ns: TotalNanos,
-        /// Mean length of the calls that launched them, where known.
-        launch_mean_ns: Option<TotalNanos>,
-        /// Work of the main thread in the window.
+        /// The calls that launched them, where known, and their time.
+        launch_calls: u64,
+        launch_ns: TotalNanos,
+        /// Work of the threads that launched them.
         host_working_ns: TotalNanos,
         longest_gap_from: TotalNanos,
         longest_gap_ns: TotalNanos,
@@ -86,7 +94,7 @@ pub enum FindingKind {
         total_ns: TotalNanos,
         window_ns: TotalNanos,
         longest_from: TotalNanos,
-        longest_ns: Nanos,
+        longest_ns: TotalNanos,
         /// The line with most of it, and how much.
         line: Option<String>,
         line_ns: TotalNanos,
@@ -130,8 +138,10 @@ pub struct Doing {
 /// What the numbers say about an idle GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuIdleCause {
-    /// The host works all the time, and a kernel is shorter than the call that
-    /// launches it.
+    /// Most of the idle time is one gap.
+    OneGap,
+    /// The host works all the time, a kernel is shorter than the call that launches
+    /// it, and these calls are a good part of the host's work.
     LaunchBound,
     /// The host works all the time.
     HostBound,
@@ -209,47 +219,35 @@ fn gpu_idle(facts: &Facts<'_>, device: &DeviceUse, thresholds: &Thresholds) -> O
     {
         return None;
     }
-    let spans = facts.trace.spans();
-    let (mut kernels, mut kernel_ns, mut launch_ns) = (0_u64, 0, 0);
-    let mut calls = Vec::new();
-    for span in gpu_work(facts.trace) {
-        let process = facts.trace.tracks().get(spans.track(span)).process;
-        if facts.trace.kind(span) != SpanKind::Kernel
-            || facts.trace.strings().get(process) != device.id
-        {
-            continue;
-        }
-        kernels += 1;
-        kernel_ns += i128::from(spans.dur(span));
-        calls.extend(spans.launch(span));
-    }
-    // A graph launches many kernels with one call.
-    calls.sort_unstable();
-    calls.dedup();
-    launch_ns += calls.iter().map(|&call| i128::from(spans.dur(call))).sum::<TotalNanos>();
-    let kernel_mean_ns = kernel_ns / i128::from(kernels.max(1));
-    let launch_mean_ns = (!calls.is_empty()).then(|| launch_ns / calls.len() as i128);
-    let host_working_ns = main_thread(facts.threads).map_or(0, ThreadTime::working_ns);
-    let host_is_busy = reaches(host_working_ns, device.window_ns, thresholds.host_busy_percent);
-    let cause = match host_is_busy {
-        true if launch_mean_ns.is_some_and(|launch| kernel_mean_ns < launch) => {
-            GpuIdleCause::LaunchBound
-        }
-        true => GpuIdleCause::HostBound,
-        false => GpuIdleCause::HostNotBusy,
-    };
+    let launches = Launches::of(facts, device);
+    let host_working_ns = launches.host_working_ns(facts).min(device.window_ns);
     let (from, to) = device.longest_gap;
+    let longest_gap_ns = i128::from(to) - i128::from(from);
+    let host_is_busy = reaches(host_working_ns, device.window_ns, thresholds.host_busy_percent);
+    let launch_ns = launches.call_ns;
+    let cause = if reaches(longest_gap_ns, device.idle_ns(), thresholds.one_gap_percent) {
+        GpuIdleCause::OneGap
+    } else if !host_is_busy {
+        GpuIdleCause::HostNotBusy
+    } else if launches.kernel_mean_ns() < launches.call_mean_ns()
+        && reaches(launch_ns, host_working_ns, thresholds.launch_percent)
+    {
+        GpuIdleCause::LaunchBound
+    } else {
+        GpuIdleCause::HostBound
+    };
     let kind = FindingKind::GpuIdle {
         device: device.id.clone(),
         idle_ns: device.idle_ns(),
         window_ns: device.window_ns,
         cause,
-        kernels,
-        kernel_mean_ns,
-        launch_mean_ns,
+        kernels: launches.kernels,
+        kernel_mean_ns: launches.kernel_mean_ns(),
+        launch_calls: launches.calls.len() as u64,
+        launch_ns,
         host_working_ns,
         longest_gap_from: facts.since_start(from),
-        longest_gap_ns: i128::from(to) - i128::from(from),
+        longest_gap_ns,
         in_gap: main_thread(facts.threads).and_then(|thread| {
             let there = self_time_within(facts.trace, thread.track, device.longest_gap);
             facts.mostly(there.into_iter())
@@ -258,34 +256,80 @@ fn gpu_idle(facts: &Facts<'_>, device: &DeviceUse, thresholds: &Thresholds) -> O
     Some(Finding { kind, about_ns: device.idle_ns() })
 }
 
+/// Kernels of one device and the calls that launched them.
+#[derive(Default)]
+struct Launches {
+    kernels: u64,
+    kernel_ns: TotalNanos,
+    /// Each call once: a graph launches many kernels with one.
+    calls: Vec<SpanId>,
+    call_ns: TotalNanos,
+}
+
+impl Launches {
+    fn of(facts: &Facts<'_>, device: &DeviceUse) -> Self {
+        let (trace, spans) = (facts.trace, facts.trace.spans());
+        let mut launches = Launches::default();
+        for span in gpu_work(trace).filter(|&span| trace.kind(span) == SpanKind::Kernel) {
+            let process = trace.tracks().get(spans.track(span)).process;
+            if trace.strings().get(process) != device.id {
+                continue;
+            }
+            launches.kernels += 1;
+            launches.kernel_ns += i128::from(spans.dur(span));
+            launches.calls.extend(spans.launch(span));
+        }
+        launches.calls.sort_unstable();
+        launches.calls.dedup();
+        launches.call_ns = launches.calls.iter().map(|&call| i128::from(spans.dur(call))).sum();
+        launches
+    }
+
+    fn kernel_mean_ns(&self) -> TotalNanos {
+        self.kernel_ns / i128::from(self.kernels.max(1))
+    }
+
+    fn call_mean_ns(&self) -> TotalNanos {
+        self.call_ns / (self.calls.len().max(1) as i128)
+    }
+
+    /// Work of all threads that launched a kernel: in training, autograd's thread
+    /// takes turns with the main one.
+    fn host_working_ns(&self, facts: &Facts<'_>) -> TotalNanos {
+        let mut tracks: Vec<TrackId> =
+            self.calls.iter().map(|&call| facts.trace.spans().track(call)).collect();
+        tracks.dedup();
+        let launched = |thread: &&ThreadTime| tracks.contains(&thread.track);
+        facts.threads.iter().filter(launched).map(ThreadTime::working_ns).sum()
+    }
+}
+
 #[derive(Default)]
 struct WaitSum {
     count: u64,
     total_ns: TotalNanos,
-    longest: Option<(Nanos, SpanId)>,
+    longest: Option<(TotalNanos, SpanId)>,
     by_line: BTreeMap<Option<StrId>, TotalNanos>,
 }
 
-/// Waiting calls by thread and name: all that wait for a GPU, the rest on the main thread
-/// only, since a worker that waits for work is doing its job.
+/// Waiting calls by thread and name: all that wait for a GPU, the rest on the main
+/// thread only, since a worker that waits for work is doing its job.
 fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let spans = facts.trace.spans();
     let main = main_thread(facts.threads).map(|thread| thread.track);
     let mut sums: BTreeMap<(TrackId, WaitKind, StrId), WaitSum> = BTreeMap::new();
-    for span in spans.ids().filter(|&span| facts.waits.is_call(span)) {
-        let Some(wait) = facts.waits.kind(span) else { continue };
-        if wait != WaitKind::Gpu && Some(spans.track(span)) != main {
+    for (call, waited_ns) in waited_by_call(facts) {
+        let (Some(wait), track) = (facts.waits.kind(call), spans.track(call)) else { continue };
+        if wait != WaitKind::Gpu && Some(track) != main {
             continue;
         }
-        let name = facts.names.merged(spans.name(span));
-        let sum = sums.entry((spans.track(span), wait, name)).or_default();
-        let dur = spans.dur(span);
+        let sum = sums.entry((track, wait, facts.names.merged(spans.name(call)))).or_default();
         sum.count += 1;
-        sum.total_ns += i128::from(dur);
-        if sum.longest.is_none_or(|(longest, _)| dur > longest) {
-            sum.longest = Some((dur, span));
+        sum.total_ns += waited_ns;
+        if sum.longest.is_none_or(|(longest, _)| waited_ns > longest) {
+            sum.longest = Some((waited_ns, call));
         }
-        *sum.by_line.entry(facts.line(span)).or_default() += i128::from(dur);
+        *sum.by_line.entry(facts.line(call)).or_default() += waited_ns;
     }
     let mut found = Vec::new();
     for ((track, wait, name), sum) in sums {
@@ -310,6 +354,18 @@ fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
         found.push(Finding { kind, about_ns: sum.total_ns });
     }
     found
+}
+
+/// How long each outermost waiting call waited, itself or further down.
+fn waited_by_call(facts: &Facts<'_>) -> BTreeMap<SpanId, TotalNanos> {
+    let mut waited = BTreeMap::new();
+    for span in facts.trace.spans().ids() {
+        if let (Some(_), Some(call)) = (facts.waits.kind(span), facts.waits.call(span)) {
+            let self_ns = i128::from(facts.self_time.span_ns[span.index()]);
+            *waited.entry(call).or_default() += self_ns;
+        }
+    }
+    waited
 }
 
 /// The entry with most time; of equals the first.
@@ -344,7 +400,7 @@ fn host_line(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
         line: facts.text(line),
         line_ns,
         working_ns: thread.working_ns(),
-        inside: facts.mostly(self_times),
+        inside: facts.mostly(self_times).map(|doing| Doing { line: None, ..doing }),
         from: facts.since_start(spans.start(first)),
         to: facts.since_start(end),
     };
@@ -431,7 +487,8 @@ mod tests {
             cause: GpuIdleCause::LaunchBound,
             kernels: 4,
             kernel_mean_ns: 10,
-            launch_mean_ns: Some(20),
+            launch_calls: 4,
+            launch_ns: 80,
             host_working_ns: 100,
             longest_gap_from: 0,
             longest_gap_ns: 15,

@@ -22,8 +22,10 @@ pub struct ThreadTime {
 }
 
 impl ThreadTime {
+    /// Time known to be work: neither in a call that waits nor in an annotation
+    /// around nothing that was recorded.
     pub fn working_ns(&self) -> TotalNanos {
-        self.busy_ns - self.waiting_ns
+        self.busy_ns - self.waiting_ns - self.by_kind.annotation_ns
     }
 }
 
@@ -81,10 +83,13 @@ pub fn thread_times(trace: &Trace, self_time: &SelfTime, waits: &Waits) -> Vec<T
     rows
 }
 
-/// The thread that findings speak of: the one that worked longest. A thread that
-/// sat in a lock for the whole recording is busier, but not what the program did.
+/// The thread that findings speak of: of those that ran Python, or of all where
+/// none did, the one that worked longest. A thread that sat in a lock for the whole
+/// recording is busier, but not what the program did.
 pub fn main_thread(threads: &[ThreadTime]) -> Option<&ThreadTime> {
-    threads.first()
+    let rank = |thread: &&ThreadTime| (thread.by_kind.python_ns > 0, thread.working_ns());
+    // Of equals the last wins: reversed, so that it is the first.
+    threads.iter().rev().max_by_key(rank)
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ use crate::python::Frame;
 pub enum WaitKind {
     /// Until the GPU has finished.
     Gpu,
+    /// Autograd's own threads, which run the backward pass.
+    Autograd,
     /// A lock, an event or a condition.
     Lock,
     /// An item in a queue.
@@ -41,6 +43,7 @@ const RUNTIME: &[&str] = &[
 
 /// Functions without Python code: how the text after `<built-in ` begins.
 const BUILT_IN: &[(&str, WaitKind)] = &[
+    ("method run_backward of torch._C._EngineBase", WaitKind::Autograd),
     ("method acquire of _thread.", WaitKind::Lock),
     ("method __enter__ of _thread.", WaitKind::Lock),
     ("method acquire of _multiprocessing.SemLock", WaitKind::Lock),
@@ -98,12 +101,15 @@ fn begins_with_word(text: &str, begin: &str) -> bool {
     })
 }
 
-/// For every span the waiting call it runs under, itself included.
+/// Which spans wait, and for the sake of which call.
+///
+/// Only the self time of such a span is waiting: what it calls may well work, as
+/// the backward pass of a model on the CPU does inside `run_backward`.
 pub struct Waits {
-    /// The outermost one: a queue waits by taking locks, and it is the queue that
-    /// the program asked for.
-    call: Vec<u32>,
     kinds: Vec<Option<WaitKind>>,
+    /// The outermost waiting span around each: a queue waits by taking locks, and
+    /// it is the queue that the program asked for.
+    calls: Vec<u32>,
 }
 
 impl Waits {
@@ -115,15 +121,10 @@ impl Waits {
         // Each name is looked up once a kind; in practice a name has one kind.
         let mut known: Vec<Option<(SpanKind, Option<WaitKind>)>> =
             vec![None; trace.strings().len()];
-        let mut call = vec![NO_ROW; spans.len()];
+        let mut calls = vec![NO_ROW; spans.len()];
         let mut kinds = vec![None; spans.len()];
         for span in spans.ids() {
             let row = span.index();
-            if let Some(parent) = spans.parent(span).filter(|up| call[up.index()] != NO_ROW) {
-                call[row] = call[parent.index()];
-                kinds[row] = kinds[parent.index()];
-                continue;
-            }
             let kind = span_kinds[usize::from(spans.category(span).0)];
             let slot = &mut known[spans.name(span).index()];
             let wait = match *slot {
@@ -131,21 +132,24 @@ impl Waits {
                 _ => wait_kind(kind, trace.name(span)),
             };
             *slot = Some((kind, wait));
-            if wait.is_some() {
-                call[row] = row as u32;
-                kinds[row] = wait;
-            }
+            kinds[row] = wait;
+            let around = spans.parent(span).map_or(NO_ROW, |parent| calls[parent.index()]);
+            calls[row] = match wait {
+                Some(_) if around == NO_ROW => row as u32,
+                _ => around,
+            };
         }
-        Waits { call, kinds }
+        Waits { kinds, calls }
     }
 
+    /// What the span itself waits for.
     pub fn kind(&self, span: SpanId) -> Option<WaitKind> {
         self.kinds[span.index()]
     }
 
-    /// True for a waiting call that is not part of another one.
-    pub fn is_call(&self, span: SpanId) -> bool {
-        self.call[span.index()] == span.0
+    /// The outermost waiting span around this one, itself included.
+    pub fn call(&self, span: SpanId) -> Option<SpanId> {
+        Some(self.calls[span.index()]).filter(|&row| row != NO_ROW).map(SpanId)
     }
 }
 

@@ -104,7 +104,8 @@ fn gpu_idle(kind: &FindingKind) -> Parts {
         cause,
         kernels,
         kernel_mean_ns,
-        launch_mean_ns,
+        launch_calls,
+        launch_ns,
         host_working_ns,
         longest_gap_from,
         longest_gap_ns,
@@ -114,13 +115,18 @@ fn gpu_idle(kind: &FindingKind) -> Parts {
         unreachable!("called for this kind only")
     };
     let (because, advice) = match cause {
+        GpuIdleCause::OneGap => (
+            "most of it is one gap",
+            "Look at what the host did in that gap. A first call often compiles, loads or tunes \
+             something: record after a warm-up to see the steady state.",
+        ),
         GpuIdleCause::LaunchBound => (
             "the host takes longer to launch a kernel than the GPU to run it",
             "Launch fewer and larger kernels: torch.compile, CUDA graphs, fused operators or a \
              larger batch.",
         ),
         GpuIdleCause::HostBound => (
-            "the host is busy with other work",
+            "the host works, but rarely launches",
             "Look at the host: the threads and functions below show what it does between \
              launches. Move that work to another thread, or do it ahead of time.",
         ),
@@ -130,13 +136,17 @@ fn gpu_idle(kind: &FindingKind) -> Parts {
              recording does not begin long before the work.",
         ),
     };
-    let launch = match launch_mean_ns {
-        Some(ns) => format!(", each launched by a call of {} on average", nanos_text(*ns)),
-        None => String::new(),
+    let launch = match launch_calls {
+        0 => String::new(),
+        &calls => format!(
+            ", launched by calls of {} on average, {} in all",
+            nanos_text(launch_ns / i128::from(calls)),
+            nanos_text(*launch_ns)
+        ),
     };
     let evidence = format!(
-        "Idle {} of {}. {} kernels of {} on average{launch}. The main thread worked {}, \
-         that is {} a kernel. Longest gap: {} from {} on{}.",
+        "Idle {} of {}. {} kernels of {} on average{launch}. The threads that launch worked \
+         {}, that is {} a kernel. Longest gap: {} from {} on{}.",
         nanos_text(*idle_ns),
         nanos_text(*window_ns),
         count_text((*kernels).into()),
@@ -182,6 +192,11 @@ fn waiting(kind: &FindingKind) -> Parts {
              .nonzero(), printing a tensor, a copy from pageable memory. If it is always busy, \
              this is where the host catches up and nothing is lost.",
         ),
+        WaitKind::Autograd => (
+            "for the backward pass",
+            "Autograd runs it on threads of its own: look at those, and at collectives that a \
+             distributed run starts there.",
+        ),
         WaitKind::Lock => ("for a lock or an event", "See which thread holds it meanwhile."),
         WaitKind::Queue => {
             ("for a queue", "Whoever fills the queue is too slow: add workers or prefetch.")
@@ -199,7 +214,7 @@ fn waiting(kind: &FindingKind) -> Parts {
         "{} {calls} on {thread}, {} in all; the longest took {} from {} on.{place}",
         count_text((*count).into()),
         nanos_text(*total_ns),
-        nanos_text((*longest_ns).into()),
+        nanos_text(*longest_ns),
         nanos_text(*longest_from),
     );
     let title = format!(
@@ -259,10 +274,9 @@ fn place(kind: &FindingKind) -> Place<'_> {
             range: Some((*longest_gap_from, longest_gap_from + longest_gap_ns)),
             line: None,
         },
-        FindingKind::Waiting { longest_from, longest_ns, line, .. } => Place {
-            range: Some((*longest_from, longest_from + i128::from(*longest_ns))),
-            line: line.as_deref(),
-        },
+        FindingKind::Waiting { longest_from, longest_ns, line, .. } => {
+            Place { range: Some((*longest_from, longest_from + longest_ns)), line: line.as_deref() }
+        }
         FindingKind::HostLine { line, from, to, .. } => {
             Place { range: Some((*from, *to)), line: Some(line) }
         }

@@ -119,6 +119,8 @@ fn work_section(
 fn launched_by(row: &WorkUse) -> String {
     let line = line_text(row.launcher.origin, row.launcher.line.as_deref());
     let place = match &row.launcher {
+        // A compiled kernel is launched by an operator of its own name.
+        Launcher { operator: Some(operator), .. } if *operator == row.name => line,
         Launcher { operator: Some(operator), line: Some(_), .. } => format!("{operator} in {line}"),
         Launcher { operator: Some(operator), line: None, .. } => format!("{operator} {line}"),
         Launcher { operator: None, .. } => line,
@@ -198,7 +200,8 @@ fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
         Column::hidden("process_name", Unit::Text),
         Column { in_text: is_several, ..Column::new("process", "process", Unit::Text) },
         Column::hidden("thread", Unit::Text),
-        Column::new("thread_name", "thread", Unit::Text),
+        Column::hidden("thread_name", Unit::Text),
+        Column::new("label", "thread", Unit::Text),
     ]);
     for row in top.of(threads) {
         let name = row.thread_name.trim();
@@ -215,7 +218,8 @@ fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
             row.process_name.as_str().into(),
             row.process.as_str().into(),
             row.thread.as_str().into(),
-            if name.is_empty() { row.thread.as_str() } else { name }.into(),
+            name.into(),
+            if name.is_empty() { format!("thread {}", row.thread) } else { name.to_owned() }.into(),
         ]);
     }
     section("threads", "Threads: self time by kind", table, threads.len())
