@@ -1,19 +1,14 @@
 //! Joins batches into a [`Trace`]: common numbers, order, parents, links.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
 
 use crate::batch::{Batch, SpanRow, TrackLabel};
 use crate::join::{self, Joined};
-use crate::nest::{self, Run, Slots};
+use crate::nest::{self, Run, SpanColumns};
 use crate::{
     ArgsSource, Categories, Category, CategoryId, Counters, Instants, NO_ROW, Nanos, Notices,
     SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, TrackId, TrackKind, Tracks,
-    for_each_index,
 };
-
-/// A track longer than this is merged by several threads.
-const ROWS_PER_PART_MIN: usize = 1 << 16;
 
 /// Collects batches in the order of the source.
 pub struct TraceBuilder {
@@ -113,11 +108,9 @@ impl TraceBuilder {
         let labels = Labels::collect(&batches, &numbers);
         let instants = instants(&batches, &numbers);
         let counters = counters(&batches, &numbers);
-        let (flows, merged) = {
-            let flows = join::flows(&batches, &numbers);
-            let categories: Vec<SpanKind> = registry.categories.iter().map(|c| c.kind).collect();
-            (flows, merge_spans(batches, &numbers, &paired, &categories, &registry, threads))
-        };
+        let flows = join::flows(&batches, &numbers);
+        // Consumes the batches: their rows and the columns need not both stay.
+        let merged = merge_spans(batches, &numbers, &paired, &registry, threads);
         let MergedSpans { columns, ranges, kinds } = merged;
 
         let mut tracks: Vec<Track> = registry
@@ -175,16 +168,6 @@ fn count_phases(all: &mut BTreeMap<String, u64>, batch: &Batch) {
     }
 }
 
-/// The span columns before joins; `key` is needed for those only.
-pub(crate) struct SpanColumns {
-    pub(crate) start: Vec<i64>,
-    pub(crate) dur: Vec<i64>,
-    pub(crate) name: Vec<u32>,
-    pub(crate) category: Vec<u16>,
-    pub(crate) offset: Vec<u64>,
-    pub(crate) key: Vec<u64>,
-}
-
 struct MergedSpans {
     columns: SpanColumns,
     /// Where each track's rows begin, and the end of the last.
@@ -197,7 +180,6 @@ fn merge_spans(
     batches: Vec<Batch>,
     numbers: &[Numbers],
     paired: &BTreeMap<TrackId, Vec<SpanRow>>,
-    categories: &[SpanKind],
     registry: &Registry,
     threads: usize,
 ) -> MergedSpans {
@@ -206,7 +188,7 @@ fn merge_spans(
         true => Vec::new(),
         false => (0..registry.strings.len() as u32).collect(),
     };
-    let same_categories: Vec<u16> = (0..categories.len()).map(|id| id as u16).collect();
+    let same_categories: Vec<u16> = (0..registry.categories.len()).map(|id| id as u16).collect();
 
     let mut runs: Vec<Vec<Run<'_>>> = vec![Vec::new(); registry.tracks.len()];
     for (batch, numbers) in batches.iter().zip(numbers) {
@@ -221,53 +203,12 @@ fn merge_spans(
         let (names, categories) = (&same_strings[..], &same_categories[..]);
         runs[track.index()].push(Run { rows, names, categories });
     }
+    let (columns, ranges) = nest::merge_tracks(runs, threads);
 
-    let mut ranges = vec![0];
-    for runs in &runs {
-        let rows: usize = runs.iter().map(|run| run.rows.len()).sum();
-        ranges.push(ranges[ranges.len() - 1] + rows as u32);
-    }
-    let rows = ranges[ranges.len() - 1] as usize;
-    let mut columns = SpanColumns {
-        start: vec![0; rows],
-        dur: vec![0; rows],
-        name: vec![0; rows],
-        category: vec![0; rows],
-        offset: vec![0; rows],
-        key: vec![0; rows],
-    };
-
-    let mut rest = Slots {
-        start: &mut columns.start,
-        dur: &mut columns.dur,
-        name: &mut columns.name,
-        category: &mut columns.category,
-        offset: &mut columns.offset,
-        key: &mut columns.key,
-    };
-    let mut pieces = Vec::new();
-    for runs in runs {
-        let track_rows: usize = runs.iter().map(|run| run.rows.len()).sum();
-        let parts = (track_rows / ROWS_PER_PART_MIN).clamp(1, 4 * threads);
-        for chains in nest::cut(nest::chains(runs), parts) {
-            let len = chains.iter().map(nest::chain_len).sum();
-            let (slots, after) = rest.split_at(len);
-            rest = after;
-            if len > 0 {
-                pieces.push(Mutex::new(Some((chains, slots))));
-            }
-        }
-    }
-    for_each_index(pieces.len(), threads, |index| {
-        let piece = pieces[index].lock().expect("no panic inside").take();
-        let (chains, slots) = piece.expect("each piece is taken once");
-        nest::merge(chains, slots);
-    });
-    drop(pieces);
-
+    let kind = |id: u16| registry.categories[usize::from(id)].kind as u8;
     let kinds = ranges.windows(2).map(|range| {
         let rows = &columns.category[range[0] as usize..range[1] as usize];
-        rows.iter().fold(0, |seen, &id| seen | 1u16 << categories[usize::from(id)] as u8)
+        rows.iter().fold(0, |seen, &id| seen | 1u16 << kind(id))
     });
     let kinds = kinds.collect();
     MergedSpans { columns, ranges, kinds }

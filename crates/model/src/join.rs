@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::batch::{AsyncPhase, Batch, FlowPhase, FlowRow, NO_KEY, SpanRow};
-use crate::builder::{Numbers, SpanColumns, no_rows};
-use crate::nest::{self, derived_row};
+use crate::builder::{Numbers, no_rows};
+use crate::nest::{self, SpanColumns, derived_row};
 use crate::{
     Category, CategoryId, Links, NO_ROW, Nanos, NoticeKind, Notices, SpanKind, StrId, Track,
     TrackId, for_each_index,

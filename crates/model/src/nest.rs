@@ -6,9 +6,10 @@
 //! cut at pivot keys, so that all cores merge disjoint ranges of rows.
 
 use std::cmp::Reverse;
+use std::sync::Mutex;
 
 use crate::batch::SpanRow;
-use crate::{CategoryId, NO_ROW, Nanos, StrId};
+use crate::{CategoryId, NO_ROW, Nanos, StrId, for_each_index};
 
 /// Rows of one track in one batch, with that batch's numbering of names.
 #[derive(Clone, Copy)]
@@ -18,18 +19,80 @@ pub(crate) struct Run<'a> {
     pub(crate) categories: &'a [u16],
 }
 
+/// The span columns before joins; `key` is needed for those only.
+pub(crate) struct SpanColumns {
+    pub(crate) start: Vec<i64>,
+    pub(crate) dur: Vec<i64>,
+    pub(crate) name: Vec<u32>,
+    pub(crate) category: Vec<u16>,
+    pub(crate) offset: Vec<u64>,
+    pub(crate) key: Vec<u64>,
+}
+
+/// A track longer than this is merged by several threads.
+const ROWS_PER_PART_MIN: usize = 1 << 16;
+
+/// Merges the runs of each track into the columns, track by track. Also gives
+/// where each track's rows begin, and the end of the last.
+pub(crate) fn merge_tracks(runs: Vec<Vec<Run<'_>>>, threads: usize) -> (SpanColumns, Vec<u32>) {
+    let mut ranges = vec![0];
+    for runs in &runs {
+        ranges.push(ranges[ranges.len() - 1] + rows_of(runs) as u32);
+    }
+    let rows = ranges[ranges.len() - 1] as usize;
+    let mut columns = SpanColumns {
+        start: vec![0; rows],
+        dur: vec![0; rows],
+        name: vec![0; rows],
+        category: vec![0; rows],
+        offset: vec![0; rows],
+        key: vec![0; rows],
+    };
+    let mut rest = Slots {
+        start: &mut columns.start,
+        dur: &mut columns.dur,
+        name: &mut columns.name,
+        category: &mut columns.category,
+        offset: &mut columns.offset,
+        key: &mut columns.key,
+    };
+    let mut pieces = Vec::new();
+    for runs in runs {
+        let parts = (rows_of(&runs) / ROWS_PER_PART_MIN).clamp(1, 4 * threads);
+        for chains in cut(chains(runs), parts) {
+            let len = chains.iter().map(|chain| rows_of(chain)).sum();
+            let (slots, after) = rest.split_at(len);
+            rest = after;
+            if len > 0 {
+                pieces.push(Mutex::new(Some((chains, slots))));
+            }
+        }
+    }
+    for_each_index(pieces.len(), threads, |index| {
+        let piece = pieces[index].lock().expect("no panic inside").take();
+        let (chains, slots) = piece.expect("each piece is taken once");
+        merge(chains, slots);
+    });
+    drop(pieces);
+    (columns, ranges)
+}
+
+fn rows_of(runs: &[Run<'_>]) -> usize {
+    runs.iter().map(|run| run.rows.len()).sum()
+}
+
 /// A disjoint range of all span columns while they are written.
-pub(crate) struct Slots<'a> {
-    pub(crate) start: &'a mut [i64],
-    pub(crate) dur: &'a mut [i64],
-    pub(crate) name: &'a mut [u32],
-    pub(crate) category: &'a mut [u16],
-    pub(crate) offset: &'a mut [u64],
-    pub(crate) key: &'a mut [u64],
+struct Slots<'a> {
+    start: &'a mut [i64],
+    dur: &'a mut [i64],
+    name: &'a mut [u32],
+    category: &'a mut [u16],
+    offset: &'a mut [u64],
+    key: &'a mut [u64],
 }
 
 impl<'a> Slots<'a> {
-    pub(crate) fn split_at(self, at: usize) -> (Slots<'a>, Slots<'a>) {
+    fn split_at(self, at: usize) -> (Slots<'a>, Slots<'a>) {
         let (start, start_rest) = self.start.split_at_mut(at);
         let (dur, dur_rest) = self.dur.split_at_mut(at);
         let (name, name_rest) = self.name.split_at_mut(at);
@@ -60,10 +123,10 @@ impl<'a> Slots<'a> {
 }
 
 /// Runs that follow one another in order: together one sorted sequence.
-pub(crate) type Chain<'a> = Vec<Run<'a>>;
+type Chain<'a> = Vec<Run<'a>>;
 
 /// Strings runs together into as few sorted chains as a greedy choice gives.
-pub(crate) fn chains<'a>(runs: impl IntoIterator<Item = Run<'a>>) -> Vec<Chain<'a>> {
+fn chains<'a>(runs: impl IntoIterator<Item = Run<'a>>) -> Vec<Chain<'a>> {
     let mut chains: Vec<Chain<'a>> = Vec::new();
     for run in runs {
         let Some(first) = run.rows.first() else { continue };
@@ -80,11 +143,11 @@ pub(crate) fn chains<'a>(runs: impl IntoIterator<Item = Run<'a>>) -> Vec<Chain<'
 }
 
 /// Cuts sorted chains into `parts` ranges of keys, of about equal length.
-pub(crate) fn cut<'a>(chains: Vec<Chain<'a>>, parts: usize) -> Vec<Vec<Chain<'a>>> {
-    let longest = chains.iter().max_by_key(|chain| chain_len(chain));
+fn cut<'a>(chains: Vec<Chain<'a>>, parts: usize) -> Vec<Vec<Chain<'a>>> {
+    let longest = chains.iter().max_by_key(|chain| rows_of(chain));
     let Some(longest) = longest.filter(|_| parts > 1) else { return vec![chains] };
     let pivots: Vec<_> =
-        (1..parts).map(|part| row_at(longest, chain_len(longest) * part / parts).order()).collect();
+        (1..parts).map(|part| row_at(longest, rows_of(longest) * part / parts).order()).collect();
     let mut rest = chains;
     let mut pieces = Vec::with_capacity(parts);
     for pivot in pivots {
@@ -96,10 +159,6 @@ pub(crate) fn cut<'a>(chains: Vec<Chain<'a>>, parts: usize) -> Vec<Vec<Chain<'a>
     pieces
 }
 
-pub(crate) fn chain_len(chain: &Chain<'_>) -> usize {
-    chain.iter().map(|run| run.rows.len()).sum()
-}
-
 fn row_at<'a>(chain: &Chain<'a>, mut at: usize) -> &'a SpanRow {
     for run in chain {
         match run.rows.get(at) {
@@ -107,7 +166,7 @@ fn row_at<'a>(chain: &Chain<'a>, mut at: usize) -> &'a SpanRow {
             None => at -= run.rows.len(),
         }
     }
-    unreachable!("callers ask for a row below chain_len")
+    unreachable!("callers ask for a row below its length")
 }
 
 fn split_chain<'a>(
@@ -129,7 +188,7 @@ fn split_chain<'a>(
 }
 
 /// Merges sorted chains into the columns, which have exactly their length.
-pub(crate) fn merge(chains: Vec<Chain<'_>>, mut slots: Slots<'_>) {
+fn merge(chains: Vec<Chain<'_>>, mut slots: Slots<'_>) {
     let mut at = 0;
     let mut heads: Vec<Head<'_>> = chains.into_iter().filter_map(Head::new).collect();
     // The head that comes first stands last. After each step it is moved down to
