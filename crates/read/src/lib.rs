@@ -87,10 +87,10 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
 
 /// Only what [`Trace::summary`] says; from an index without touching a column.
 pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadError> {
-    if options.index == IndexUse::ReadOrWrite {
-        if let Ok(summary) = index::summary(path) {
-            return Ok(summary);
-        }
+    if options.index == IndexUse::ReadOrWrite
+        && let Ok(summary) = index::summary(path)
+    {
+        return Ok(summary);
     }
     open(path, options).map(|trace| trace.summary())
 }

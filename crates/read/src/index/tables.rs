@@ -327,7 +327,9 @@ impl<'m> Table<'m> {
         let buffer = self.buffer(name)?;
         let width = std::mem::size_of::<T>() as u64;
         let expected = self.place.rows.checked_add(extra).and_then(|rows| rows.checked_mul(width));
-        if expected != Some(buffer.len() as u64) || buffer.as_ptr() as usize % width as usize != 0 {
+        if expected != Some(buffer.len() as u64)
+            || !(buffer.as_ptr() as usize).is_multiple_of(width as usize)
+        {
             return Err(format!("column {name} of {} has a wrong length", self.place.file));
         }
         Ok(ScalarBuffer::from(buffer))

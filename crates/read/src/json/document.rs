@@ -133,10 +133,10 @@ impl Document {
         let text = region.text;
         let example = &text[at..text.len().min(at + 60)];
         self.notices.add(NoticeKind::MetadataSkipped, region.base + at as u64, example);
-        if !self.has_events {
-            if let Some(step) = memchr::memmem::find(&text[at..], b"\"traceEvents\"") {
-                return Some(at + step);
-            }
+        if !self.has_events
+            && let Some(step) = memchr::memmem::find(&text[at..], b"\"traceEvents\"")
+        {
+            return Some(at + step);
         }
         if region.is_last || self.has_events {
             self.state = State::Done;
@@ -194,7 +194,7 @@ impl Document {
             }
         }
         // A bare array may leave its closing bracket out: writers append as they go.
-        if is_cut && !(self.is_bare_array && !self.has_cut_event()) {
+        if is_cut && (!self.is_bare_array || self.has_cut_event()) {
             self.notices.add(NoticeKind::FileCut, text_bytes, b"");
         }
         Ok(())

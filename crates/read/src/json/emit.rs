@@ -352,10 +352,10 @@ impl<'t> Emitter<'t> {
 
     #[inline(always)]
     fn string(&mut self, piece: Piece) -> StrId {
-        if !piece.escaped {
-            if let Some(known) = self.batch.find_string(piece.of(self.text)) {
-                return known;
-            }
+        if !piece.escaped
+            && let Some(known) = self.batch.find_string(piece.of(self.text))
+        {
+            return known;
         }
         self.new_string(piece)
     }

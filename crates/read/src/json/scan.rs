@@ -191,10 +191,10 @@ pub(crate) fn scalar_end(text: &[u8], at: usize) -> Result<usize, Trouble> {
     while let Some(b'0'..=b'9') = text.get(end) {
         end += 1;
     }
-    if let Some(b',' | b'}' | b']' | b' ' | b'\n') = text.get(end) {
-        if end > at {
-            return Ok(end);
-        }
+    if let Some(b',' | b'}' | b']' | b' ' | b'\n') = text.get(end)
+        && end > at
+    {
+        return Ok(end);
     }
     scalar_word_end(text, at)
 }
