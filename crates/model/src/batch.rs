@@ -123,10 +123,50 @@ pub enum TrackLabel {
 }
 
 /// The spans of one track in one batch, in order once the batch is sealed.
+///
+/// Kept in chunks: growing one long vector would touch twice the memory, and
+/// fresh memory costs more here than anything that is done with the rows.
 #[derive(Debug, Default)]
 pub(crate) struct TrackRows {
-    pub(crate) rows: Vec<SpanRow>,
+    full: Vec<Vec<SpanRow>>,
+    last: Vec<SpanRow>,
     unsorted: bool,
+}
+
+impl TrackRows {
+    const CHUNK_ROWS: usize = 4096;
+
+    #[inline]
+    fn push(&mut self, row: SpanRow) {
+        if self.last.len() == Self::CHUNK_ROWS {
+            self.close_chunk();
+        }
+        let before = self.last.last().or_else(|| self.full.last()?.last());
+        self.unsorted |= before.is_some_and(|before| before.order() > row.order());
+        self.last.push(row);
+    }
+
+    #[cold]
+    fn close_chunk(&mut self) {
+        let next = Vec::with_capacity(Self::CHUNK_ROWS);
+        self.full.push(std::mem::replace(&mut self.last, next));
+    }
+
+    fn sort(&mut self) {
+        if std::mem::take(&mut self.unsorted) {
+            let mut rows = self.full.concat();
+            self.full.clear();
+            rows.append(&mut self.last);
+            rows.sort_by_key(SpanRow::order);
+            self.last = rows;
+        }
+    }
+
+    /// The rows, chunk after chunk; none is empty.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &[SpanRow]> {
+        let chunks = self.full.iter().chain(std::iter::once(&self.last));
+        chunks.map(Vec::as_slice).filter(|rows| !rows.is_empty())
+    }
 }
 
 /// Rows of one piece of a source, with ids of its own.
@@ -190,11 +230,7 @@ impl Batch {
 
     #[inline]
     pub fn push_span(&mut self, track: TrackId, row: SpanRow) {
-        let spans = &mut self.spans[track.index()];
-        if let Some(last) = spans.rows.last() {
-            spans.unsorted |= last.order() > row.order();
-        }
-        spans.rows.push(row);
+        self.spans[track.index()].push(row);
     }
 
     pub fn label(&mut self, track: TrackId, label: TrackLabel) {
@@ -209,10 +245,6 @@ impl Batch {
     /// batch, so that sorting runs on all cores; cheap, since sources are nearly
     /// sorted already.
     pub fn seal(&mut self) {
-        for spans in &mut self.spans {
-            if std::mem::take(&mut spans.unsorted) {
-                spans.rows.sort_by_key(SpanRow::order);
-            }
-        }
+        self.spans.iter_mut().for_each(TrackRows::sort);
     }
 }

@@ -1,9 +1,10 @@
 //! Joins batches into a [`Trace`]: common numbers, order, parents, links.
 
 use std::collections::{BTreeMap, HashMap};
+use std::mem;
 
 use crate::batch::{Batch, SpanRow, TrackLabel};
-use crate::join::{self, Joined};
+use crate::join::{self, Flows, Joined};
 use crate::nest::{self, Run, SpanColumns};
 use crate::{
     ArgsSource, Categories, Category, CategoryId, Counters, Instants, NO_ROW, Nanos, Notices,
@@ -96,7 +97,7 @@ impl TraceBuilder {
     }
 
     pub fn finish(self, mut info: SourceInfo, args: Option<Box<dyn ArgsSource>>) -> Trace {
-        let TraceBuilder { batches, mut notices, threads } = self;
+        let TraceBuilder { mut batches, mut notices, threads } = self;
         let mut registry = Registry::default();
         let numbers: Vec<Numbers> = batches.iter().map(|batch| registry.numbers(batch)).collect();
         for batch in &batches {
@@ -108,7 +109,7 @@ impl TraceBuilder {
         let labels = Labels::collect(&batches, &numbers);
         let instants = instants(&batches, &numbers);
         let counters = counters(&batches, &numbers);
-        let flows = join::flows(&batches, &numbers);
+        let flows: Vec<_> = batches.iter_mut().map(|batch| mem::take(&mut batch.flows)).collect();
         // Consumes the batches: their rows and the columns need not both stay.
         let merged = merge_spans(batches, &numbers, &paired, &registry, threads);
         let MergedSpans { columns, ranges, kinds } = merged;
@@ -130,7 +131,13 @@ impl TraceBuilder {
             .collect();
         labels.apply(&mut tracks);
 
-        let joined = join::join(&columns, &tracks, &registry.categories, flows, threads);
+        let joined = join::join(
+            &columns,
+            &tracks,
+            &registry.categories,
+            Flows { flows, numbers: &numbers },
+            threads,
+        );
         let Joined { parent, launch, links, notices: join_notices } = joined;
         notices.merge(&join_notices);
 
@@ -193,10 +200,9 @@ fn merge_spans(
     let mut runs: Vec<Vec<Run<'_>>> = vec![Vec::new(); registry.tracks.len()];
     for (batch, numbers) in batches.iter().zip(numbers) {
         for (spans, &track) in batch.spans.iter().zip(&numbers.tracks) {
-            if !spans.rows.is_empty() {
-                let (names, categories) = (&numbers.strings[..], &numbers.categories[..]);
-                runs[track as usize].push(Run { rows: &spans.rows, names, categories });
-            }
+            let (names, categories) = (&numbers.strings[..], &numbers.categories[..]);
+            let chunks = spans.chunks().map(|rows| Run { rows, names, categories });
+            runs[track as usize].extend(chunks);
         }
     }
     for (track, rows) in paired {

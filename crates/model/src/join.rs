@@ -26,26 +26,30 @@ pub(crate) fn join(
     columns: &SpanColumns,
     tracks: &[Track],
     categories: &[Category],
-    flows: Vec<FlowRow>,
+    flows: Flows<'_>,
     threads: usize,
 ) -> Joined {
     let kinds: Vec<SpanKind> = categories.iter().map(|category| category.kind).collect();
     // Two independent halves: nesting reads times, launches read keys.
     let mut parent = no_rows(columns.start.len());
-    let mut launches = Launches::default();
-    if threads > 1 {
+    let nest = |parent: &mut [u32], threads| {
+        fill_parents(columns, tracks, parent, threads);
+        python_parents(columns, &kinds, parent)
+    };
+    let (mut notices, launches) = if threads > 1 {
         std::thread::scope(|scope| {
-            scope.spawn(|| fill_parents(columns, tracks, &mut parent, threads - 1));
-            launches = Launches::find(columns, &kinds);
-        });
+            let nesting = scope.spawn(|| nest(&mut parent, threads - 1));
+            let launches = Launches::find(columns, &kinds);
+            (nesting.join().expect("nesting does not panic"), launches)
+        })
     } else {
-        fill_parents(columns, tracks, &mut parent, 1);
-        launches = Launches::find(columns, &kinds);
-    }
-    let Launches { mut launch, by_key, mut notices } = launches;
-    notices.merge(&python_parents(columns, &kinds, &parent));
+        (nest(&mut parent, 1), Launches::find(columns, &kinds))
+    };
+    let Launches { mut launch, by_key, notices: launch_notices } = launches;
+    notices.merge(&launch_notices);
+    let flows = flows.unknown(&by_key);
     let place = Place { columns, tracks, parent: &parent };
-    let (links, flow_notices) = link_flows(&place, flows, &by_key, &kinds, &mut launch);
+    let (links, flow_notices) = link_flows(&place, flows, &kinds, &mut launch);
     notices.merge(&flow_notices);
     Joined { parent, launch, links, notices }
 }
@@ -69,29 +73,32 @@ fn fill_parents(columns: &SpanColumns, tracks: &[Track], parent: &mut [u32], thr
 /// From correlation ids to the rows of launching calls.
 #[derive(Default)]
 struct ByKey {
-    /// For the usual case, ids that are small and dense.
+    /// For the usual case, ids that are small and dense; grows with them.
     dense: Vec<u32>,
     sparse: HashMap<u64, u32>,
 }
 
 impl ByKey {
-    fn with_dense_len(len: usize) -> Self {
-        ByKey { dense: no_rows(len), sparse: HashMap::new() }
-    }
+    /// Ids from here on are looked up by hash: 64 MiB of rows is enough.
+    const DENSE_MAX: u64 = 1 << 24;
 
     fn get(&self, key: u64) -> Option<u32> {
-        let row = match self.dense.get(key as usize) {
-            Some(&row) => row,
-            None => *self.sparse.get(&key)?,
+        let row = match key < Self::DENSE_MAX {
+            true => *self.dense.get(key as usize)?,
+            false => *self.sparse.get(&key)?,
         };
         (row != NO_ROW).then_some(row)
     }
 
     fn slot(&mut self, key: u64) -> &mut u32 {
-        match self.dense.get_mut(key as usize) {
-            Some(slot) => slot,
-            None => self.sparse.entry(key).or_insert(NO_ROW),
+        if key >= Self::DENSE_MAX {
+            return self.sparse.entry(key).or_insert(NO_ROW);
         }
+        let index = key as usize;
+        if index >= self.dense.len() {
+            self.dense.resize((index + 1).next_power_of_two(), NO_ROW);
+        }
+        &mut self.dense[index]
     }
 }
 
@@ -105,7 +112,7 @@ struct Launches {
 impl Launches {
     fn find(columns: &SpanColumns, kinds: &[SpanKind]) -> Self {
         let rows = columns.key.len();
-        let mut by_key = ByKey::with_dense_len(2 * rows);
+        let mut by_key = ByKey::default();
         let with_kind = || columns.category.iter().map(|&id| kinds[usize::from(id)]).enumerate();
         for (row, kind) in with_kind() {
             let key = columns.key[row];
@@ -140,6 +147,9 @@ impl Launches {
     }
 }
 
+/// How far up a frame's caller is looked for: a bound for odd traces.
+const OPERATORS_BETWEEN_FRAMES_MAX: usize = 256;
+
 /// Compares the callers that Python frames recorded with those that time shows.
 ///
 /// Time decides: it knows operators and runtime calls as well. A recorded caller
@@ -151,30 +161,29 @@ fn python_parents(columns: &SpanColumns, kinds: &[SpanKind], parent: &[u32]) -> 
     let Some(python) = python else { return notices };
     let is_python = |row: usize| usize::from(columns.category[row]) == python;
     let id_of = |row: u32| (columns.key[row as usize] >> 32) as u32;
-    // The nearest enclosing Python frame of each row, found in one forward pass.
-    let mut frame: Vec<u32> = no_rows(parent.len());
     let mut suspects = Vec::new();
     for row in 0..parent.len() {
-        let above = parent[row];
-        let caller = match above {
-            NO_ROW => NO_ROW,
-            above if is_python(above as usize) => above,
-            above => frame[above as usize],
-        };
-        frame[row] = caller;
         let key = columns.key[row];
         let recorded = key as u32;
         if !is_python(row) || key == NO_KEY || recorded == u32::MAX {
             continue;
         }
-        if caller == NO_ROW || id_of(caller) != recorded {
+        // The nearest enclosing Python frame: a step or two away.
+        let mut caller = parent[row];
+        for _ in 0..OPERATORS_BETWEEN_FRAMES_MAX {
+            if caller == NO_ROW || is_python(caller as usize) {
+                break;
+            }
+            caller = parent[caller as usize];
+        }
+        if caller == NO_ROW || !is_python(caller as usize) || id_of(caller) != recorded {
             suspects.push((recorded, row as u32));
         }
     }
     if suspects.is_empty() {
         return notices;
     }
-    let mut by_id = ByKey::with_dense_len(2 * parent.len());
+    let mut by_id = ByKey::default();
     for row in (0..parent.len()).filter(|&row| is_python(row) && columns.key[row] != NO_KEY) {
         *by_id.slot(u64::from(id_of(row as u32))) = row as u32;
     }
@@ -186,17 +195,28 @@ fn python_parents(columns: &SpanColumns, kinds: &[SpanKind], parent: &[u32]) -> 
     notices
 }
 
-/// All flow points under the trace's numbers.
-pub(crate) fn flows(batches: &[Batch], numbers: &[Numbers]) -> Vec<FlowRow> {
-    let mut rows = Vec::with_capacity(batches.iter().map(|batch| batch.flows.len()).sum());
-    for (batch, numbers) in batches.iter().zip(numbers) {
-        rows.extend(batch.flows.iter().map(|row| FlowRow {
-            track: numbers.track(row.track),
-            category: numbers.category(row.category),
-            ..*row
-        }));
+/// The flow points of each batch, still under its own numbers.
+pub(crate) struct Flows<'a> {
+    pub(crate) flows: Vec<Vec<FlowRow>>,
+    pub(crate) numbers: &'a [Numbers],
+}
+
+impl Flows<'_> {
+    /// Those that say something new, under the trace's numbers. Most flows of a
+    /// PyTorch trace repeat what the correlation has said: they go first.
+    fn unknown(self, by_key: &ByKey) -> Vec<FlowRow> {
+        let mut unknown = Vec::new();
+        for (flows, numbers) in self.flows.iter().zip(self.numbers) {
+            let news =
+                flows.iter().filter(|flow| !flow.is_launch || by_key.get(flow.key).is_none());
+            unknown.extend(news.map(|flow| FlowRow {
+                track: numbers.track(flow.track),
+                category: numbers.category(flow.category),
+                ..*flow
+            }));
+        }
+        unknown
     }
-    rows
 }
 
 /// Finds the span that a flow point stands on.
@@ -233,12 +253,9 @@ impl Place<'_> {
 fn link_flows(
     place: &Place<'_>,
     mut flows: Vec<FlowRow>,
-    by_key: &ByKey,
     kinds: &[SpanKind],
     launch: &mut [u32],
 ) -> (Links, Notices) {
-    // Most flows of a PyTorch trace repeat what the correlation has said.
-    flows.retain(|flow| !flow.is_launch || by_key.get(flow.key).is_none());
     flows.sort_by_key(|flow| (flow.category, flow.key, flow.time, flow.offset));
     let (mut from, mut to, mut category) = (Vec::new(), Vec::new(), Vec::new());
     let mut notices = Notices::default();
@@ -319,7 +336,7 @@ pub(crate) fn pair_spans(
 fn last_time(batches: &[Batch]) -> Nanos {
     let mut last = Nanos::MIN;
     for batch in batches {
-        let spans = batch.spans.iter().flat_map(|spans| &spans.rows);
+        let spans = batch.spans.iter().flat_map(|spans| spans.chunks().flatten());
         let times = spans.map(|row| row.start + row.dur);
         let times = times.chain(batch.pairs.iter().map(|row| row.time));
         let times = times.chain(batch.asyncs.iter().map(|row| row.time));
