@@ -21,7 +21,10 @@ mod self_time;
 mod threads;
 mod waits;
 
-pub use findings::{Doing, Finding, FindingKind, GpuIdleCause, Thresholds};
+pub use findings::{
+    Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostLine, NotRecorded, Thresholds,
+    TinyKernels, Waiting,
+};
 pub use frames::Frames;
 pub use gpu::{DeviceUse, GpuUse, LineUse, WorkUse, gpu_use};
 pub use hot::{HotFunction, HotFunctions, hot_functions};

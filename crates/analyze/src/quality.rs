@@ -65,7 +65,7 @@ const YEAR_NS: i64 = 365 * 24 * 3600 * 1_000_000_000;
 /// Instants and broken recorders leave a few spans without length anywhere.
 const ZERO_DURATION_NOTED_PERCENT: u64 = 1;
 
-/// Every check, the promises first.
+/// Every check that applies, the promises first.
 pub fn quality(trace: &Trace) -> Vec<Check> {
     if let Err(violation) = trace.check() {
         // Ids may lead astray: nothing further can be asked of this trace.
@@ -75,9 +75,11 @@ pub fn quality(trace: &Trace) -> Vec<Check> {
     }
     let mut checks = vec![check(CheckKind::Model, 0, trace.spans().len())];
     checks.push(self_time_adds_up(trace));
-    checks.push(gpu_time_adds_up(trace));
     checks.extend(losses(trace));
-    checks.extend(gpu_checks(trace));
+    if gpu_work(trace).next().is_some() {
+        checks.push(gpu_time_adds_up(trace));
+        checks.extend(gpu_checks(trace));
+    }
     checks.extend(span_checks(trace));
     checks
 }

@@ -50,6 +50,9 @@ pub(crate) struct InfoArgs {
     pub(crate) top: TopArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    /// No progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -88,6 +91,9 @@ pub(crate) struct ReportArgs {
     pub(crate) top: TopArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    /// No progress bar and no hint about notices
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -130,6 +136,9 @@ pub(crate) struct VerifyArgs {
     pub(crate) traces: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+    /// Show what is violated only, and no progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -175,9 +184,6 @@ pub(crate) struct ReadArgs {
     pub(crate) no_index: bool,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
-    /// No progress bar and no hints; `verify` prints only what is violated
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]

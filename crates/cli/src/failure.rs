@@ -9,6 +9,18 @@ use spanwise_read::{ReadError, ReadErrorKind};
 pub(crate) const NO: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
 
+/// Shows help, or what is wrong with the command line.
+#[expect(clippy::print_stderr, reason = "one of two places that tell about errors")]
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    match (error.use_stderr(), text.starts_with("error: ")) {
+        (true, true) => eprint!("spanwise: {text}"),
+        // Standard output may be closed, and that is nobody's fault.
+        _ => drop(error.print()),
+    }
+    ExitCode::from(if error.use_stderr() { ERROR } else { 0 })
+}
+
 /// Tells about the error, unless nobody listens any more: a closed pipe is fine.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     let closed = |cause: &(dyn std::error::Error + 'static)| {
@@ -22,7 +34,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Writes "spanwise: error: …" with what to do next.
-#[expect(clippy::print_stderr, reason = "the one place that tells about errors")]
+#[expect(clippy::print_stderr, reason = "one of two places that tell about errors")]
 pub(crate) fn tell(error: &anyhow::Error) {
     let text = format!("{error:#}");
     eprintln!("spanwise: error: {}", spanwise_write::printable(&text));

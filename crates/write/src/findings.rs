@@ -1,6 +1,9 @@
 //! Findings in words: a title, the numbers behind it, what to do.
 
-use spanwise_analyze::{Doing, Finding, FindingKind, GpuIdleCause, TotalNanos, WaitKind};
+use spanwise_analyze::{
+    Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostLine, NotRecorded, TinyKernels,
+    TotalNanos, WaitKind, Waiting,
+};
 
 use crate::document::{Body, Paragraph, Section};
 use crate::table::{Column, Table, Unit};
@@ -18,26 +21,26 @@ const COLUMNS: [Column; 8] = [
     Column::new("line", "line", Unit::Text),
 ];
 
-/// Names in a sentence are kept short; the tables have them in full.
+/// Names in a sentence for people are kept short; programs get them in full.
 const NAME_WIDTH: usize = 72;
 
 pub(crate) fn findings_section(findings: &[Finding], top: Top) -> Section {
     let mut table = Table::new(COLUMNS);
     let mut paragraphs = Vec::new();
-    for finding in top.of(findings) {
-        let words = words(&finding.kind);
-        let place = place(&finding.kind);
+    for Finding { kind, about_ns } in top.of(findings) {
+        let full = Words { name_width: usize::MAX }.about(kind);
+        let (range, line) = place(kind);
         table.push([
-            words.name.into(),
-            words.paragraph.title.clone().into(),
-            words.paragraph.evidence.clone().into(),
-            words.paragraph.advice.clone().into(),
-            finding.about_ns.into(),
-            place.range.map(|(from, _)| from).into(),
-            place.range.map(|(_, to)| to).into(),
-            place.line.map(str::to_owned).into(),
+            key(kind).into(),
+            full.title.into(),
+            full.evidence.into(),
+            full.advice.into(),
+            (*about_ns).into(),
+            range.map(|(from, _)| from).into(),
+            range.map(|(_, to)| to).into(),
+            line.map(str::to_owned).into(),
         ]);
-        paragraphs.push(words.paragraph);
+        paragraphs.push(Words { name_width: NAME_WIDTH }.about(kind));
     }
     Section {
         key: "findings",
@@ -48,73 +51,180 @@ pub(crate) fn findings_section(findings: &[Finding], top: Top) -> Section {
     }
 }
 
+fn key(kind: &FindingKind) -> &'static str {
+    match kind {
+        FindingKind::GpuIdle(_) => "gpu-idle",
+        FindingKind::Waiting(_) => "waiting",
+        FindingKind::HostLine(_) => "host-line",
+        FindingKind::TinyKernels(_) => "tiny-kernels",
+        FindingKind::NotRecorded(_) => "not-recorded",
+    }
+}
+
+type Range = (TotalNanos, TotalNanos);
+
+/// Where a finding can be looked at: from and to, and the line.
+fn place(kind: &FindingKind) -> (Option<Range>, Option<&str>) {
+    let range = |from: TotalNanos, ns: TotalNanos| Some((from, from + ns));
+    match kind {
+        FindingKind::GpuIdle(idle) => (range(idle.longest_gap_from, idle.longest_gap_ns), None),
+        FindingKind::Waiting(wait) => {
+            (range(wait.longest_from, wait.longest_ns), wait.line.as_deref())
+        }
+        FindingKind::HostLine(host) => (Some((host.from, host.to)), Some(&host.line)),
+        FindingKind::TinyKernels(tiny) => (None, tiny.top_line.as_deref()),
+        FindingKind::NotRecorded(_) => (None, None),
+    }
+}
+
+/// Puts findings into words.
 struct Words {
-    name: &'static str,
-    paragraph: Paragraph,
+    name_width: usize,
 }
 
-fn words(kind: &FindingKind) -> Words {
-    let (name, title, evidence, advice) = match kind {
-        FindingKind::GpuIdle { .. } => gpu_idle(kind),
-        FindingKind::Waiting { .. } => waiting(kind),
-        FindingKind::HostLine { thread, line, line_ns, working_ns, inside, .. } => (
-            "host-line",
-            format!(
+impl Words {
+    fn about(&self, kind: &FindingKind) -> Paragraph {
+        match kind {
+            FindingKind::GpuIdle(idle) => self.gpu_idle(idle),
+            FindingKind::Waiting(waiting) => self.waiting(waiting),
+            FindingKind::HostLine(host) => self.host_line(host),
+            FindingKind::TinyKernels(tiny) => self.tiny_kernels(tiny),
+            FindingKind::NotRecorded(work) => not_recorded(work),
+        }
+    }
+
+    fn name(&self, text: &str) -> String {
+        text::shortened(text, self.name_width)
+    }
+
+    /// The introduction, then "f under model.py(5): forward (3.000 ms)".
+    fn doing(&self, introduction: &str, doing: Option<&Doing>) -> String {
+        let Some(Doing { function, line, self_ns }) = doing else { return String::new() };
+        let line = line.as_ref().map(|line| format!(" under {}", self.name(line)));
+        let under = line.unwrap_or_default();
+        format!("{introduction} {}{under} ({})", self.name(function), nanos_text(*self_ns))
+    }
+
+    fn gpu_idle(&self, idle: &GpuIdle) -> Paragraph {
+        let (because, advice) = idle_cause(idle.cause);
+        let launch = match idle.launch_calls {
+            0 => String::new(),
+            calls => format!(
+                ", launched by calls of {} on average, {} in all",
+                nanos_text(idle.launch_ns / i128::from(calls)),
+                nanos_text(idle.launch_ns)
+            ),
+        };
+        let evidence = format!(
+            "Idle {} of {}. {} kernels of {} on average{launch}. The threads that launch worked \
+             {}, that is {} a kernel. Longest gap: {} from {} on{}.",
+            nanos_text(idle.idle_ns),
+            nanos_text(idle.window_ns),
+            count_text(idle.kernels.into()),
+            nanos_text(idle.kernel_mean_ns),
+            nanos_text(idle.host_working_ns),
+            nanos_text(idle.host_working_ns / i128::from(idle.kernels.max(1))),
+            nanos_text(idle.longest_gap_ns),
+            nanos_text(idle.longest_gap_from),
+            self.doing("; the main thread was mostly in", idle.in_gap.as_ref()),
+        );
+        let share = percent_text(idle.idle_ns, idle.window_ns);
+        let title = format!("GPU {} was idle {share} of the time: {because}", idle.device);
+        Paragraph { title, evidence, advice: advice.to_owned() }
+    }
+
+    fn waiting(&self, waiting: &Waiting) -> Paragraph {
+        let (what, advice) = wait_words(waiting.wait);
+        let place = match &waiting.line {
+            Some(line) => {
+                format!(" {} of it under {}.", nanos_text(waiting.line_ns), self.name(line))
+            }
+            None => String::new(),
+        };
+        let evidence = format!(
+            "{} {} on {}, {} in all; the longest took {} from {} on.{place}",
+            count_text(waiting.count.into()),
+            if waiting.count == 1 { "call" } else { "calls" },
+            waiting.thread,
+            nanos_text(waiting.total_ns),
+            nanos_text(waiting.longest_ns),
+            nanos_text(waiting.longest_from),
+        );
+        let title = format!(
+            "{} of the time passes waiting {what} in {}",
+            percent_text(waiting.total_ns, waiting.window_ns),
+            self.name(&waiting.call)
+        );
+        Paragraph { title, evidence, advice: advice.to_owned() }
+    }
+
+    fn host_line(&self, host: &HostLine) -> Paragraph {
+        Paragraph {
+            title: format!(
                 "{} of the main thread's work runs under one line: {}",
-                percent_text(*line_ns, *working_ns),
-                name(line)
+                percent_text(host.line_ns, host.working_ns),
+                self.name(&host.line)
             ),
-            format!(
-                "{} of {} on {thread}, what it calls in libraries included{}.",
-                nanos_text(*line_ns),
-                nanos_text(*working_ns),
-                doing_text("; mostly", inside.as_ref()),
+            evidence: format!(
+                "{} of {} on {}, what it calls in libraries included{}.",
+                nanos_text(host.line_ns),
+                nanos_text(host.working_ns),
+                host.thread,
+                self.doing("; mostly", host.inside.as_ref()),
             ),
-            "Look at this function first; the functions below show what it spends the time on."
+            advice: "Look at this function first; the functions below show what it spends the \
+                     time on."
                 .to_owned(),
-        ),
-        FindingKind::TinyKernels { .. } => tiny_kernels(kind),
-        FindingKind::NotRecorded { count, total_ns, work_ns } => (
-            "not-recorded",
-            format!(
-                "{} of the GPU time has no launch in the trace",
-                percent_text(*total_ns, *work_ns)
+        }
+    }
+
+    fn tiny_kernels(&self, tiny: &TinyKernels) -> Paragraph {
+        let line = match &tiny.top_line {
+            Some(line) => format!(", launched mostly by {}", self.name(line)),
+            None => String::new(),
+        };
+        Paragraph {
+            title: format!(
+                "{} of {} kernels take less than {}",
+                count_text(tiny.count.into()),
+                count_text(tiny.kernels.into()),
+                nanos_text(tiny.limit_ns.into()).replace(".000", "")
             ),
-            format!(
-                "{} kernels, copies or fills, {} of {}.",
-                count_text((*count).into()),
-                nanos_text(*total_ns),
-                nanos_text(*work_ns)
+            evidence: format!(
+                "Together {}. The most frequent, {} times{line}: {}.",
+                nanos_text(tiny.total_ns),
+                count_text(tiny.top_count.into()),
+                self.name(&tiny.top_name)
             ),
-            "Most often the work was launched before the recording began. Start recording after \
-             a synchronisation, or record a few steps more, to know which line it belongs to."
+            advice: "A launch costs about as much as such a kernel runs. Fuse them \
+                     (torch.compile, fused or foreach operators) or replay them as a graph."
                 .to_owned(),
-        ),
-    };
-    Words { name, paragraph: Paragraph { title, evidence, advice } }
+        }
+    }
 }
 
-type Parts = (&'static str, String, String, String);
+fn not_recorded(work: &NotRecorded) -> Paragraph {
+    Paragraph {
+        title: format!(
+            "{} of the GPU time has no launch in the trace",
+            percent_text(work.total_ns, work.work_ns)
+        ),
+        evidence: format!(
+            "{} kernels, copies or fills, {} of {}.",
+            count_text(work.count.into()),
+            nanos_text(work.total_ns),
+            nanos_text(work.work_ns)
+        ),
+        advice: "Most often the work was launched before the recording began. Start recording \
+                 after a synchronisation, or record a few steps more, to know which line it \
+                 belongs to."
+            .to_owned(),
+    }
+}
 
-fn gpu_idle(kind: &FindingKind) -> Parts {
-    let FindingKind::GpuIdle {
-        device,
-        idle_ns,
-        window_ns,
-        cause,
-        kernels,
-        kernel_mean_ns,
-        launch_calls,
-        launch_ns,
-        host_working_ns,
-        longest_gap_from,
-        longest_gap_ns,
-        in_gap,
-    } = kind
-    else {
-        unreachable!("called for this kind only")
-    };
-    let (because, advice) = match cause {
+/// Why a GPU is idle, and what to do about it.
+fn idle_cause(cause: GpuIdleCause) -> (&'static str, &'static str) {
+    match cause {
         GpuIdleCause::OneGap => (
             "most of it is one gap",
             "Look at what the host did in that gap. A first call often compiles, loads or tunes \
@@ -135,57 +245,12 @@ fn gpu_idle(kind: &FindingKind) -> Parts {
             "Look at what the host waits for: data, locks, other processes. Also check that the \
              recording does not begin long before the work.",
         ),
-    };
-    let launch = match launch_calls {
-        0 => String::new(),
-        &calls => format!(
-            ", launched by calls of {} on average, {} in all",
-            nanos_text(launch_ns / i128::from(calls)),
-            nanos_text(*launch_ns)
-        ),
-    };
-    let evidence = format!(
-        "Idle {} of {}. {} kernels of {} on average{launch}. The threads that launch worked \
-         {}, that is {} a kernel. Longest gap: {} from {} on{}.",
-        nanos_text(*idle_ns),
-        nanos_text(*window_ns),
-        count_text((*kernels).into()),
-        nanos_text(*kernel_mean_ns),
-        nanos_text(*host_working_ns),
-        nanos_text(host_working_ns / i128::from((*kernels).max(1))),
-        nanos_text(*longest_gap_ns),
-        nanos_text(*longest_gap_from),
-        doing_text("; the main thread was mostly in", in_gap.as_ref()),
-    );
-    let idle = percent_text(*idle_ns, *window_ns);
-    let title = format!("GPU {device} was idle {idle} of the time: {because}");
-    ("gpu-idle", title, evidence, advice.to_owned())
+    }
 }
 
-/// " in f under model.py(5): forward (3.000 ms)", after its introduction.
-fn doing_text(introduction: &str, doing: Option<&Doing>) -> String {
-    let Some(Doing { function, line, self_ns }) = doing else { return String::new() };
-    let under = line.as_ref().map(|line| format!(" under {}", name(line))).unwrap_or_default();
-    format!("{introduction} {}{under} ({})", name(function), nanos_text(*self_ns))
-}
-
-fn waiting(kind: &FindingKind) -> Parts {
-    let FindingKind::Waiting {
-        thread,
-        call,
-        wait,
-        count,
-        total_ns,
-        window_ns,
-        longest_from,
-        longest_ns,
-        line,
-        line_ns,
-    } = kind
-    else {
-        unreachable!("called for this kind only")
-    };
-    let (what, advice) = match wait {
+/// What a call waits for, and what to do about it.
+fn wait_words(wait: WaitKind) -> (&'static str, &'static str) {
+    match wait {
         WaitKind::Gpu => (
             "for the GPU",
             "If the GPU is idle elsewhere, avoid what needs its result at once: .item(), .cpu(), \
@@ -204,89 +269,5 @@ fn waiting(kind: &FindingKind) -> Parts {
         WaitKind::Io => ("for input or output", "Overlap it with work, or read ahead."),
         WaitKind::Join => ("for a thread or a process to end", "See what that one does meanwhile."),
         WaitKind::Sleep => ("by sleeping", "Wait for the event itself instead of for a time."),
-    };
-    let place = match line {
-        Some(line) => format!(" {} of it under {}.", nanos_text(*line_ns), name(line)),
-        None => String::new(),
-    };
-    let calls = if *count == 1 { "call" } else { "calls" };
-    let evidence = format!(
-        "{} {calls} on {thread}, {} in all; the longest took {} from {} on.{place}",
-        count_text((*count).into()),
-        nanos_text(*total_ns),
-        nanos_text(*longest_ns),
-        nanos_text(*longest_from),
-    );
-    let title = format!(
-        "{} of the time passes waiting {what} in {}",
-        percent_text(*total_ns, *window_ns),
-        name(call)
-    );
-    ("waiting", title, evidence, advice.to_owned())
-}
-
-fn tiny_kernels(kind: &FindingKind) -> Parts {
-    let FindingKind::TinyKernels {
-        count,
-        kernels,
-        limit_ns,
-        total_ns,
-        top_name,
-        top_count,
-        top_line,
-    } = kind
-    else {
-        unreachable!("called for this kind only")
-    };
-    let line = match top_line {
-        Some(line) => format!(", launched mostly by {}", name(line)),
-        None => String::new(),
-    };
-    (
-        "tiny-kernels",
-        format!(
-            "{} of {} kernels take less than {}",
-            count_text((*count).into()),
-            count_text((*kernels).into()),
-            nanos_text((*limit_ns).into()).replace(".000", "")
-        ),
-        format!(
-            "Together {}. The most frequent, {} times{line}: {}.",
-            nanos_text(*total_ns),
-            count_text((*top_count).into()),
-            name(top_name)
-        ),
-        "A launch costs about as much as such a kernel runs. Fuse them (torch.compile, fused or \
-         foreach operators) or replay them as a graph."
-            .to_owned(),
-    )
-}
-
-/// Where a finding can be looked at.
-struct Place<'a> {
-    range: Option<(TotalNanos, TotalNanos)>,
-    line: Option<&'a str>,
-}
-
-fn place(kind: &FindingKind) -> Place<'_> {
-    match kind {
-        FindingKind::GpuIdle { longest_gap_from, longest_gap_ns, .. } => Place {
-            range: Some((*longest_gap_from, longest_gap_from + longest_gap_ns)),
-            line: None,
-        },
-        FindingKind::Waiting { longest_from, longest_ns, line, .. } => {
-            Place { range: Some((*longest_from, longest_from + longest_ns)), line: line.as_deref() }
-        }
-        FindingKind::HostLine { line, from, to, .. } => {
-            Place { range: Some((*from, *to)), line: Some(line) }
-        }
-        FindingKind::TinyKernels { top_line, .. } => {
-            Place { range: None, line: top_line.as_deref() }
-        }
-        FindingKind::NotRecorded { .. } => Place { range: None, line: None },
     }
-}
-
-fn name(text: &str) -> String {
-    text::shortened(text, NAME_WIDTH)
 }

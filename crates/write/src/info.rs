@@ -4,7 +4,7 @@ use spanwise_model::{Device, NO_OFFSET, Notice, Summary, TrackKind, TrackSummary
 
 use crate::civil::utc_text;
 use crate::document::{Body, Document, Section};
-use crate::report::kind_text;
+use crate::report::kind_key;
 use crate::table::{Cell, Column, Table, Unit};
 use crate::{Source, Top};
 
@@ -141,7 +141,7 @@ fn categories_section(summary: &Summary) -> Section {
             row.spans.into(),
             row.instants.into(),
             row.total_ns.into(),
-            kind_text(row.kind).into(),
+            kind_key(row.kind).into(),
             row.name.as_str().into(),
         ]);
     }
@@ -167,7 +167,7 @@ fn tracks_section(summary: &Summary, top: Top) -> Section {
             row.spans.into(),
             row.instants.into(),
             row.counter_values.into(),
-            track_kind_text(row.kind).into(),
+            track_kind_key(row.kind).into(),
             row.process.as_str().into(),
             row.process_name.as_str().into(),
             row.thread.as_str().into(),
@@ -180,10 +180,10 @@ fn tracks_section(summary: &Summary, top: Top) -> Section {
     Section { left_out, ..section("tracks", "Tracks", table) }
 }
 
-fn track_kind_text(kind: TrackKind) -> &'static str {
+fn track_kind_key(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Thread => "thread",
-        TrackKind::GpuStream => "GPU stream",
+        TrackKind::GpuStream => "gpu_stream",
         TrackKind::Async => "async",
         TrackKind::Counter => "counter",
         TrackKind::Profiler => "profiler",
@@ -214,7 +214,7 @@ fn notices_section(notices: &[Notice]) -> Section {
         let row = [
             notice.count.into(),
             offset.into(),
-            if notice.kind.is_loss() { "yes" } else { "no" }.into(),
+            Cell::Flag(notice.kind.is_loss()),
             notice.kind.to_string().into(),
             notice.example.as_str().into(),
         ];

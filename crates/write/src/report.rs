@@ -240,26 +240,27 @@ fn functions_section(functions: &HotFunctions, top: Top) -> Section {
             Cell::Share(row.self_ns, functions.wall_ns),
             row.total_ns.into(),
             row.count.into(),
-            kind_text(row.kind).into(),
+            kind_key(row.kind).into(),
             row.name.as_str().into(),
         ]);
     }
     section("functions", "Functions by self time, all threads", table, functions.rows.len())
 }
 
-pub(crate) fn kind_text(kind: SpanKind) -> &'static str {
+/// The same words in every format, so that what one reads can be searched for.
+pub(crate) fn kind_key(kind: SpanKind) -> &'static str {
     match kind {
         SpanKind::Other => "other",
-        SpanKind::Python => "Python",
+        SpanKind::Python => "python",
         SpanKind::Operator => "operator",
         SpanKind::Annotation => "annotation",
-        SpanKind::Runtime => "GPU runtime",
+        SpanKind::Runtime => "runtime",
         SpanKind::Kernel => "kernel",
-        SpanKind::Memcpy => "copy",
-        SpanKind::Memset => "fill",
-        SpanKind::Sync => "GPU sync",
-        SpanKind::GpuAnnotation => "GPU annotation",
-        SpanKind::Overhead => "profiler overhead",
-        SpanKind::Window => "profiler window",
+        SpanKind::Memcpy => "memcpy",
+        SpanKind::Memset => "memset",
+        SpanKind::Sync => "sync",
+        SpanKind::GpuAnnotation => "gpu_annotation",
+        SpanKind::Overhead => "overhead",
+        SpanKind::Window => "window",
     }
 }

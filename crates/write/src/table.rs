@@ -58,6 +58,7 @@ pub enum Cell {
     None,
     Text(String),
     Int(i128),
+    Flag(bool),
     /// Part and whole.
     Share(i128, i128),
 }
@@ -154,6 +155,7 @@ impl Table {
                     Cell::None => {}
                     Cell::Text(text) => write_csv_field(text, out)?,
                     Cell::Int(value) => write!(out, "{value}")?,
+                    Cell::Flag(value) => write!(out, "{value}")?,
                     Cell::Share(part, whole) => {
                         out.write_all(share(*part, *whole, "").as_bytes())?
                     }
@@ -191,6 +193,7 @@ impl Table {
                 Cell::None => out.write_all(b"null")?,
                 Cell::Text(text) => write_json_string(text, out)?,
                 Cell::Int(value) => write!(out, "{value}")?,
+                Cell::Flag(value) => write!(out, "{value}")?,
                 Cell::Share(part, whole) => {
                     out.write_all(share(*part, *whole, "null").as_bytes())?
                 }

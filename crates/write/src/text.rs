@@ -83,6 +83,7 @@ fn cell_text(cell: &Cell, unit: Unit) -> String {
         (Cell::None, _) => "-".to_owned(),
         (Cell::Text(text), _) if text.is_empty() => "-".to_owned(),
         (Cell::Text(text), _) => printable(text).into_owned(),
+        (Cell::Flag(value), _) => if *value { "yes" } else { "no" }.to_owned(),
         (Cell::Share(part, whole), _) => percent_text(*part, *whole),
         (Cell::Int(value), Unit::Nanos) => nanos_text(*value),
         (Cell::Int(value), Unit::Bytes) => bytes_text(*value),

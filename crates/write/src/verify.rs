@@ -30,7 +30,7 @@ pub fn verify_document(files: &[(String, Vec<Check>)]) -> Document {
     Document { sections: files.iter().map(section).collect(), hints: Vec::new() }
 }
 
-fn columns() -> [Column; 7] {
+fn columns() -> [Column; 8] {
     [
         Column::hidden("file", Unit::Text),
         Column::new("status", "status", Unit::Status),
@@ -38,25 +38,24 @@ fn columns() -> [Column; 7] {
         Column::new("of", "of", Unit::Count),
         Column::new("total", "time", Unit::Nanos),
         Column::hidden("check", Unit::Text),
-        Column::new("detail", "check", Unit::Text),
+        Column::new("description", "check", Unit::Text),
+        Column::hidden("detail", Unit::Text),
     ]
 }
 
 fn push_checks<'a>(table: &mut Table, file: &str, checks: impl Iterator<Item = &'a Check>) {
     for check in checks {
-        let what = match &check.detail {
-            Some(detail) => format!("{}: {detail}", what(check)),
-            None => what(check),
-        };
-        table.push([
+        let row = [
             file.into(),
             status_text(check.status).into(),
             check.count.into(),
             check.of.into(),
             check.total_ns.map_or(Cell::None, Cell::Int),
             key(check.kind).into(),
-            what.into(),
-        ]);
+            what(check).into(),
+            check.detail.clone().into(),
+        ];
+        table.push_with_note(row, check.detail.clone().unwrap_or_default());
     }
 }
 

@@ -1,6 +1,7 @@
 //! `spanwise index`: write the index beside each trace.
 
-use std::io::Write;
+use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -74,14 +75,23 @@ fn write_index(trace: &Path, args: &IndexArgs) -> anyhow::Result<Written> {
         ..OpenOptions::default()
     };
     let path = spanwise_read::write_index(trace, &options)?;
-    let size = |path: &Path| -> anyhow::Result<u64> {
-        let metadata = std::fs::metadata(path);
-        Ok(metadata.with_context(|| path.display().to_string())?.len())
-    };
+    let size = |path: &Path| size(path).with_context(|| path.display().to_string());
     Ok(Written {
         bytes: size(&path)?,
         trace_bytes: size(trace)?,
         taken_ns: i128::try_from(started.elapsed().as_nanos()).unwrap_or(i128::MAX),
         path: path.display().to_string(),
     })
+}
+
+/// Bytes of a file, or of the files in a folder.
+fn size(path: &Path) -> io::Result<u64> {
+    if !path.is_dir() {
+        return Ok(fs::metadata(path)?.len());
+    }
+    let mut bytes = 0;
+    for entry in fs::read_dir(path)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
 }

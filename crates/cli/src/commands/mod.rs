@@ -26,16 +26,15 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
 }
 
 impl ReadArgs {
-    fn open(&self, path: &Path) -> Result<Trace, ReadError> {
-        self.with_options(|options| spanwise_read::open(path, options))
+    fn open(&self, path: &Path, progress: &Progress) -> Result<Trace, ReadError> {
+        self.with_options(progress, |options| spanwise_read::open(path, options))
     }
 
-    fn summary(&self, path: &Path) -> Result<Summary, ReadError> {
-        self.with_options(|options| spanwise_read::summary(path, options))
+    fn summary(&self, path: &Path, progress: &Progress) -> Result<Summary, ReadError> {
+        self.with_options(progress, |options| spanwise_read::summary(path, options))
     }
 
-    fn with_options<T>(&self, read: impl FnOnce(&OpenOptions<'_>) -> T) -> T {
-        let progress = Progress::new(self.quiet);
+    fn with_options<T>(&self, progress: &Progress, read: impl FnOnce(&OpenOptions<'_>) -> T) -> T {
         let update = |done, total| progress.update(done, total);
         read(&OpenOptions {
             index: if self.no_index { IndexUse::Ignore } else { IndexUse::ReadOrWrite },

@@ -9,14 +9,15 @@ use spanwise_write::Source;
 
 use crate::args::ReportArgs;
 use crate::output::stdout;
+use crate::progress::Progress;
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let trace = args.read.open(&args.trace)?;
+    let trace = args.read.open(&args.trace, &Progress::new(args.quiet))?;
     let report = spanwise_analyze::report(&trace, &Thresholds::default());
     let file = args.trace.display().to_string();
     let source = Source { file: &file, info: trace.info(), window: trace.window() };
     let mut document = spanwise_write::report_document(&source, &report, args.top.rows());
-    if !args.read.quiet {
+    if !args.quiet {
         document.hints.extend(notices_hint(trace.notices(), &file));
     }
     let (format, style) = (args.output.format(), args.output.style());
@@ -47,5 +48,6 @@ fn notices_hint(notices: &Notices, file: &str) -> Option<String> {
         0 => "nothing was lost".to_owned(),
         lost => format!("{} lost", number(lost)),
     };
-    Some(format!("{} notices about the data, {loss}: spanwise info {file}", number(all)))
+    let notices = if all == 1 { "notice" } else { "notices" };
+    Some(format!("{} {notices} about the data, {loss}: spanwise info {file}", number(all)))
 }

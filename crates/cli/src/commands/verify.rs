@@ -9,19 +9,20 @@ use spanwise_write::Format;
 use crate::args::VerifyArgs;
 use crate::failure;
 use crate::output::stdout;
+use crate::progress::Progress;
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let mut files: Vec<(String, Vec<Check>)> = Vec::new();
     let mut code = 0;
     for path in &args.traces {
-        match args.read.open(path) {
+        match args.read.open(path, &Progress::new(args.quiet)) {
             Ok(trace) => {
                 let mut checks = spanwise_analyze::quality(&trace);
                 let is_violated = |check: &Check| check.status == CheckStatus::Violated;
                 if checks.iter().any(is_violated) {
                     code = code.max(failure::NO);
                 }
-                if args.read.quiet {
+                if args.quiet {
                     checks.retain(is_violated);
                 }
                 files.push((path.display().to_string(), checks));
@@ -33,7 +34,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    if args.read.quiet {
+    if args.quiet {
         files.retain(|(_, checks)| !checks.is_empty());
     }
     let style = args.output.style();
