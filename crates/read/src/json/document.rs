@@ -25,6 +25,8 @@ pub(crate) struct Document {
     state: State,
     is_bare_array: bool,
     has_events: bool,
+    /// Nothing of the array has been seen but its opening bracket.
+    is_array_start: bool,
     pub(crate) batches: Vec<Batch>,
     pub(crate) notices: Notices,
     pub(crate) properties: Vec<(String, ArgValue)>,
@@ -39,6 +41,7 @@ impl Document {
             state: State::Start,
             is_bare_array: false,
             has_events: false,
+            is_array_start: true,
             batches: Vec::new(),
             notices: Notices::default(),
             properties: Vec::new(),
@@ -58,6 +61,7 @@ impl Document {
             at = match self.state {
                 State::Start => self.start(region)?,
                 State::Events => {
+                    self.array_start(region, at);
                     let (batches, stop) = blocks::read_events(region, at, effort);
                     self.batches.extend(batches);
                     match stop {
@@ -91,6 +95,16 @@ impl Document {
             None => return Err(not_a_trace(text, at, "the file is empty")),
         }
         Ok(at + 1)
+    }
+
+    /// A comma before the first event: the readers of blocks cannot tell that it is one.
+    fn array_start(&mut self, region: Region<'_>, at: usize) {
+        let at = skip_blanks(region.text, at);
+        let Some(&byte) = region.text.get(at).filter(|_| self.is_array_start) else { return };
+        self.is_array_start = false;
+        if byte == b',' {
+            self.notices.add(NoticeKind::ExtraComma, region.base + at as u64, b",");
+        }
     }
 
     /// Reads one member of the outermost object; `None` when the text ends first.

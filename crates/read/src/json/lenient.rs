@@ -41,11 +41,14 @@ const KEY_BYTES_MAX: usize = 256;
 pub(crate) struct Walk<'t> {
     text: &'t [u8],
     pub(crate) notes: Vec<(NoticeKind, usize)>,
+    /// A control character stands in one of the strings.
+    has_control: bool,
 }
 
 impl<'t> Walk<'t> {
     pub(crate) fn new(text: &'t [u8], from: usize) -> Self {
-        Walk { text: &text[..text.len().min(from + EVENT_BYTES_MAX)], notes: Vec::new() }
+        let text = &text[..text.len().min(from + EVENT_BYTES_MAX)];
+        Walk { text, notes: Vec::new(), has_control: false }
     }
 
     fn byte(&self, at: usize) -> Option<u8> {
@@ -127,6 +130,8 @@ impl<'t> Walk<'t> {
                     return Ok((Node::List(piece, elements), at + 1));
                 }
                 Some(b'}' | b':') | None => return Err(at),
+                // The list lacks its bracket: read on, it would swallow what follows.
+                Some(b'"') if self.is_key(at) => return Err(at),
                 Some(_) => {}
             }
             let node;
@@ -162,7 +167,11 @@ impl<'t> Walk<'t> {
                 escaped = true;
                 at += 2;
             } else if self.closes(role, at) {
+                if !strays.is_empty() && self.swallows_event(role, from, at) {
+                    return Err(at);
+                }
                 self.notes.extend(strays.iter().map(|&at| (NoticeKind::UnescapedQuote, at)));
+                self.has_control |= self.text[from..at].iter().any(|&byte| byte < 0x20);
                 return Ok(Piece { from, to: at, escaped });
             } else {
                 strays.push(at);
@@ -174,6 +183,27 @@ impl<'t> Walk<'t> {
             }
         }
         Err(self.text.len())
+    }
+
+    /// Whether a string with stray quotes is two with a quote missing between them,
+    /// so that reading on would make one event of two.
+    fn swallows_event(&self, role: Role, from: usize, quote: usize) -> bool {
+        let string = &self.text[from..=quote];
+        if memchr::memmem::find(string, b"\"ph\"").is_some() {
+            return true;
+        }
+        // Objects inside a list inside the string may well be meant as text.
+        let mut depth = 0;
+        for (at, byte) in string.iter().enumerate() {
+            match byte {
+                b'{' if role == Role::Key => return true,
+                b'{' if depth <= 0 && string[..at].trim_ascii_end().ends_with(b",") => return true,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Whether the text behind the quote goes on as it would behind a string.
@@ -207,7 +237,8 @@ impl<'t> Walk<'t> {
 pub(crate) fn event(walk: &mut Walk<'_>, at: usize) -> Result<(Event, usize), usize> {
     let (node, end) = walk.value(at, 0)?;
     let Node::Map(_, members) = node else { return Err(at) };
-    let mut event = Event { is_repaired: true, ..Event::default() };
+    let has_control = walk.has_control;
+    let mut event = Event { is_repaired: true, has_control, ..Event::default() };
     for (key, node) in &members {
         let (Node::Text(piece) | Node::Scalar(piece) | Node::List(piece, _) | Node::Map(piece, _)) =
             *node;

@@ -106,7 +106,8 @@ pub(crate) fn string<S: Simd>(
 }
 
 /// The end of the object or array that opens at `at`: the position after its
-/// closing bracket. Counts brackets outside strings, without telling `{` from `[`.
+/// closing bracket. Counts brackets outside strings, without telling `{` from `[`
+/// but for the outermost pair.
 #[inline(always)]
 pub(crate) fn container_end<S: Simd>(
     text: &[u8],
@@ -127,14 +128,20 @@ pub(crate) fn container_end<S: Simd>(
         }
         let strings = S::prefix_xor(quotes) ^ in_string;
         in_string = (strings as i64 >> 63) as u64;
-        *control |= S::below(block, 0x20) & strings != 0;
+        let controls = S::below(block, 0x20) & strings;
         let opens = (S::eq(block, b'{') | S::eq(block, b'[')) & !strings;
         let closes = (S::eq(block, b'}') | S::eq(block, b']')) & !strings;
         if closes.count_ones() < depth {
             depth = depth + opens.count_ones() - closes.count_ones();
         } else if let Some(bit) = closing_bit(opens, closes, &mut depth) {
-            return Ok(block_start + bit + 1);
+            // What follows the bracket is not ours to judge.
+            *control |= controls << (63 - bit) != 0;
+            let end = block_start + bit + 1;
+            // A bracket is missing: the container would end where an outer one does.
+            let is_pair = text[end - 1] == text[at] + (b'}' - b'{');
+            return if is_pair { Ok(end) } else { Err(Trouble::Syntax(at)) };
         }
+        *control |= controls != 0;
         if depth > DEPTH_MAX {
             return Err(Trouble::Syntax(block_start));
         }

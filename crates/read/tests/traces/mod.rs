@@ -1,6 +1,7 @@
 //! What the tests of the reader share: where traces lie, and how two compare.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use spanwise_model::{NoticeKind, SpanId, Trace};
@@ -127,4 +128,44 @@ pub(crate) fn image(trace: &Trace) -> String {
         trace.notices(),
         trace.summary(),
     )
+}
+
+/// Where the events of an undamaged text stand: found by brackets and quotes alone.
+pub(crate) fn events_in(text: &[u8]) -> Vec<Range<usize>> {
+    let key = b"\"traceEvents\"";
+    let from = text.windows(key.len()).position(|bytes| bytes == key).unwrap_or(0);
+    let open = from + text[from..].iter().position(|&byte| byte == b'[').expect("an array");
+    let (mut events, mut depth, mut start) = (Vec::new(), 0, 0);
+    let (mut in_string, mut is_escaped) = (false, false);
+    for (at, &byte) in text.iter().enumerate().skip(open + 1) {
+        if in_string {
+            in_string = byte != b'"' || is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => {
+                start = if depth == 0 { at } else { start };
+                depth += 1;
+            }
+            b'}' | b']' if depth == 0 => break,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    events.push(start..at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    events
+}
+
+/// What damage to the text is told: the kinds that speak of the text, not of what
+/// events say, and that `whole` does not have.
+pub(crate) fn damage_kinds(trace: &Trace, whole: &Trace) -> Vec<NoticeKind> {
+    let known = kinds(whole);
+    let is_new = |kind: &NoticeKind| *kind <= NoticeKind::TooDamaged && !known.contains(kind);
+    kinds(trace).into_iter().filter(is_new).collect()
 }
