@@ -20,6 +20,7 @@ mod join;
 mod nest;
 mod notice;
 mod parallel;
+mod profile;
 mod spans;
 mod strings;
 mod summary;
@@ -38,6 +39,9 @@ pub use events::{Counters, Instants, Links};
 pub use info::{Device, SourceInfo};
 pub use notice::{Notice, NoticeKind, Notices};
 pub use parallel::{for_each_index, map_indices, threads_available};
+pub use profile::{
+    Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, Sample, StackId, ValueType,
+};
 pub use spans::{SpanId, Spans};
 pub use strings::{StrId, Strings, StringsBuilder, hash_bytes};
 pub use summary::{CategorySummary, Summary, TrackSummary};

@@ -20,7 +20,7 @@ impl StrId {
 }
 
 /// All strings of a trace, frozen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strings {
     offsets: ScalarBuffer<i32>,
     bytes: Buffer,

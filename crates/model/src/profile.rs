@@ -1,0 +1,462 @@
+//! A profile: how much of what was spent under which stack.
+//!
+//! The common form of everything that aggregates: made from traces by `analyze`,
+//! read from profile files by `read`, written in every profile format by `write`.
+//! A finished profile is in canonical order, so that the same content has the same
+//! bytes however it came about: order of events, of threads, of merging.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::{StrId, Strings, StringsBuilder};
+
+/// Row number of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StackId(pub u32);
+
+impl StackId {
+    /// The stack with no frame.
+    pub const EMPTY: StackId = StackId(0);
+
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A place in code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProfileFrame {
+    pub name: StrId,
+    /// What sort of frame: "python", "cpu_op", a library's path; or empty.
+    pub group: StrId,
+    pub file: StrId,
+    /// 0 where none is known.
+    pub line: i64,
+}
+
+/// What one column of values counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueType {
+    pub name: String,
+    pub unit: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LabelValue {
+    Text(StrId),
+    Number { value: i64, unit: StrId },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    pub key: StrId,
+    pub value: LabelValue,
+}
+
+/// One row of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    pub stack: StackId,
+    /// Row of [`Profile::label_sets`].
+    pub labels: u32,
+}
+
+/// A finished profile. Parents stand before their children in `stack_parents`;
+/// row 0 is the empty stack, its own parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    pub strings: Strings,
+    pub value_types: Vec<ValueType>,
+    /// The column that a viewer should show first.
+    pub default_value: usize,
+    pub frames: Vec<ProfileFrame>,
+    pub stack_parents: Vec<u32>,
+    pub stack_frames: Vec<u32>,
+    pub label_sets: Vec<Vec<Label>>,
+    pub samples: Vec<Sample>,
+    /// Row by row, one value a type.
+    pub values: Vec<i64>,
+    /// Since 1970; `None` where the source does not tell.
+    pub time_ns: Option<i64>,
+    pub duration_ns: i64,
+    pub comments: Vec<String>,
+}
+
+impl Profile {
+    pub fn text(&self, id: StrId) -> &str {
+        self.strings.get(id)
+    }
+
+    pub fn values_of(&self, sample: usize) -> &[i64] {
+        let width = self.value_types.len();
+        &self.values[sample * width..(sample + 1) * width]
+    }
+
+    /// The frames of a stack, innermost first.
+    pub fn frames_of(&self, stack: StackId) -> impl Iterator<Item = &ProfileFrame> {
+        let mut at = stack;
+        std::iter::from_fn(move || {
+            if at == StackId::EMPTY {
+                return None;
+            }
+            let frame = &self.frames[self.stack_frames[at.index()] as usize];
+            at = StackId(self.stack_parents[at.index()]);
+            Some(frame)
+        })
+    }
+
+    /// Sums of all values, a type each.
+    pub fn totals(&self) -> Vec<i128> {
+        let mut totals = vec![0; self.value_types.len()];
+        for row in self.values.chunks(totals.len().max(1)) {
+            for (total, &value) in totals.iter_mut().zip(row) {
+                *total += i128::from(value);
+            }
+        }
+        totals
+    }
+}
+
+/// A quick hash for pairs of row numbers.
+#[derive(Default)]
+struct PairHasher(u64);
+
+impl Hasher for PairHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = crate::hash_bytes(bytes) ^ self.0.rotate_left(5);
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        let mixed = (self.0 ^ u64::from(value)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type PairMap<T> = HashMap<(u32, u32), T, BuildHasherDefault<PairHasher>>;
+
+/// Collects samples. Equal stacks and labels are added up.
+#[derive(Default)]
+pub struct ProfileBuilder {
+    strings: StringsBuilder,
+    value_types: Vec<ValueType>,
+    default_value: usize,
+    frames: Vec<ProfileFrame>,
+    frame_ids: HashMap<ProfileFrame, u32>,
+    stack_parents: Vec<u32>,
+    stack_frames: Vec<u32>,
+    children: PairMap<u32>,
+    label_sets: Vec<Vec<Label>>,
+    label_ids: HashMap<Vec<Label>, u32>,
+    samples: Vec<Sample>,
+    sample_ids: PairMap<u32>,
+    values: Vec<i64>,
+    pub time_ns: Option<i64>,
+    pub duration_ns: i64,
+    pub comments: Vec<String>,
+}
+
+impl ProfileBuilder {
+    pub fn new(value_types: &[(&str, &str)], default_value: usize) -> Self {
+        let value_type = |&(name, unit): &(&str, &str)| ValueType {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+        };
+        ProfileBuilder {
+            value_types: value_types.iter().map(value_type).collect(),
+            default_value,
+            stack_parents: vec![0],
+            stack_frames: vec![u32::MAX],
+            ..ProfileBuilder::default()
+        }
+    }
+
+    pub fn string(&mut self, text: &str) -> StrId {
+        self.strings.intern(text)
+    }
+
+    pub fn frame(&mut self, frame: ProfileFrame) -> u32 {
+        *self.frame_ids.entry(frame).or_insert_with(|| {
+            self.frames.push(frame);
+            self.frames.len() as u32 - 1
+        })
+    }
+
+    /// The stack with one more frame on top.
+    pub fn push(&mut self, stack: StackId, frame: u32) -> StackId {
+        let id = *self.children.entry((stack.0, frame)).or_insert_with(|| {
+            self.stack_parents.push(stack.0);
+            self.stack_frames.push(frame);
+            self.stack_parents.len() as u32 - 1
+        });
+        StackId(id)
+    }
+
+    /// The number of a set of labels; their order does not matter.
+    pub fn labels(&mut self, mut labels: Vec<Label>) -> u32 {
+        labels.sort_by_key(|label| label.key);
+        if let Some(&id) = self.label_ids.get(&labels) {
+            return id;
+        }
+        self.label_sets.push(labels.clone());
+        let id = self.label_sets.len() as u32 - 1;
+        self.label_ids.insert(labels, id);
+        id
+    }
+
+    /// Adds one value to the row of a stack and its labels.
+    #[inline]
+    pub fn add(&mut self, stack: StackId, labels: u32, value_type: usize, value: i64) {
+        let width = self.value_types.len();
+        let row = *self.sample_ids.entry((stack.0, labels)).or_insert_with(|| {
+            self.samples.push(Sample { stack, labels });
+            self.values.resize(self.values.len() + width, 0);
+            self.samples.len() as u32 - 1
+        });
+        let slot = &mut self.values[row as usize * width + value_type];
+        *slot = slot.saturating_add(value);
+    }
+
+    /// Adds all samples of another profile, whose value types must be the same.
+    pub fn add_profile(&mut self, other: &Profile) {
+        debug_assert_eq!(self.value_types, other.value_types);
+        let mut stacks = vec![StackId::EMPTY; other.stack_parents.len()];
+        for row in 1..stacks.len() {
+            let frame = other.frames[other.stack_frames[row] as usize];
+            let frame = ProfileFrame {
+                name: self.string(other.text(frame.name)),
+                group: self.string(other.text(frame.group)),
+                file: self.string(other.text(frame.file)),
+                line: frame.line,
+            };
+            let frame = self.frame(frame);
+            stacks[row] = self.push(stacks[other.stack_parents[row] as usize], frame);
+        }
+        let label_sets: Vec<u32> = other
+            .label_sets
+            .iter()
+            .map(|labels| {
+                let labels = labels.iter().map(|label| Label {
+                    key: self.string(other.text(label.key)),
+                    value: match label.value {
+                        LabelValue::Text(text) => LabelValue::Text(self.string(other.text(text))),
+                        LabelValue::Number { value, unit } => {
+                            LabelValue::Number { value, unit: self.string(other.text(unit)) }
+                        }
+                    },
+                });
+                let labels = labels.collect();
+                self.labels(labels)
+            })
+            .collect();
+        for (row, sample) in other.samples.iter().enumerate() {
+            let labels = label_sets[sample.labels as usize];
+            for (value_type, &value) in other.values_of(row).iter().enumerate() {
+                self.add(stacks[sample.stack.index()], labels, value_type, value);
+            }
+        }
+    }
+
+    /// The profile in canonical order; rows of zeros are left out.
+    pub fn finish(self) -> Profile {
+        let draft = self.into_draft();
+        let order = canonical_order(&draft);
+        let mut builder = ProfileBuilder {
+            value_types: draft.value_types.clone(),
+            default_value: draft.default_value,
+            stack_parents: vec![0],
+            stack_frames: vec![u32::MAX],
+            time_ns: draft.time_ns,
+            duration_ns: draft.duration_ns,
+            comments: draft.comments.clone(),
+            ..ProfileBuilder::default()
+        };
+        builder.add_profile(&order);
+        builder.into_draft()
+    }
+
+    fn into_draft(self) -> Profile {
+        Profile {
+            strings: self.strings.finish(),
+            value_types: self.value_types,
+            default_value: self.default_value,
+            frames: self.frames,
+            stack_parents: self.stack_parents,
+            stack_frames: self.stack_frames,
+            label_sets: self.label_sets,
+            samples: self.samples,
+            values: self.values,
+            time_ns: self.time_ns,
+            duration_ns: self.duration_ns,
+            comments: self.comments,
+        }
+    }
+}
+
+/// The same profile with stacks in depth-first order by the names of their frames,
+/// label sets by their text, samples by both; without rows of zeros and without
+/// stacks that nothing was spent under.
+fn canonical_order(draft: &Profile) -> Profile {
+    let is_spent = |row: usize| draft.values_of(row).iter().any(|&value| value != 0);
+    let spent: Vec<usize> = (0..draft.samples.len()).filter(|&row| is_spent(row)).collect();
+    let mut is_used = vec![false; draft.stack_parents.len()];
+    for &row in &spent {
+        let mut stack = draft.samples[row].stack.index();
+        while !std::mem::replace(&mut is_used[stack], true) {
+            stack = draft.stack_parents[stack] as usize;
+        }
+    }
+    let order = stack_order(draft, &is_used);
+    let mut new_stacks = vec![0u32; draft.stack_parents.len()];
+    for (new, &old) in order.iter().enumerate() {
+        new_stacks[old as usize] = new as u32;
+    }
+    let label_order = label_order(draft, spent.iter().map(|&row| draft.samples[row].labels));
+    let mut label_ranks = vec![0; draft.label_sets.len()];
+    for (rank, &set) in label_order.iter().enumerate() {
+        label_ranks[set as usize] = rank as u32;
+    }
+    let mut rows: Vec<(u32, u32, usize)> = spent
+        .iter()
+        .map(|&row| {
+            let Sample { stack, labels } = draft.samples[row];
+            (new_stacks[stack.index()], label_ranks[labels as usize], row)
+        })
+        .collect();
+    rows.sort_unstable();
+    Profile {
+        stack_parents: order
+            .iter()
+            .map(|&old| new_stacks[draft.stack_parents[old as usize] as usize])
+            .collect(),
+        stack_frames: order.iter().map(|&old| draft.stack_frames[old as usize]).collect(),
+        samples: rows
+            .iter()
+            .map(|&(stack, labels, _)| Sample { stack: StackId(stack), labels })
+            .collect(),
+        values: rows.iter().flat_map(|&(.., row)| draft.values_of(row)).copied().collect(),
+        label_sets: label_order.iter().map(|&set| sorted_labels(draft, set)).collect(),
+        ..draft.clone()
+    }
+}
+
+/// Used stacks, parents first, siblings by the text of their frames.
+fn stack_order(draft: &Profile, is_used: &[bool]) -> Vec<u32> {
+    let mut frames: Vec<u32> = (0..draft.frames.len() as u32).collect();
+    frames.sort_by_key(|&id| {
+        let frame = draft.frames[id as usize];
+        (draft.text(frame.name), draft.text(frame.group), draft.text(frame.file), frame.line)
+    });
+    let mut rank = vec![0u32; frames.len()];
+    for (place, &frame) in frames.iter().enumerate() {
+        rank[frame as usize] = place as u32;
+    }
+    // Sorted by parent, then from last sibling to first: popping gives the order.
+    let mut edges: Vec<(u32, u32, u32)> = (1..draft.stack_parents.len())
+        .filter(|&stack| is_used[stack])
+        .map(|stack| {
+            let frame = draft.stack_frames[stack] as usize;
+            (draft.stack_parents[stack], u32::MAX - rank[frame], stack as u32)
+        })
+        .collect();
+    edges.sort_unstable();
+    let mut order = Vec::with_capacity(edges.len() + 1);
+    let mut waiting = vec![0u32];
+    while let Some(stack) = waiting.pop() {
+        order.push(stack);
+        let first = edges.partition_point(|edge| edge.0 < stack);
+        let children = edges[first..].iter().take_while(|edge| edge.0 == stack);
+        waiting.extend(children.map(|edge| edge.2));
+    }
+    order
+}
+
+/// Used sets of labels, by their text.
+fn label_order(draft: &Profile, used: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut sets: Vec<u32> = used.collect();
+    sets.sort_unstable();
+    sets.dedup();
+    sets.sort_by_cached_key(|&set| {
+        let text = |label: &Label| {
+            let (number, text) = match label.value {
+                LabelValue::Text(text) => (0, draft.text(text).to_owned()),
+                LabelValue::Number { value, unit } => (value, draft.text(unit).to_owned()),
+            };
+            (draft.text(label.key).to_owned(), number, text)
+        };
+        sorted_labels(draft, set).iter().map(text).collect::<Vec<_>>()
+    });
+    sets
+}
+
+fn sorted_labels(draft: &Profile, set: u32) -> Vec<Label> {
+    let mut labels = draft.label_sets[set as usize].clone();
+    labels.sort_by_key(|label| draft.text(label.key));
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples as (frames from the root, label, value), in any order.
+    fn build(samples: &[(&[&str], &str, i64)]) -> Profile {
+        let mut builder = ProfileBuilder::new(&[("wall", "nanoseconds")], 0);
+        for &(frames, label, value) in samples {
+            let mut stack = StackId::EMPTY;
+            for name in frames {
+                let name = builder.string(name);
+                let (group, file) = (StrId::EMPTY, StrId::EMPTY);
+                let frame = builder.frame(ProfileFrame { name, group, file, line: 0 });
+                stack = builder.push(stack, frame);
+            }
+            let (key, text) = (builder.string("thread"), builder.string(label));
+            let labels = builder.labels(vec![Label { key, value: LabelValue::Text(text) }]);
+            builder.add(stack, labels, 0, value);
+        }
+        builder.finish()
+    }
+
+    /// One line a sample: `a;b thread value`.
+    fn lines(profile: &Profile) -> Vec<String> {
+        let line = |(row, sample): (usize, &Sample)| {
+            let mut frames: Vec<&str> =
+                profile.frames_of(sample.stack).map(|frame| profile.text(frame.name)).collect();
+            frames.reverse();
+            let LabelValue::Text(label) = profile.label_sets[sample.labels as usize][0].value
+            else {
+                unreachable!("the tests use text")
+            };
+            format!("{} {} {}", frames.join(";"), profile.text(label), profile.values_of(row)[0])
+        };
+        profile.samples.iter().enumerate().map(line).collect()
+    }
+
+    #[test]
+    fn equal_stacks_and_labels_add_up() {
+        let profile = build(&[(&["a", "b"], "x", 1), (&["a"], "x", 5), (&["a", "b"], "x", 2)]);
+        assert_eq!(lines(&profile), ["a x 5", "a;b x 3"]);
+        assert_eq!(profile.totals(), [8]);
+    }
+
+    #[test]
+    fn the_order_of_samples_does_not_show() {
+        let one = build(&[(&["b"], "y", 1), (&["a", "z"], "x", 2), (&["a", "c"], "y", 0)]);
+        let two = build(&[(&["a", "c"], "x", 0), (&["a", "z"], "x", 2), (&["b"], "y", 1)]);
+        assert_eq!(one, two);
+        assert_eq!(lines(&one), ["a;z x 2", "b y 1"]);
+    }
+
+    #[test]
+    fn merging_halves_gives_the_whole() {
+        let (a, b) = (build(&[(&["a"], "x", 1)]), build(&[(&["b"], "y", 3), (&["a"], "x", 4)]));
+        let mut builder = ProfileBuilder::new(&[("wall", "nanoseconds")], 0);
+        builder.add_profile(&b);
+        builder.add_profile(&a);
+        let whole = build(&[(&["a"], "x", 5), (&["b"], "y", 3)]);
+        assert_eq!(builder.finish(), whole);
+    }
+}
