@@ -91,7 +91,7 @@ pub(crate) struct ReportArgs {
     pub(crate) top: TopArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
-    /// No progress bar and no hint about notices
+    /// No progress bar and no hints at the end
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]

@@ -161,14 +161,14 @@ impl Words {
     fn host_line(&self, host: &HostLine) -> Paragraph {
         Paragraph {
             title: format!(
-                "{} of the main thread's work runs under one line: {}",
-                percent_text(host.line_ns, host.working_ns),
+                "{} of the time the main thread works under one line: {}",
+                percent_text(host.line_ns, host.window_ns),
                 self.name(&host.line)
             ),
             evidence: format!(
                 "{} of {} on {}, what it calls in libraries included{}.",
                 nanos_text(host.line_ns),
-                nanos_text(host.working_ns),
+                nanos_text(host.window_ns),
                 host.thread,
                 self.doing("; mostly", host.inside.as_ref()),
             ),

@@ -1,6 +1,8 @@
 //! The report: where the time went, section by section.
 
-use spanwise_analyze::{GpuUse, HotFunctions, Launcher, Origin, Report, ThreadTime, WorkUse};
+use spanwise_analyze::{
+    GpuUse, HotFunctions, Launcher, LineUse, Origin, Report, ThreadTime, WorkUse,
+};
 use spanwise_model::SpanKind;
 
 use crate::document::{Body, Document, Section};
@@ -36,7 +38,16 @@ pub fn report_document(source: &Source<'_>, report: &Report, top: Top) -> Docume
         functions_section(&report.functions, top),
     ];
     debug_assert!(sections.iter().map(|section| section.key).eq(REPORT_SECTIONS));
-    Document { sections, hints: Vec::new() }
+    let has_no_lines = |row: &LineUse| row.line.is_none();
+    let mut hints = Vec::new();
+    if !report.gpu.lines.is_empty() && report.gpu.lines.iter().all(has_no_lines) {
+        hints.push(
+            "The trace has no Python frames around launches: record with with_stack=True to see \
+             lines of code."
+                .to_owned(),
+        );
+    }
+    Document { sections, hints }
 }
 
 fn section(key: &'static str, title: &str, table: Table, rows: usize) -> Section {
@@ -52,9 +63,9 @@ fn devices_section(gpu: &GpuUse) -> Section {
         Column::new("idle", "idle", Unit::Nanos),
         Column::new("kernels", "kernels", Unit::Nanos),
         Column::new("memcpy", "copies", Unit::Nanos),
-        Column::new("memset", "fills", Unit::Nanos),
-        Column::new("work_count", "launches", Unit::Count),
-        Column::new("streams", "streams", Unit::Count),
+        Column::new("memset", "fills", Unit::Nanos).optional(),
+        Column::new("work_count", "launches", Unit::Count).optional(),
+        Column::new("streams", "streams", Unit::Count).optional(),
         Column::new("name", "name", Unit::Text),
     ]);
     for row in &gpu.devices {
@@ -86,8 +97,8 @@ fn work_section(
         Column::new("share", "of GPU", Unit::Percent),
         Column::new("count", "count", Unit::Count),
         Column::new("mean", "mean", Unit::Nanos),
-        Column::new("min", "min", Unit::Nanos),
-        Column::new("max", "max", Unit::Nanos),
+        Column::new("min", "min", Unit::Nanos).optional(),
+        Column::new("max", "max", Unit::Nanos).optional(),
         Column::hidden("launch_origin", Unit::Text),
         Column::hidden("launch_operator", Unit::Text),
         Column::hidden("launch_line", Unit::Text),
@@ -193,10 +204,10 @@ fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
         any(nanos("waiting", "waiting"), |row| row.waiting_ns),
         any(nanos("python_self", "Python"), |row| row.by_kind.python_ns),
         any(nanos("operator_self", "operators"), |row| row.by_kind.operator_ns),
-        any(nanos("runtime_self", "GPU runtime"), |row| row.by_kind.runtime_ns),
-        any(nanos("annotation_self", "annotations"), |row| row.by_kind.annotation_ns),
-        any(nanos("other_self", "other"), |row| row.by_kind.other_ns),
-        Column::new("spans", "spans", Unit::Count),
+        any(nanos("runtime_self", "GPU runtime").optional(), |row| row.by_kind.runtime_ns),
+        any(nanos("annotation_self", "annotations").optional(), |row| row.by_kind.annotation_ns),
+        any(nanos("other_self", "other").optional(), |row| row.by_kind.other_ns),
+        Column::new("spans", "spans", Unit::Count).optional(),
         Column::hidden("process_name", Unit::Text),
         Column { in_text: is_several, ..Column::new("process", "process", Unit::Text) },
         Column::hidden("thread", Unit::Text),
@@ -230,7 +241,7 @@ fn functions_section(functions: &HotFunctions, top: Top) -> Section {
         Column::new("self", "self", Unit::Nanos),
         Column::new("self_share", "of wall", Unit::Percent),
         Column::new("total", "total", Unit::Nanos),
-        Column::new("count", "count", Unit::Count),
+        Column::new("count", "count", Unit::Count).optional(),
         Column::new("kind", "kind", Unit::Text),
         Column::new("name", "function", Unit::Text),
     ]);

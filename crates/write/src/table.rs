@@ -28,16 +28,23 @@ pub struct Column {
     pub unit: Unit,
     /// Whether people see it; programs always do.
     pub in_text: bool,
+    /// Left out for people whose screen is narrow.
+    pub is_optional: bool,
 }
 
 impl Column {
     pub const fn new(key: &'static str, title: &'static str, unit: Unit) -> Self {
-        Column { key, title, unit, in_text: true }
+        Column { key, title, unit, in_text: true, is_optional: false }
     }
 
     /// A column that only CSV and JSON have.
     pub const fn hidden(key: &'static str, unit: Unit) -> Self {
-        Column { key, title: "", unit, in_text: false }
+        Column { key, title: "", unit, in_text: false, is_optional: false }
+    }
+
+    /// A column that a narrow screen does without.
+    pub const fn optional(self) -> Self {
+        Column { is_optional: true, ..self }
     }
 
     /// The key with its unit, such as `self_ns`.

@@ -41,12 +41,13 @@ impl Style {
 
 const INDENT: usize = 2;
 const GAP: usize = 2;
-/// Text columns are not made narrower than this.
+/// What a name should have …
+const TEXT_WIDTH_WANTED: usize = 40;
+/// … and what it gets at least.
 const TEXT_WIDTH_MIN: usize = 16;
 
 pub(crate) fn write_table(table: &Table, style: Style, out: &mut dyn io::Write) -> io::Result<()> {
-    let shown: Vec<usize> =
-        (0..table.columns().len()).filter(|&at| table.columns()[at].in_text).collect();
+    let shown = shown_columns(table, style.width);
     let cells: Vec<Vec<String>> = table
         .rows()
         .iter()
@@ -67,6 +68,26 @@ pub(crate) fn write_table(table: &Table, style: Style, out: &mut dyn io::Write) 
         }
     }
     Ok(())
+}
+
+/// The columns for people: optional ones give way, last first, while a screen is
+/// too narrow to leave names a readable width.
+fn shown_columns(table: &Table, screen: usize) -> Vec<usize> {
+    let columns = table.columns();
+    let mut shown: Vec<usize> = (0..columns.len()).filter(|&at| columns[at].in_text).collect();
+    let width = |at: usize| {
+        let cells = table.rows().iter().map(|row| cell_text(&row[at], columns[at].unit));
+        let widest = cells.map(|cell| display_width(&cell)).max().unwrap_or(0);
+        let wanted = if columns[at].unit == Unit::Text { TEXT_WIDTH_WANTED } else { usize::MAX };
+        widest.min(wanted).max(display_width(columns[at].title).min(wanted))
+    };
+    while INDENT + shown.iter().map(|&at| width(at) + GAP).sum::<usize>() > screen + GAP {
+        match shown.iter().rposition(|&at| columns[at].is_optional) {
+            Some(place) => drop(shown.remove(place)),
+            None => break,
+        }
+    }
+    shown
 }
 
 /// Where the lines under rows begin: below the last column, or so much further
@@ -264,6 +285,16 @@ mod tests {
                 "                            ↳ launched by a\\nb\n",
             ),
         );
+    }
+
+    #[test]
+    fn optional_columns_give_way_to_names() {
+        let count = |key| Column::new(key, key, Unit::Count);
+        let columns = [count("a"), count("b").optional(), Column::new("name", "name", Unit::Text)];
+        let mut table = Table::new(columns);
+        table.push([1_u64.into(), 2_u64.into(), "n".repeat(60).into()]);
+        assert_eq!(shown_columns(&table, 48), [0, 1, 2]);
+        assert_eq!(shown_columns(&table, 47), [0, 2]);
     }
 
     #[test]

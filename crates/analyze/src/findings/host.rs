@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spanwise_model::{SpanId, StrId, TrackId};
+use spanwise_model::{SpanId, SpanKind, StrId, TrackId};
 
 use super::{Facts, Finding, FindingKind, Thresholds, largest, reaches};
 use crate::{ThreadTime, TotalNanos, WaitKind, main_thread};
@@ -23,13 +23,14 @@ pub struct Waiting {
     pub line_ns: TotalNanos,
 }
 
-/// One line of Python with a good part of the main thread's work.
+/// One line of Python under which the main thread works for a good part of the
+/// window, calls into libraries included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostLine {
     pub thread: String,
     pub line: String,
     pub line_ns: TotalNanos,
-    pub working_ns: TotalNanos,
+    pub window_ns: TotalNanos,
     /// What took most of it there.
     pub inside: Option<Doing>,
     /// First and last moment spent there.
@@ -112,21 +113,23 @@ fn waited_by_call(facts: &Facts<'_>) -> BTreeMap<SpanId, TotalNanos> {
 pub(super) fn host_line(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
     let thread = main_thread(facts.threads)?;
     let spans = facts.trace.spans();
-    let mut by_line: BTreeMap<Option<StrId>, TotalNanos> = BTreeMap::new();
-    let working = |&span: &SpanId| facts.waits.kind(span).is_none();
-    let rows = facts.trace.tracks().get(thread.track).span_ids();
-    for span in rows.filter(working) {
-        let self_ns = i128::from(facts.self_time.span_ns[span.index()]);
-        *by_line.entry(facts.line(span)).or_default() += self_ns;
+    let is_work = |&span: &SpanId| {
+        facts.waits.kind(span).is_none() && facts.trace.kind(span) != SpanKind::Annotation
+    };
+    let work = || facts.trace.tracks().get(thread.track).span_ids().filter(is_work);
+    // By number of the name: a map would be asked for every span.
+    let mut by_line: Vec<TotalNanos> = vec![0; facts.trace.strings().len()];
+    for span in work() {
+        if let Some(line) = facts.line(span) {
+            by_line[line.index()] += i128::from(facts.self_time.span_ns[span.index()]);
+        }
     }
-    by_line.remove(&None);
-    let (line, line_ns) = largest(&by_line);
-    let line = line?;
-    if !reaches(line_ns, thread.working_ns(), thresholds.host_line_percent) {
+    let (at, &line_ns) = by_line.iter().enumerate().rev().max_by_key(|&(_, &ns)| ns)?;
+    if !reaches(line_ns, facts.window_ns(), thresholds.host_line_percent) {
         return None;
     }
-    let rows = facts.trace.tracks().get(thread.track).span_ids().filter(working);
-    let there: Vec<SpanId> = rows.filter(|&span| facts.line(span) == Some(line)).collect();
+    let line = StrId(at as u32);
+    let there: Vec<SpanId> = work().filter(|&span| facts.line(span) == Some(line)).collect();
     let first = *there.first()?;
     let end = there.iter().map(|&span| spans.end(span)).max()?;
     let self_times = there.iter().map(|&span| (span, facts.self_time.span_ns[span.index()]));
@@ -134,7 +137,7 @@ pub(super) fn host_line(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Fi
         thread: thread_label(thread),
         line: facts.text(line),
         line_ns,
-        working_ns: thread.working_ns(),
+        window_ns: facts.window_ns(),
         inside: facts.mostly(self_times).map(|doing| Doing { line: None, ..doing }),
         from: facts.since_start(spans.start(first)),
         to: facts.since_start(end),

@@ -31,7 +31,8 @@ pub struct Thresholds {
     pub one_gap_percent: i128,
     /// Calls that wait for at least this part of the window.
     pub waiting_percent: i128,
-    /// One line of Python with at least this part of the main thread's work.
+    /// The main thread working under one line of Python for at least this part of
+    /// the window.
     pub host_line_percent: i128,
     /// A kernel shorter than this is tiny …
     pub tiny_kernel_ns: Nanos,
@@ -215,16 +216,29 @@ mod tests {
             line: Some("a.py(1): f".into()),
             line_ns: 60,
         });
+        check(&mut sample, &[waiting]);
+    }
+
+    #[test]
+    fn a_line_with_most_of_the_main_threads_time() {
+        let mut sample = Sample::default();
+        sample.span("1", SpanKind::Python, "a.py(1): main", 0, 100);
+        sample.span("1", SpanKind::Python, "a.py(5): load", 10, 70);
+        sample.span("1", SpanKind::Python, "<built-in function loads at 0x1>", 15, 60);
         let line = FindingKind::HostLine(HostLine {
             thread: "thread 1".into(),
-            line: "b.py(1): g".into(),
-            line_ns: 25,
-            working_ns: 35,
-            inside: Some(Doing { function: "b.py(1): g".into(), line: None, self_ns: 25 }),
-            from: 70,
-            to: 100,
+            line: "a.py(5): load".into(),
+            line_ns: 70,
+            window_ns: 100,
+            inside: Some(Doing {
+                function: "<built-in function loads>".into(),
+                line: None,
+                self_ns: 60,
+            }),
+            from: 10,
+            to: 80,
         });
-        check(&mut sample, &[waiting, line]);
+        check(&mut sample, &[line]);
     }
 
     #[test]

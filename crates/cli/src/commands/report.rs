@@ -17,8 +17,9 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let file = args.trace.display().to_string();
     let source = Source { file: &file, info: trace.info(), window: trace.window() };
     let mut document = spanwise_write::report_document(&source, &report, args.top.rows());
-    if !args.quiet {
-        document.hints.extend(notices_hint(trace.notices(), &file));
+    document.hints.extend(notices_hint(trace.notices(), &file));
+    if args.quiet {
+        document.hints.clear();
     }
     let (format, style) = (args.output.format(), args.output.style());
     let mut out = stdout();
