@@ -229,7 +229,8 @@ mod tests {
         fn agrees_with_painting_every_nanosecond(
             spans in prop::collection::vec((0..3_u8, 0..4_u8, -5..50_i64, 0..30_i64), 0..60)
         ) {
-            let kinds = [SpanKind::Other, SpanKind::Python, SpanKind::Annotation, SpanKind::Overhead];
+            use SpanKind::{Annotation, Other, Overhead, Python};
+            let kinds = [Other, Python, Annotation, Overhead];
             let mut sample = Sample::default();
             // Every thread has something on its stack, so that none is a profiler's row.
             for thread in ["0", "1", "2"] {

@@ -280,7 +280,8 @@ mod tests {
             false,
             concat!(
                 "      self   share  status  function\n",
-                "  1.235 ms  50.0 %  ok      void at::native::vectorized_elementwise_kernel<4, float>\n",
+                "  1.235 ms  50.0 %  ok      ",
+                "void at::native::vectorized_elementwise_kernel<4, float>\n",
                 "     12 ns       -  note    \\u{1b}[2J\n",
                 "                            ↳ launched by a\\nb\n",
             ),
