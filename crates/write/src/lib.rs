@@ -9,6 +9,7 @@ mod document;
 mod escape;
 mod findings;
 mod info;
+mod profile;
 mod report;
 mod table;
 mod text;
@@ -18,6 +19,10 @@ mod verify;
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
 pub use info::info_document;
+pub use profile::{
+    PprofOptions, ProfileView, write_firefox, write_folded, write_pprof, write_profile_csv,
+    write_speedscope,
+};
 pub use report::{REPORT_SECTIONS, report_document};
 pub use table::{Cell, Column, Table, Unit};
 pub use text::Style;
