@@ -17,12 +17,12 @@ const ROOMS: [[&str; 4]; 6] = [
         "proptest tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "", "proptest"],
-    ["spanwise-write", "spanwise-model spanwise-analyze", "serde_json", ""],
+    ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],
     [
         "spanwise",
         "spanwise-model spanwise-read spanwise-analyze spanwise-write",
-        "anyhow clap clap_complete",
-        "",
+        "anyhow clap clap_complete terminal_size",
+        "serde_json tempfile",
     ],
     ["xtask", "", "anyhow serde_json", ""],
 ];

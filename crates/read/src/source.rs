@@ -1,8 +1,9 @@
 //! Bytes of a file: mapped as they are, or inflated wave by wave.
 
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use memmap2::{Advice, Mmap, MmapOptions};
@@ -84,9 +85,36 @@ pub(crate) const WAVE_BYTES: usize = 16 << 20;
 /// Room in front of a wave, for what the wave before left over.
 const ROOM_BYTES: usize = 1 << 20;
 
+/// The bytes of a file as a reader that others can watch.
+struct Watched {
+    bytes: Bytes,
+    position: Arc<AtomicUsize>,
+}
+
+impl Read for Watched {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.fill_buf()?.read(buffer)?;
+        self.consume(len);
+        Ok(len)
+    }
+}
+
+impl BufRead for Watched {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        Ok(&self.bytes.as_ref()[self.position.load(Ordering::Relaxed)..])
+    }
+
+    fn consume(&mut self, amount: usize) {
+        let position = self.position.load(Ordering::Relaxed) + amount;
+        self.position.store(position.min(self.bytes.as_ref().len()), Ordering::Relaxed);
+    }
+}
+
 /// Inflates a compressed file.
 pub(crate) struct Stream {
     reader: Box<dyn Read + Send>,
+    /// How much of the file has been taken in.
+    position: Arc<AtomicUsize>,
     wave_bytes: usize,
 }
 
@@ -134,14 +162,20 @@ impl Stream {
         compression: Compression,
         wave_bytes: usize,
     ) -> io::Result<Self> {
-        let bytes = Cursor::new(bytes);
+        let position = Arc::new(AtomicUsize::new(0));
+        let bytes = Watched { bytes, position: Arc::clone(&position) };
         let reader: Box<dyn Read + Send> = match compression {
             Compression::None => Box::new(bytes),
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
             Compression::Zstd => Box::new(zstd::Decoder::with_buffer(bytes)?),
             Compression::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(bytes)),
         };
-        Ok(Stream { reader, wave_bytes })
+        Ok(Stream { reader, position, wave_bytes })
+    }
+
+    /// How many bytes of the file have been inflated.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.position.load(Ordering::Relaxed) as u64
     }
 
     /// Inflates on, into the memory of a wave that is done with.

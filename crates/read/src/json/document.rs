@@ -148,9 +148,10 @@ impl Document {
         let example = &text[at..text.len().min(at + 60)];
         self.notices.add(NoticeKind::MetadataSkipped, region.base + at as u64, example);
         if !self.has_events
-            && let Some(step) = memchr::memmem::find(&text[at..], b"\"traceEvents\"")
+            // Behind this place, or a key that is cut off would be found for ever.
+            && let Some(step) = memchr::memmem::find(&text[at + 1..], b"\"traceEvents\"")
         {
-            return Some(at + step);
+            return Some(at + 1 + step);
         }
         if region.is_last || self.has_events {
             self.state = State::Done;
@@ -195,12 +196,15 @@ impl Document {
 
     /// Called when the source has ended, with the last region that was fed.
     pub(crate) fn end(&mut self, text_bytes: u64, head: &[u8]) -> Result<(), ReadErrorKind> {
-        let elements: u64 = self.batches.iter().flat_map(|batch| batch.phases.values()).sum();
+        let is_cut = self.state != State::Done;
         let phased = |batch: &Batch| batch.phases.iter().any(|(&phase, _)| phase != b'?');
-        if self.is_bare_array && elements > 0 && !self.batches.iter().any(phased) {
+        // Much that is no trace begins with a bracket: an array must hold an event,
+        // or plainly nothing.
+        let is_empty =
+            self.batches.iter().all(|batch| batch.phases.is_empty() && batch.notices.is_empty());
+        if self.is_bare_array && !self.batches.iter().any(phased) && (is_cut || !is_empty) {
             return Err(not_a_trace(head, 0, "an array whose elements are no trace events"));
         }
-        let is_cut = self.state != State::Done;
         if !self.has_events {
             let is_kineto = self.properties.iter().any(|(key, _)| key == "schemaVersion");
             if !is_cut || !is_kineto {

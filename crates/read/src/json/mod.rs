@@ -54,7 +54,9 @@ pub(crate) fn read_stream(
     let mut spare = Wave::default();
     let mut base = 0u64;
     let head = wave.text()[..wave.text().len().min(64)].to_vec();
-    let reading = Effort { threads: effort.threads.saturating_sub(1).max(1), ..effort };
+    // One thread inflates. Progress counts bytes of the file, not of the text.
+    let threads = effort.threads.saturating_sub(1).max(1);
+    let reading = Effort { threads, progress: None, ..effort };
     loop {
         let is_last = !matches!(wave.end, WaveEnd::More);
         let region = Region { text: wave.text(), base, is_last };
@@ -65,6 +67,9 @@ pub(crate) fn read_stream(
             (fed, inflating.map(|thread| thread.join().expect("inflating does not panic")))
         });
         let consumed = fed?;
+        if let Some(progress) = effort.progress {
+            progress(stream.bytes_read(), effort.total);
+        }
         let Some(mut next) = next else { break };
         let rest = &wave.text()[consumed..];
         if rest.len() > CARRY_BYTES_MAX {
