@@ -14,9 +14,11 @@ mod error;
 mod index;
 mod json;
 mod kineto;
+mod profile;
 mod source;
 
 pub use error::{ReadError, ReadErrorKind};
+pub use profile::{NotAProfile, open_profile};
 
 /// Whether to use the index beside a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,0 +1,143 @@
+//! Profile files become profiles.
+//!
+//! [`open_profile`] recognises pprof, speedscope and collapsed stacks by content, plain
+//! or compressed. Any bytes give a profile or an error with a place: never a panic, and
+//! memory in proportion to the (inflated) input.
+
+mod folded;
+mod pprof;
+mod speedscope;
+mod wire;
+
+use std::io;
+use std::path::Path;
+
+use spanwise_model::{Profile, ProfileBuilder, ProfileFrame, StackId, StrId};
+
+use crate::source::{Bytes, Compression, Stream, Wave, WaveEnd};
+use crate::{ReadError, ReadErrorKind, error_at};
+
+/// What writers put where a sample has no frame, since viewers do not show such samples.
+const NO_STACK: &str = "[no stack]";
+
+/// How much is inflated at a time.
+const STEP_BYTES: usize = 1 << 20;
+
+/// The most that a compressed profile may inflate to: more text than a profile's
+/// strings can hold.
+const INFLATED_BYTES_MAX: usize = 2 << 30;
+
+/// Bytes that are no profile: where, what, the value found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset}: not a profile: {what} ({found})")]
+pub struct NotAProfile {
+    pub offset: u64,
+    pub what: &'static str,
+    pub found: String,
+}
+
+/// Opens a profile of any format that is read here.
+///
+/// What is wrong with its bytes is an [`io::ErrorKind::InvalidData`] that holds a
+/// [`NotAProfile`].
+pub fn open_profile(path: &Path) -> Result<Profile, ReadError> {
+    read_file(path).map_err(|error| error_at(path, ReadErrorKind::Io(error)))
+}
+
+fn read_file(path: &Path) -> io::Result<Profile> {
+    let bytes = Bytes::open(path)?;
+    let compression = Compression::detect(bytes.as_ref());
+    let profile = match compression {
+        Compression::None => read_bytes(bytes.as_ref()),
+        _ => read_bytes(&inflate(bytes, compression)?),
+    };
+    profile.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn inflate(bytes: Bytes, compression: Compression) -> io::Result<Vec<u8>> {
+    let mut stream = Stream::new(bytes, compression, STEP_BYTES)?;
+    let mut inflated = Vec::new();
+    let mut wave = Wave::default();
+    loop {
+        wave = stream.next_wave(wave);
+        inflated.extend_from_slice(wave.text());
+        match std::mem::take(&mut wave.end) {
+            WaveEnd::Finished => return Ok(inflated),
+            WaveEnd::More if inflated.len() <= INFLATED_BYTES_MAX => {}
+            WaveEnd::More => return Err(bad_data("inflates to too much", &inflated)),
+            WaveEnd::Damaged(error) => {
+                let what = format!("after {} bytes: {error}", inflated.len());
+                return Err(io::Error::new(error.kind(), what));
+            }
+        }
+    }
+}
+
+fn bad_data(what: &'static str, inflated: &[u8]) -> io::Error {
+    let offset = inflated.len() as u64;
+    let found = format!("over {INFLATED_BYTES_MAX} bytes");
+    io::Error::new(io::ErrorKind::InvalidData, NotAProfile { offset, what, found })
+}
+
+/// Reads inflated bytes of whatever format they seem to be.
+fn read_bytes(bytes: &[u8]) -> Result<Profile, NotAProfile> {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if text.trim_ascii_start().starts_with(b"{") {
+        return speedscope::read(text);
+    }
+    // Protobuf has no magic number, and its first byte is often a line break. But text
+    // that is a whole pprof message does not happen, nor a message that is all lines.
+    let as_pprof = pprof::seems_pprof(bytes).then(|| pprof::read(bytes));
+    match as_pprof {
+        Some(Ok(profile)) => Ok(profile),
+        _ if folded::seems_folded(text) => folded::read(text),
+        Some(Err(error)) => Err(error),
+        None => {
+            let what = "neither pprof nor speedscope nor collapsed stacks";
+            Err(NotAProfile { offset: 0, what, found: excerpt(bytes) })
+        }
+    }
+}
+
+/// The first bytes, for a person.
+fn excerpt(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "nothing".to_owned();
+    }
+    let head = &bytes[..bytes.len().min(16)];
+    format!("{:?}", String::from_utf8_lossy(head))
+}
+
+/// The stack of names alone, from the root on.
+fn stack_of_names<'a>(
+    names: impl Iterator<Item = &'a str>,
+    builder: &mut ProfileBuilder,
+) -> StackId {
+    let mut stack = StackId::EMPTY;
+    for name in names {
+        let name = builder.string(name);
+        let frame = ProfileFrame { name, group: StrId::EMPTY, file: StrId::EMPTY, line: 0 };
+        let frame = builder.frame(frame);
+        stack = builder.push(stack, frame);
+    }
+    stack
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], expected: &str) {
+        let error = read_bytes(bytes).expect_err("not a profile");
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_no_profile_is_said_with_its_place() {
+        let what = "byte 0: not a profile: neither pprof nor speedscope nor collapsed stacks";
+        check(b"", &format!("{what} (nothing)"));
+        check(b"<html>", &format!("{what} (\"<html>\")"));
+        check(b"{\"traceEvents\":[]}", "byte 18: not a profile: no speedscope profile (\"}\")");
+    }
+}
