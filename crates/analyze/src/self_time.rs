@@ -7,7 +7,7 @@
 //! `record_function` block in a PyTorch trace does. With this rule the self times
 //! of a thread add up to the union of its spans, to the nanosecond (I9).
 
-use spanwise_model::{Nanos, SpanId, Trace, TrackId, TrackKind};
+use spanwise_model::{Nanos, SpanId, SpanKind, Trace, TrackId, TrackKind};
 
 use crate::TotalNanos;
 use crate::cover::covered_ns;
@@ -35,7 +35,7 @@ pub struct TrackTime {
 
 /// Self time per span and per thread.
 pub fn self_time(trace: &Trace) -> SelfTime {
-    let on_stack = on_stack_by_category(trace);
+    let takes_part = takes_part(trace);
     let spans = trace.spans();
     let mut span_ns = vec![0; spans.len()];
     let mut threads = Vec::new();
@@ -43,12 +43,9 @@ pub fn self_time(trace: &Trace) -> SelfTime {
         let rows = row.rows();
         let starts = &spans.start_column()[rows.clone()];
         let durs = &spans.dur_column()[rows.clone()];
-        let takes_part: Vec<bool> = spans.category_column()[rows.clone()]
-            .iter()
-            .map(|&category| on_stack[usize::from(category)])
-            .collect();
-        credit_innermost(starts, durs, &takes_part, &mut span_ns[rows.clone()]);
-        let intervals = starts.iter().zip(durs).zip(&takes_part).filter(|&(_, &takes)| takes);
+        let takes_part = &takes_part[rows.clone()];
+        credit_innermost(starts, durs, takes_part, &mut span_ns[rows.clone()]);
+        let intervals = starts.iter().zip(durs).zip(takes_part).filter(|&(_, &takes)| takes);
         threads.push(TrackTime {
             track,
             spans: takes_part.iter().filter(|&&takes| takes).count() as u64,
@@ -77,6 +74,26 @@ pub(crate) fn self_time_within(
     let mut self_ns = vec![0; rows.len()];
     credit_innermost(&starts, &durs, &vec![true; rows.len()], &mut self_ns);
     rows.into_iter().zip(self_ns).filter(|&(_, ns)| ns > 0).collect()
+}
+
+/// For each span whether it may stand in a thread's call stack.
+///
+/// A range that outlives the operator that opened it belongs to no call: it is an
+/// asynchronous collective, which would otherwise seem to be what the thread did
+/// until it ended.
+pub(crate) fn takes_part(trace: &Trace) -> Vec<bool> {
+    let spans = trace.spans();
+    let on_stack = on_stack_by_category(trace);
+    let is_asynchronous = |span: SpanId| {
+        trace.kind(span) == SpanKind::Annotation
+            && spans.parent(span).is_some_and(|parent| {
+                trace.kind(parent) == SpanKind::Operator && spans.end(parent) < spans.end(span)
+            })
+    };
+    let takes = spans
+        .ids()
+        .map(|span| on_stack[usize::from(spans.category(span).0)] && !is_asynchronous(span));
+    takes.collect()
 }
 
 /// For each category whether its spans may stand in a thread's call stack.

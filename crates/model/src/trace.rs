@@ -101,7 +101,12 @@ impl Trace {
 
     /// The arguments of a span, read from the source now.
     pub fn args(&self, span: SpanId) -> Result<Vec<(String, ArgValue)>, String> {
-        match (&self.args, self.spans.offset(span)) {
+        self.args_at(self.spans.offset(span))
+    }
+
+    /// The arguments of the event at an offset of the source, such as an instant's.
+    pub fn args_at(&self, offset: u64) -> Result<Vec<(String, ArgValue)>, String> {
+        match (&self.args, offset) {
             (None, _) | (_, NO_OFFSET) => Ok(Vec::new()),
             (Some(source), offset) => source.args(offset),
         }

@@ -1,0 +1,102 @@
+//! GPU time on the stack that launched it.
+//!
+//! By the launching call and the moment of the launch, never by what the host did
+//! while the GPU worked. All kernels of a graph stand under the call that launched
+//! the graph.
+
+use spanwise_model::{Nanos, ProfileBuilder, SpanId, SpanKind, StackId, StrId, Trace};
+
+use super::frames::{FrameTable, made_up};
+use super::labels::{Context, Labels};
+use super::sweep::{Launches, integer_arg};
+use super::{StackMode, value};
+
+/// So many pieces share a moment at most; more at once is no real device, and must
+/// not cost the square of the trace. What is beyond gets what others leave.
+const CONCURRENT_MAX: usize = 64;
+
+/// Adds all GPU work; says how much of it has no known launch.
+pub(crate) fn work(trace: &Trace, launches: &Launches, builder: &mut ProfileBuilder) -> u64 {
+    let spans = trace.spans();
+    let busy = busy_shares(trace);
+    let mut frames = FrameTable::new(trace, StackMode::Mixed);
+    let mut labels = Labels::new(trace);
+    let mut unlinked = 0;
+    for span in spans.ids().filter(|&span| trace.kind(span).is_gpu_work()) {
+        let stream = Some(spans.track(span));
+        let (below, context) = match spans.launch(span).and_then(|call| launches.get(call)) {
+            Some(launch) => (launch.stack, Context { stream, ..launch.context }),
+            None => {
+                unlinked += 1;
+                let root = made_up(builder, "[launched before the recording]");
+                let nothing =
+                    Context { thread: None, stream, step: None, phase: None, is_waiting: None };
+                (builder.push(StackId::EMPTY, root), nothing)
+            }
+        };
+        let stack = match frames.of(builder, span) {
+            Some(frame) => builder.push(below, frame),
+            None => below,
+        };
+        let labels = labels.of(builder, context);
+        builder.add(stack, labels, value::SAMPLES, 1);
+        builder.add(stack, labels, value::GPU, spans.dur(span));
+        builder.add(stack, labels, value::GPU_BUSY, busy[span.index()]);
+        builder.add(stack, labels, value::GPU_LAUNCHES, 1);
+        if trace.kind(span) == SpanKind::Memcpy {
+            let bytes = trace.args(span).ok().and_then(|args| integer_arg(&args, "bytes"));
+            builder.add(stack, labels, value::COPY_BYTES, bytes.unwrap_or(0));
+        }
+    }
+    unlinked
+}
+
+/// Each piece's share of the time in which its device was busy: moments in which
+/// several run are divided among them, so that the shares add up to the union.
+fn busy_shares(trace: &Trace) -> Vec<Nanos> {
+    let spans = trace.spans();
+    let mut shares = vec![0; spans.len()];
+    let mut work: Vec<(StrId, Nanos, SpanId)> = spans
+        .ids()
+        .filter(|&span| trace.kind(span).is_gpu_work() && spans.dur(span) > 0)
+        .map(|span| (trace.tracks().get(spans.track(span)).process, spans.start(span), span))
+        .collect();
+    work.sort_unstable();
+    for device in work.chunk_by(|a, b| a.0 == b.0) {
+        let mut running: Vec<SpanId> = Vec::new();
+        // Of those beyond the limit, the one that ends last.
+        let mut beyond: Option<SpanId> = None;
+        let mut reached = Nanos::MIN;
+        let starts = device.iter().map(|&(_, start, span)| (start, Some(span)));
+        for (until, next) in starts.chain([(Nanos::MAX, None)]) {
+            while let Some(first_end) = running.iter().map(|&span| spans.end(span)).min() {
+                let stop = first_end.min(until);
+                share(&running, stop - reached.min(stop), &mut shares);
+                reached = reached.max(stop);
+                if first_end > until {
+                    break;
+                }
+                running.retain(|&span| spans.end(span) > first_end);
+                if running.is_empty() {
+                    running.extend(beyond.take().filter(|&span| spans.end(span) > first_end));
+                }
+            }
+            reached = until;
+            if running.len() < CONCURRENT_MAX {
+                running.extend(next);
+            } else {
+                beyond = beyond.into_iter().chain(next).max_by_key(|&span| spans.end(span));
+            }
+        }
+    }
+    shares
+}
+
+/// Divides a stretch among those running; what does not divide goes to the first.
+fn share(running: &[SpanId], len: Nanos, shares: &mut [Nanos]) {
+    let each = len / running.len() as i64;
+    for &span in running {
+        shares[span.index()] += each;
+    }
+    shares[running[0].index()] += len - each * running.len() as i64;
+}

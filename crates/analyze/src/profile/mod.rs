@@ -1,0 +1,91 @@
+//! A trace becomes a profile whose numbers add up.
+//!
+//! Wall time stands on the stack of everything open at that moment (`sweep`), GPU
+//! time on the stack that launched it (`gpu`), allocations on the stack that made
+//! them. Per thread, wall adds up to the union of its spans; GPU time adds up to
+//! the GPU work, with what was launched before the recording under a root of its
+//! own (I9).
+
+mod frames;
+mod gpu;
+mod labels;
+mod marks;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use spanwise_model::{Profile, ProfileBuilder, Trace};
+
+pub use labels::Phase;
+
+/// Which frames make up a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StackMode {
+    /// Python frames, operators, annotations and runtime calls in one.
+    #[default]
+    Mixed,
+    /// Python frames alone.
+    Python,
+    /// Everything but Python frames: small, and unmoved by edits of the code.
+    Operators,
+    /// `nn.Module` markers alone.
+    Modules,
+}
+
+/// Where backward work stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backward {
+    /// On its own thread's stack.
+    #[default]
+    Own,
+    /// Under the stack of the forward operator that it differentiates.
+    ForwardStack,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProfileOptions {
+    pub stack: StackMode,
+    pub backward: Backward,
+}
+
+/// The columns of every profile made from a trace. The list is the same whatever
+/// the trace holds, since clients refuse to merge or diff lists that differ.
+pub const VALUE_TYPES: [(&str, &str); 8] = [
+    ("samples", "count"),
+    ("wall", "nanoseconds"),
+    ("gpu", "nanoseconds"),
+    ("gpu_busy", "nanoseconds"),
+    ("gpu_launches", "count"),
+    ("copy", "bytes"),
+    ("alloc_space", "bytes"),
+    ("alloc_objects", "count"),
+];
+
+/// Columns of [`VALUE_TYPES`], by name.
+pub(crate) mod value {
+    pub(crate) const SAMPLES: usize = 0;
+    pub(crate) const WALL: usize = 1;
+    pub(crate) const GPU: usize = 2;
+    pub(crate) const GPU_BUSY: usize = 3;
+    pub(crate) const GPU_LAUNCHES: usize = 4;
+    pub(crate) const COPY_BYTES: usize = 5;
+    pub(crate) const ALLOC_BYTES: usize = 6;
+    pub(crate) const ALLOC_OBJECTS: usize = 7;
+}
+
+/// The profile of a trace.
+pub fn profile(trace: &Trace, options: &ProfileOptions) -> Profile {
+    let mut builder = ProfileBuilder::new(&VALUE_TYPES, value::WALL);
+    let window = trace.window().unwrap_or((0, 0));
+    let info = trace.info();
+    builder.time_ns = info.base_time_ns.and_then(|base| base.checked_add(window.0));
+    builder.duration_ns = window.1.saturating_sub(window.0);
+    builder.comments = vec![format!("made by spanwise from {}", info.format)];
+    let launches = sweep::threads(trace, options, &mut builder);
+    let unlinked = gpu::work(trace, &launches, &mut builder);
+    if unlinked > 0 {
+        let note = format!("{unlinked} pieces of GPU work were launched before the recording");
+        builder.comments.push(note);
+    }
+    builder.finish()
+}
