@@ -350,7 +350,8 @@ impl BlockReader<'_> {
             at += 1;
         }
         match closing_bracket(text, from) {
-            Some(at) if is_last => Ok(at),
+            // What the end of the file has cut was not closed; its arguments may be.
+            Some(at) if is_last && kind != NoticeKind::EventCut => Ok(at),
             _ => Err(Stop::Open(text.len())),
         }
     }

@@ -4,7 +4,7 @@ use spanwise_model::{ArgValue, Batch, NoticeKind, Notices};
 
 use super::blocks::{self, Effort, Region, Stop};
 use super::lenient::{self, Node, Walk};
-use super::scan::{Piece, skip_blanks, string, value_end};
+use super::scan::{Piece, Trouble, expect, skip_blanks, string, value_end};
 use super::simd::{Simd, Work, dispatch};
 use crate::ReadErrorKind;
 
@@ -17,6 +17,8 @@ enum State {
     /// Between the members of the outermost object.
     Members,
     Events,
+    /// Behind damage between the members: the events are looked for.
+    Seeking,
     Done,
 }
 
@@ -31,6 +33,8 @@ pub(crate) struct Document {
     pub(crate) notices: Notices,
     pub(crate) properties: Vec<(String, ArgValue)>,
 }
+
+const EVENTS_KEY: &[u8] = b"\"traceEvents\"";
 
 /// Properties whose content tells about the whole trace; of others only scalars.
 const KNOWN_CONTAINERS: [&str; 2] = ["deviceProperties", "distributedInfo"];
@@ -77,6 +81,10 @@ impl Document {
                     Some(end) => end,
                     None => return Ok(at),
                 },
+                State::Seeking => match self.seek(region, at) {
+                    Ok(found) => found,
+                    Err(end) => return Ok(end),
+                },
                 State::Done => return Ok(self.trailing(region, at)),
             };
         }
@@ -116,48 +124,66 @@ impl Document {
                 return Some(at + 1);
             }
             b'"' => {}
-            _ => return self.skip_to_events(region, at),
+            _ => return Some(self.damaged(region, at)),
         }
-        let Some((key, value)) = dispatch(Key { text, at }) else {
-            return match region.is_last {
-                true => self.skip_to_events(region, at),
-                false => None,
-            };
+        let (key, value) = match dispatch(Key { text, at }) {
+            Ok(found) => found,
+            Err(Trouble::End) if !region.is_last => return None,
+            Err(_) => return Some(self.damaged(region, at)),
         };
         if key.of(text) == b"traceEvents" && text.get(value) == Some(&b'[') {
             (self.state, self.has_events) = (State::Events, true);
             return Some(value + 1);
         }
-        let mut walk = Walk::new(text, value);
+        let mut notes = Vec::new();
         let end = match dispatch(ValueEnd { text, at: value }) {
-            Some(end) => end,
-            None if !region.is_last => return None,
+            Ok(end) => end,
+            Err(Trouble::End) if !region.is_last => return None,
             // Damaged: only reading it leniently tells where it ends.
-            None => match walk.value(value, 0) {
-                Ok((_, end)) => end,
-                Err(_) => return self.skip_to_events(region, at),
-            },
+            Err(_) => {
+                let mut walk = Walk::new(text, value);
+                let Ok((_, end)) = walk.value(value, 0) else {
+                    return Some(self.damaged(region, at));
+                };
+                notes = walk.notes;
+                end
+            }
         };
+        if !self.has_events && hides_events(&text[value..end]) {
+            return Some(self.damaged(region, at));
+        }
+        for (kind, place) in notes {
+            self.notices.add(kind, region.base + place as u64, &text[place..end.max(place)]);
+        }
         self.property(region, key, Piece { from: value, to: end, escaped: false });
         Some(end)
     }
 
-    /// Damage between members: goes on at the events, if they are still to come.
-    fn skip_to_events(&mut self, region: Region<'_>, at: usize) -> Option<usize> {
-        let text = region.text;
-        let example = &text[at..text.len().min(at + 60)];
+    /// Damage between members.
+    fn damaged(&mut self, region: Region<'_>, at: usize) -> usize {
+        let example = &region.text[at..region.text.len().min(at + 60)];
         self.notices.add(NoticeKind::MetadataSkipped, region.base + at as u64, example);
-        if !self.has_events
-            // Behind this place, or a key that is cut off would be found for ever.
-            && let Some(step) = memchr::memmem::find(&text[at + 1..], b"\"traceEvents\"")
-        {
-            return Some(at + 1 + step);
+        self.state = State::Seeking;
+        at + 1
+    }
+
+    /// Goes on at the events, if they are still to come; else says how much of the
+    /// region is done with.
+    fn seek(&mut self, region: Region<'_>, at: usize) -> Result<usize, usize> {
+        let Region { text, is_last, .. } = region;
+        let found = memchr::memmem::find(&text[at..], EVENTS_KEY);
+        if let Some(step) = found.filter(|_| !self.has_events) {
+            self.state = State::Members;
+            return Ok(at + step);
         }
-        if region.is_last || self.has_events {
+        // Without the bracket that closes the document, the file was cut.
+        if is_last && text.trim_ascii_end().ends_with(b"}") {
             self.state = State::Done;
-            return Some(text.len());
+            return Ok(text.len());
         }
-        None
+        // The key may stand across the end of the region.
+        let rest = if is_last { 0 } else { EVENTS_KEY.len() };
+        Err(text.len().saturating_sub(rest).max(at))
     }
 
     fn property(&mut self, region: Region<'_>, key: Piece, value: Piece) {
@@ -243,15 +269,17 @@ struct Key<'t> {
 }
 
 impl Work for Key<'_> {
-    type Output = Option<(Piece, usize)>;
+    type Output = Result<(Piece, usize), Trouble>;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> Self::Output {
-        let key = string::<S>(self.text, self.at + 1, &mut false).ok()?;
+        let key = string::<S>(self.text, self.at + 1, &mut false)?;
         let colon = skip_blanks(self.text, key.to + 1);
-        let value = skip_blanks(self.text, colon + 1);
-        let is_whole = self.text.get(colon) == Some(&b':') && value < self.text.len();
-        is_whole.then_some((key, value))
+        let value = skip_blanks(self.text, expect(self.text, colon, b':')?);
+        if value == self.text.len() {
+            return Err(Trouble::End);
+        }
+        Ok((key, value))
     }
 }
 
@@ -261,10 +289,17 @@ struct ValueEnd<'t> {
 }
 
 impl Work for ValueEnd<'_> {
-    type Output = Option<usize>;
+    type Output = Result<usize, Trouble>;
 
     #[inline(always)]
-    fn run<S: Simd>(self) -> Option<usize> {
-        value_end::<S>(self.text, self.at, &mut false).ok()
+    fn run<S: Simd>(self) -> Self::Output {
+        value_end::<S>(self.text, self.at, &mut false)
     }
+}
+
+/// Whether a property that is not JSON has the events inside: then one of its
+/// brackets is missing, and it ended where an outer one does.
+fn hides_events(value: &[u8]) -> bool {
+    memchr::memmem::find(value, EVENTS_KEY).is_some()
+        && serde_json::from_slice::<serde::de::IgnoredAny>(value).is_err()
 }

@@ -128,7 +128,8 @@ pub(crate) fn container_end<S: Simd>(
         }
         let strings = S::prefix_xor(quotes) ^ in_string;
         in_string = (strings as i64 >> 63) as u64;
-        let controls = S::below(block, 0x20) & strings;
+        // Zeros, as a hole in a file leaves them, are odd anywhere.
+        let controls = S::below(block, 0x20) & (strings | S::below(block, b'\t'));
         let opens = (S::eq(block, b'{') | S::eq(block, b'[')) & !strings;
         let closes = (S::eq(block, b'}') | S::eq(block, b']')) & !strings;
         if closes.count_ones() < depth {
