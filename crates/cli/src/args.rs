@@ -28,6 +28,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Info(InfoArgs),
     Report(ReportArgs),
+    Convert(ConvertArgs),
     Index(IndexArgs),
     Verify(VerifyArgs),
     Completions(CompletionsArgs),
@@ -96,6 +97,88 @@ pub(crate) struct ReportArgs {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Turn traces into a profile for another tool: pprof, speedscope, flame graphs
+///
+/// Wall time stands on the stack of everything that was open, to the nanosecond;
+/// GPU time on the stack that launched it, whatever the host did while the GPU
+/// worked. Several traces, such as the ranks of a run, become one profile with a
+/// label for the rank. Profiles (pprof, speedscope, collapsed stacks) are read too,
+/// and merged where their columns are the same.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Formats, by the ending of the output or by --to:
+  pprof       .pb.gz .pprof .pb   all columns and labels; go tool pprof, Pyroscope, Parca
+  folded      .folded .collapsed  one line a stack; flame graph scripts
+  speedscope  .speedscope.json    one profile a thread; speedscope.app
+  firefox     .firefox.json       profiler.firefox.com
+  csv         .csv                a row a sample; spreadsheets and data frames
+
+Columns: samples, wall, gpu, gpu_busy, gpu_launches, copy, alloc_space, alloc_objects.
+Labels: thread, rank, device, stream, phase, step, state.
+
+Examples:
+  spanwise convert trace.json.gz -o trace.pb.gz
+  go tool pprof -top -tagignore=state=waiting trace.pb.gz
+  go tool pprof -http=: -sample_index=gpu trace.pb.gz
+  spanwise convert rank*.json.gz -o run.pb.gz
+  spanwise convert --value gpu --stack python trace.json.gz -o gpu.folded")]
+pub(crate) struct ConvertArgs {
+    /// The traces or profiles to read
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Where to write; `-` is standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The format, where the ending of the output does not tell
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) to: Option<ProfileFormatArg>,
+    /// The column that formats with a single one show [default: the profile's own, wall]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) value: Option<String>,
+    /// Which frames make up a stack
+    #[arg(long, value_enum, value_name = "FRAMES", default_value_t = StackArg::Mixed)]
+    pub(crate) stack: StackArg,
+    /// Where the work of a backward pass stands: on its own thread's stack, or under
+    /// the forward operator that it differentiates
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = BackwardArg::Own)]
+    pub(crate) backward: BackwardArg,
+    /// Leave this out where a frame begins with it, so that moved code compares
+    #[arg(long, value_name = "PREFIX", default_value = "")]
+    pub(crate) strip_prefix: String,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// No progress bar, and no line about what was written
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileFormatArg {
+    Pprof,
+    Folded,
+    Speedscope,
+    Firefox,
+    Csv,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StackArg {
+    /// Python frames, operators, annotations and runtime calls
+    Mixed,
+    /// Python frames alone
+    Python,
+    /// Everything but Python frames
+    Ops,
+    /// nn.Module markers alone
+    Modules,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackwardArg {
+    Own,
+    ForwardStack,
 }
 
 /// Write the index beside each trace, so that it opens at once

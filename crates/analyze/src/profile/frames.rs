@@ -4,25 +4,25 @@ use std::collections::HashMap;
 
 use spanwise_model::{CategoryId, ProfileBuilder, ProfileFrame, SpanId, SpanKind, StrId, Trace};
 
-use super::StackMode;
+use super::{ProfileOptions, StackMode};
 use crate::Names;
 
 /// Finds the frame of a span, mostly by looking at what its name gave last time.
 pub(crate) struct FrameTable<'a> {
     trace: &'a Trace,
     names: Names<'a>,
-    mode: StackMode,
+    options: &'a ProfileOptions,
     /// By name: the category it was last seen with, and the frame of both.
     last: Vec<Option<(CategoryId, Option<u32>)>>,
     known: HashMap<(StrId, CategoryId), Option<u32>>,
 }
 
 impl<'a> FrameTable<'a> {
-    pub(crate) fn new(trace: &'a Trace, mode: StackMode) -> Self {
+    pub(crate) fn new(trace: &'a Trace, options: &'a ProfileOptions) -> Self {
         FrameTable {
             trace,
             names: Names::new(trace),
-            mode,
+            options,
             last: vec![None; trace.strings().len()],
             known: HashMap::new(),
         }
@@ -53,9 +53,10 @@ impl<'a> FrameTable<'a> {
     ) -> Option<u32> {
         let row = self.trace.categories().get(category);
         let text = self.names.text(self.names.merged(name));
-        if !is_kept(self.mode, row.kind, &text) {
+        if !is_kept(self.options.stack, row.kind, &text) {
             return None;
         }
+        let text = text.strip_prefix(&*self.options.strip_prefix).unwrap_or(&text);
         let group = match row.kind {
             SpanKind::Python => "[python]".to_owned(),
             _ => match self.trace.strings().get(row.name) {
@@ -64,12 +65,12 @@ impl<'a> FrameTable<'a> {
             },
         };
         let place = match row.kind {
-            SpanKind::Python => file_and_line(&text),
+            SpanKind::Python => file_and_line(text),
             _ => None,
         };
         let (file, line) = place.unwrap_or(("", 0));
         let frame = ProfileFrame {
-            name: builder.string(&text),
+            name: builder.string(text),
             group: builder.string(&group),
             file: builder.string(file),
             line,

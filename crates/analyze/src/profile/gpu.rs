@@ -9,18 +9,23 @@ use spanwise_model::{Nanos, ProfileBuilder, SpanId, SpanKind, StackId, StrId, Tr
 use super::frames::{FrameTable, made_up};
 use super::labels::{Context, Labels};
 use super::sweep::{Launches, integer_arg};
-use super::{StackMode, value};
+use super::{ProfileOptions, value};
 
 /// So many pieces share a moment at most; more at once is no real device, and must
 /// not cost the square of the trace. What is beyond gets what others leave.
 const CONCURRENT_MAX: usize = 64;
 
 /// Adds all GPU work; says how much of it has no known launch.
-pub(crate) fn work(trace: &Trace, launches: &Launches, builder: &mut ProfileBuilder) -> u64 {
+pub(crate) fn work(
+    trace: &Trace,
+    options: &ProfileOptions,
+    launches: &Launches,
+    builder: &mut ProfileBuilder,
+) -> u64 {
     let spans = trace.spans();
     let busy = busy_shares(trace);
-    let mut frames = FrameTable::new(trace, StackMode::Mixed);
-    let mut labels = Labels::new(trace);
+    let mut frames = FrameTable::new(trace, options);
+    let mut labels = Labels::new(trace, options.rank);
     let mut unlinked = 0;
     for span in spans.ids().filter(|&span| trace.kind(span).is_gpu_work()) {
         let stream = Some(spans.track(span));

@@ -43,13 +43,15 @@ pub(crate) struct Context {
 /// Numbers of label sets, mostly the same as last time.
 pub(crate) struct Labels<'a> {
     trace: &'a Trace,
+    rank: Option<i64>,
     last: Option<(Context, u32)>,
     known: HashMap<Context, u32>,
 }
 
 impl<'a> Labels<'a> {
-    pub(crate) fn new(trace: &'a Trace) -> Self {
-        Labels { trace, last: None, known: HashMap::new() }
+    /// `rank` counts where the trace names none.
+    pub(crate) fn new(trace: &'a Trace, rank: Option<i64>) -> Self {
+        Labels { trace, rank: trace.info().rank.or(rank), last: None, known: HashMap::new() }
     }
 
     #[inline]
@@ -72,7 +74,7 @@ impl<'a> Labels<'a> {
             let (key, value) = (builder.string(key), LabelValue::Text(builder.string(value)));
             labels.push(Label { key, value });
         };
-        if let Some(rank) = self.trace.info().rank {
+        if let Some(rank) = self.rank {
             text(builder, "rank", &format!("rank {rank}"));
         }
         if let Some(thread) = context.thread {

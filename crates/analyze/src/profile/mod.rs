@@ -42,10 +42,15 @@ pub enum Backward {
     ForwardStack,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProfileOptions {
     pub stack: StackMode,
     pub backward: Backward,
+    /// The rank to label samples with, where the trace itself names none.
+    pub rank: Option<i64>,
+    /// Left out where frames' names begin with it, so that code which moved between
+    /// two recordings still compares.
+    pub strip_prefix: String,
 }
 
 /// The columns of every profile made from a trace. The list is the same whatever
@@ -82,7 +87,7 @@ pub fn profile(trace: &Trace, options: &ProfileOptions) -> Profile {
     builder.duration_ns = window.1.saturating_sub(window.0);
     builder.comments = vec![format!("made by spanwise from {}", info.format)];
     let launches = sweep::threads(trace, options, &mut builder);
-    let unlinked = gpu::work(trace, &launches, &mut builder);
+    let unlinked = gpu::work(trace, options, &launches, &mut builder);
     if unlinked > 0 {
         let note = format!("{unlinked} pieces of GPU work were launched before the recording");
         builder.comments.push(note);

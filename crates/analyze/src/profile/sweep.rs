@@ -39,9 +39,9 @@ impl Launches {
 }
 
 /// Adds wall time, calls and allocations of all threads; says where launches stood.
-pub(crate) fn threads(
-    trace: &Trace,
-    options: &ProfileOptions,
+pub(crate) fn threads<'a>(
+    trace: &'a Trace,
+    options: &'a ProfileOptions,
     builder: &mut ProfileBuilder,
 ) -> Launches {
     let spans = trace.spans();
@@ -60,8 +60,8 @@ pub(crate) fn threads(
     let mut sweep = Sweep {
         trace,
         builder,
-        frames: FrameTable::new(trace, options.stack),
-        labels: Labels::new(trace),
+        frames: FrameTable::new(trace, options),
+        labels: Labels::new(trace, options.rank),
         phases: PhaseMarks::new(trace),
         waits: Waits::new(trace),
         steps: Steps::new(trace),

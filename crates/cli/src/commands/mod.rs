@@ -10,6 +10,7 @@ use crate::args::{Command, ReadArgs};
 use crate::progress::Progress;
 
 mod completions;
+mod convert;
 mod index;
 mod info;
 mod report;
@@ -19,6 +20,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),
+        Command::Convert(args) => convert::run(args),
         Command::Index(args) => index::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Completions(args) => completions::run(args),
