@@ -14,7 +14,7 @@ const ROOMS: [[&str; 4]; 6] = [
         "spanwise-model",
         "arrow-array arrow-buffer arrow-ipc arrow-schema crc32fast flate2 liblzma memchr \
          memmap2 rustix serde serde_json thiserror zstd",
-        "proptest tempfile",
+        "proptest spanwise-write tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "", "proptest"],
     ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],

@@ -81,21 +81,24 @@ fn bad_data(what: &'static str, inflated: &[u8]) -> io::Error {
 
 /// Reads inflated bytes of whatever format they seem to be.
 fn read_bytes(bytes: &[u8]) -> Result<Profile, NotAProfile> {
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    if text.trim_ascii_start().starts_with(b"{") {
-        return speedscope::read(text);
-    }
-    // Protobuf has no magic number, and its first byte is often a line break. But text
-    // that is a whole pprof message does not happen, nor a message that is all lines.
-    let as_pprof = pprof::seems_pprof(bytes).then(|| pprof::read(bytes));
-    match as_pprof {
-        Some(Ok(profile)) => Ok(profile),
-        _ if folded::seems_folded(text) => folded::read(text),
-        Some(Err(error)) => Err(error),
-        None => {
-            let what = "neither pprof nor speedscope nor collapsed stacks";
-            Err(NotAProfile { offset: 0, what, found: excerpt(bytes) })
-        }
+    let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    // Protobuf has no magic number, and its first byte is often a line break; a name in
+    // a collapsed stack may begin with anything. But lines that are a whole document of
+    // another format do not happen.
+    let other = if json.trim_ascii_start().starts_with(b"{") {
+        speedscope::read(json)
+    } else if pprof::seems_pprof(bytes) {
+        pprof::read(bytes)
+    } else {
+        let what = "neither pprof nor speedscope nor collapsed stacks";
+        Err(NotAProfile { offset: 0, what, found: excerpt(bytes) })
+    };
+    match other {
+        Err(error) if folded::seems_folded(bytes) => match folded::read(bytes) {
+            Err(_) if json.starts_with(b"{") => Err(error),
+            folded => folded,
+        },
+        other => other,
     }
 }
 

@@ -320,11 +320,17 @@ impl<'t, 'a> Reader<'t, 'a> {
         if key == 0 && text == 0 && number == 0 && unit == 0 {
             return Ok(None);
         }
-        let value = match text {
-            0 => LabelValue::Number { value: number as i64, unit: self.string(unit)? },
-            text => LabelValue::Text(self.string(text)?),
+        let key_id = self.string(key)?;
+        let value = match (text, self.string(unit)?) {
+            // A 0 without a unit is not kept by pprof's client, so writers give it its
+            // key for one, as a string of its own.
+            (0, unit_id) if number == 0 && unit_id == key_id && unit != key => {
+                LabelValue::Number { value: 0, unit: StrId::EMPTY }
+            }
+            (0, unit) => LabelValue::Number { value: number as i64, unit },
+            (text, _) => LabelValue::Text(self.string(text)?),
         };
-        Ok(Some(Label { key: self.string(key)?, value }))
+        Ok(Some(Label { key: key_id, value }))
     }
 }
 

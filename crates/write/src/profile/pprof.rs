@@ -5,8 +5,9 @@
 //!   a mangled one: `<built-in method wait>` disappears, template arguments too.
 //! - Mappings say that they have functions, files and lines, or the client looks for
 //!   binaries to ask. The first one is the program, which the client shows as the file.
-//! - The client drops labels that look unset: a number 0 whose unit is string 0, a text
-//!   that is string 0. Both refer to a second empty string instead.
+//! - The client drops a number 0 that has no unit. It gets its key for a unit, which is
+//!   what the client takes a number without one to be in; and as a string of its own,
+//!   so that a reader can tell it from a unit that was there.
 //! - Samples without a frame count in the total but are never shown; they get a root.
 //! - Without a default the client shows the last type of value.
 
@@ -132,11 +133,14 @@ fn labels_message(labels: &[Label], texts: &mut Texts<'_>) -> Message {
         one.clear();
         one.uint(1, u64::from(label.key.0));
         match label.value {
-            LabelValue::Text(text) => one.uint(2, texts.present_id(text)),
+            LabelValue::Text(StrId::EMPTY) => one.uint(2, texts.present("")),
+            LabelValue::Text(text) => one.uint(2, u64::from(text.0)),
             LabelValue::Number { value, unit } => {
                 one.uint(3, value as u64);
-                let unit = if value == 0 { texts.present_id(unit) } else { u64::from(unit.0) };
-                one.uint(4, unit);
+                match unit {
+                    StrId::EMPTY if value == 0 => one.uint(4, texts.copy_of(label.key)),
+                    unit => one.uint(4, u64::from(unit.0)),
+                }
             }
         }
         all.bytes(3, &one.0);
@@ -223,7 +227,7 @@ impl<'p> Texts<'p> {
         if text.is_empty() { 0 } else { self.present(text) }
     }
 
-    /// Never 0, also for the empty text.
+    /// Never 0, also for the empty text; nor a number of the profile's own strings.
     fn present(&mut self, text: &str) -> u64 {
         if let Some(&id) = self.ids.get(text) {
             return id;
@@ -234,8 +238,9 @@ impl<'p> Texts<'p> {
         id
     }
 
-    fn present_id(&mut self, id: StrId) -> u64 {
-        if id == StrId::EMPTY { self.present("") } else { u64::from(id.0) }
+    /// The same text under another number.
+    fn copy_of(&mut self, id: StrId) -> u64 {
+        self.present(self.profile.text(id))
     }
 
     fn all(&self) -> impl Iterator<Item = &str> {
