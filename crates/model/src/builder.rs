@@ -63,7 +63,7 @@ impl Registry {
                     return CategoryId(0);
                 }
                 self.categories.push(Category { name, kind });
-                CategoryId(self.categories.len() as u16 - 1)
+                CategoryId((self.categories.len() - 1) as u16)
             });
             id.0
         });

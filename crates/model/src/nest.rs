@@ -266,5 +266,7 @@ pub(crate) fn derived_row(
     category: CategoryId,
     offset: u64,
 ) -> SpanRow {
-    SpanRow { start, dur: end - start, key: crate::NO_KEY, offset, name, category }
+    // From one end of 64 bits to the other a length does not fit: the longest does.
+    let dur = end.saturating_sub(start);
+    SpanRow { start, dur, key: crate::NO_KEY, offset, name, category }
 }

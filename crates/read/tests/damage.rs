@@ -8,8 +8,8 @@ mod traces;
 use std::path::PathBuf;
 
 use NoticeKind::{
-    BareWord, ControlCharacter, EventCut, EventSkipped, ExtraComma, InvalidEscape, InvalidUtf8,
-    MissingComma, UnescapedQuote,
+    BareWord, ControlCharacter, EventCut, EventSkipped, ExtraComma, FileCut, InvalidEscape,
+    InvalidUtf8, MissingComma, UnescapedQuote,
 };
 use spanwise_model::{NoticeKind, Trace};
 use traces::{Said, all_said, at_root, damage_kinds, events_in, gzip, read_bytes, said, text_of};
@@ -175,7 +175,7 @@ fn an_event_past_repair_is_skipped_alone() {
     check(|event| replaced(event, b"{", b"("), Fate::Lost, skipped);
     check(|event| event[..event.len() - 1].to_vec(), Fate::Lost, skipped);
     // Half of the last event, if cut in a string, may as well be the end of the file.
-    let either = [&[EventSkipped][..], &[EventCut]];
+    let either = [&[EventSkipped][..], &[EventCut, FileCut]];
     check_either(|event| event[..event.len() / 2].to_vec(), Fate::Lost, either);
     check_either(|event| event[..event.len() / 3].to_vec(), Fate::Lost, either);
     check(|event| event[1..].to_vec(), Fate::Lost, &[MissingComma, EventSkipped]);

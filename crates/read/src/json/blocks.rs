@@ -13,7 +13,7 @@ use spanwise_model::{Batch, NoticeKind, map_indices};
 use super::emit::Emitter;
 use super::event::{self, Event, Layout};
 use super::lenient::{self, Walk};
-use super::scan::{Trouble, skip_blanks, value_end};
+use super::scan::{CONTAINER_BYTES_MAX, Trouble, skip_blanks, value_end};
 use super::simd::{Simd, Work, dispatch};
 use crate::Progress;
 
@@ -61,7 +61,7 @@ const BOUNDARY_REACH: usize = 64 << 10;
 const CARRY_BYTES_MAX: usize = 4 << 20;
 
 /// A block may be looked at this often while looking for the next good event.
-const WASTE_FACTOR: usize = 64;
+const WASTE_FACTOR: usize = 16;
 
 /// Reads the events of `region` from `from` on; the batches come in order.
 pub(crate) fn read_events(
@@ -153,15 +153,23 @@ fn follows_separator(text: &[u8], at: usize) -> bool {
     matches!(before.last(), Some(b',' | b'['))
 }
 
-/// A whole event with a phase, and behind it what may follow an event.
-#[inline(never)]
 fn is_event<S: Simd>(text: &[u8], at: usize) -> bool {
+    event_at::<S>(text, at).is_ok()
+}
+
+/// A whole event with a phase, and behind it what may follow an event. If there is
+/// none, says how far it was looked for.
+#[inline(never)]
+fn event_at<S: Simd>(text: &[u8], at: usize) -> Result<(), usize> {
     let mut event = Event::default();
     match event::strict::<S>(text, at, &mut Layout::new(), &mut event) {
-        Ok(end) if event.has_phase => {
-            matches!(text.get(skip_blanks(text, end)), Some(b',' | b']' | b'{') | None)
+        Ok(end) => {
+            let follows =
+                matches!(text.get(skip_blanks(text, end)), Some(b',' | b']' | b'{') | None);
+            if event.has_phase && follows { Ok(()) } else { Err(end) }
         }
-        _ => false,
+        Err(Trouble::Syntax(reached)) => Err(reached),
+        Err(Trouble::End) => Err(text.len().min(at + CONTAINER_BYTES_MAX)),
     }
 }
 
@@ -217,6 +225,9 @@ impl BlockReader<'_> {
             match text.get(element) {
                 Some(b'{') => match event::strict::<S>(text, element, &mut self.layout, &mut event)
                 {
+                    Ok(end) if event.has_control => {
+                        at = self.doubtful::<S>(element, end, event);
+                    }
                     Ok(end) => {
                         self.emitter.event::<S>(element, end, &event);
                         at = end;
@@ -279,6 +290,38 @@ impl BlockReader<'_> {
         Some(at)
     }
 
+    /// An event with something odd in a string: what seems to be one may be two, if
+    /// each lacks a quote. Then the lenient way finds an end that comes sooner.
+    #[cold]
+    #[inline(never)]
+    fn doubtful<S: Simd>(&mut self, at: usize, end: usize, mut event: Event) -> usize {
+        let mut walk = Walk::new(self.region.text, at);
+        if let Ok((repaired, repaired_end)) = lenient::event(&mut walk, at) {
+            if repaired.has_phase && repaired_end < end {
+                self.repaired::<S>(at, repaired_end, &repaired, walk.notes);
+                return repaired_end;
+            }
+            event.has_control = repaired.has_control;
+            self.repaired::<S>(at, end, &event, walk.notes);
+        } else {
+            self.emitter.event::<S>(at, end, &event);
+        }
+        end
+    }
+
+    fn repaired<S: Simd>(
+        &mut self,
+        at: usize,
+        end: usize,
+        event: &Event,
+        notes: Vec<(NoticeKind, usize)>,
+    ) {
+        for (kind, place) in notes {
+            self.emitter.notice(kind, place, 40);
+        }
+        self.emitter.event::<S>(at, end, event);
+    }
+
     /// An element that is no object: counted and passed over.
     #[cold]
     #[inline(never)]
@@ -309,10 +352,7 @@ impl BlockReader<'_> {
         let mut walk = Walk::new(text, at);
         match lenient::event(&mut walk, at) {
             Ok((event, end)) if event.has_phase => {
-                for (kind, place) in walk.notes {
-                    self.emitter.notice(kind, place, 40);
-                }
-                self.emitter.event::<S>(at, end, &event);
+                self.repaired::<S>(at, end, &event, walk.notes);
                 Ok(end)
             }
             Ok(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),
@@ -343,10 +383,13 @@ impl BlockReader<'_> {
                     if self.to < text.len() { Stop::Reached(self.to) } else { Stop::Open(self.to) };
                 return Err(stop);
             }
-            if is_event::<S>(text, at) || self.is_damaged_event(at) {
+            match event_at::<S>(text, at) {
+                Ok(()) => return Ok(at),
+                Err(reached) => self.waste += reached - at + 64,
+            }
+            if self.is_damaged_event(at) {
                 return Ok(at);
             }
-            self.waste += 64;
             at += 1;
         }
         match closing_bracket(text, from) {

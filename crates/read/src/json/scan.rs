@@ -108,6 +108,10 @@ pub(crate) fn string<S: Simd>(
 /// The end of the object or array that opens at `at`: the position after its
 /// closing bracket. Counts brackets outside strings, without telling `{` from `[`
 /// but for the outermost pair.
+///
+/// `control` is set when a control character or a brace stands inside a string: where
+/// quotes are missing from two events, both may read as one, with what is between
+/// them as text.
 #[inline(always)]
 pub(crate) fn container_end<S: Simd>(
     text: &[u8],
@@ -128,21 +132,22 @@ pub(crate) fn container_end<S: Simd>(
         }
         let strings = S::prefix_xor(quotes) ^ in_string;
         in_string = (strings as i64 >> 63) as u64;
-        // Zeros, as a hole in a file leaves them, are odd anywhere.
-        let controls = S::below(block, 0x20) & (strings | S::below(block, b'\t'));
-        let opens = (S::eq(block, b'{') | S::eq(block, b'[')) & !strings;
+        let braces = S::eq(block, b'{');
+        let opens = (braces | S::eq(block, b'[')) & !strings;
         let closes = (S::eq(block, b'}') | S::eq(block, b']')) & !strings;
+        // Zeros, as a hole in a file leaves them, are odd anywhere.
+        let odd = (S::below(block, 0x20) | braces) & strings | S::below(block, b'\t');
         if closes.count_ones() < depth {
             depth = depth + opens.count_ones() - closes.count_ones();
         } else if let Some(bit) = closing_bit(opens, closes, &mut depth) {
             // What follows the bracket is not ours to judge.
-            *control |= controls << (63 - bit) != 0;
+            *control |= odd << (63 - bit) != 0;
             let end = block_start + bit + 1;
             // A bracket is missing: the container would end where an outer one does.
             let is_pair = text[end - 1] == text[at] + (b'}' - b'{');
-            return if is_pair { Ok(end) } else { Err(Trouble::Syntax(at)) };
+            return if is_pair { Ok(end) } else { Err(Trouble::Syntax(end)) };
         }
-        *control |= controls != 0;
+        *control |= odd != 0;
         if depth > DEPTH_MAX {
             return Err(Trouble::Syntax(block_start));
         }
@@ -150,7 +155,7 @@ pub(crate) fn container_end<S: Simd>(
     }
     match block_start >= text.len() {
         true => Err(Trouble::End),
-        false => Err(Trouble::Syntax(at)),
+        false => Err(Trouble::Syntax(limit)),
     }
 }
 
@@ -289,7 +294,7 @@ mod tests {
     fn a_bracket_too_many_does_not_cross_the_file() {
         let text = format!("[{}", "{},".repeat(CONTAINER_BYTES_MAX));
         let got = container_end::<Portable>(text.as_bytes(), 0, &mut false);
-        assert_eq!(got, Err(Trouble::Syntax(0)));
+        assert_eq!(got, Err(Trouble::Syntax(CONTAINER_BYTES_MAX)));
         let deep = "[".repeat(1000);
         let got = container_end::<Portable>(deep.as_bytes(), 0, &mut false);
         assert!(matches!(got, Err(Trouble::Syntax(_))));
