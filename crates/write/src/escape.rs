@@ -36,6 +36,25 @@ fn is_harmful(c: char) -> bool {
             | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Text for an element or an attribute of a page or a picture. Characters that XML
+/// forbids are replaced: one of them would make the whole file unreadable.
+pub(crate) fn escape_markup(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\t' | '\n' | '\r' => escaped.push(' '),
+            '\0'..='\u{1f}' | '\u{7f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
 /// A JSON string. What text output spells out is escaped here too: JSON may well
 /// be looked at in a terminal.
 pub(crate) fn write_json_string(text: &str, out: &mut dyn io::Write) -> io::Result<()> {

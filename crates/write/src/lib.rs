@@ -8,6 +8,7 @@ mod civil;
 mod document;
 mod escape;
 mod findings;
+mod flame;
 mod info;
 mod profile;
 mod report;
@@ -18,6 +19,7 @@ mod verify;
 
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
+pub use flame::{FlameOptions, write_flame};
 pub use info::info_document;
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_pprof, write_profile_csv,
