@@ -43,6 +43,9 @@ pub(super) fn replace(target: &Path, fill: impl FnOnce(&Path) -> io::Result<()>)
     if is_cache {
         fs::create_dir_all(parent)?;
     }
+    if fs::symlink_metadata(target).is_ok_and(|metadata| metadata.is_file()) {
+        return Err(io::Error::other("a file of that name is in the way"));
+    }
     remove_abandoned(target, parent);
     let making = making_name(target);
     fs::create_dir(&making)?;
