@@ -29,6 +29,7 @@ pub(crate) enum Command {
     Info(InfoArgs),
     Report(ReportArgs),
     Convert(ConvertArgs),
+    Flame(FlameArgs),
     Index(IndexArgs),
     Verify(VerifyArgs),
     Completions(CompletionsArgs),
@@ -134,7 +135,52 @@ pub(crate) struct ConvertArgs {
     /// The format, where the ending of the output does not tell
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) to: Option<ProfileFormatArg>,
-    /// The column that formats with a single one show [default: the profile's own, wall]
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// No progress bar, and no line about what was written
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Draw a flame graph: who called whom, and how long it took
+///
+/// One SVG file, or one HTML page, that needs nothing else: click a frame to zoom,
+/// search by name, read the numbers at the bottom. Frames are coloured by kind
+/// (Python, operators, runtime calls, GPU work); with --diff by what grew (red) and
+/// what shrank (blue) as a share of the whole.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise flame trace.json.gz -o trace.svg
+  spanwise flame --value gpu --stack python trace.json.gz -o gpu.html
+  spanwise flame --diff before.json.gz after.json.gz -o change.svg")]
+pub(crate) struct FlameArgs {
+    /// The trace or profile to draw
+    pub(crate) trace: PathBuf,
+    /// Where to write: .svg or .html
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Colour by what changed since this trace or profile
+    #[arg(long, value_name = "BASE")]
+    pub(crate) diff: Option<PathBuf>,
+    /// Roots on top, growing downwards
+    #[arg(long)]
+    pub(crate) icicle: bool,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// No progress bar, and no line about what was written
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// How a trace becomes a profile.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// The column to show, where only one can be shown [default: the profile's own, wall]
     #[arg(long, value_name = "COLUMN")]
     pub(crate) value: Option<String>,
     /// Which frames make up a stack
@@ -147,11 +193,6 @@ pub(crate) struct ConvertArgs {
     /// Leave this out where a frame begins with it, so that moved code compares
     #[arg(long, value_name = "PREFIX", default_value = "")]
     pub(crate) strip_prefix: String,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
-    /// No progress bar, and no line about what was written
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

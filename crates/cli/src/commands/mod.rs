@@ -11,8 +11,10 @@ use crate::progress::Progress;
 
 mod completions;
 mod convert;
+mod flame;
 mod index;
 mod info;
+mod profiles;
 mod report;
 mod verify;
 
@@ -21,6 +23,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),
         Command::Convert(args) => convert::run(args),
+        Command::Flame(args) => flame::run(args),
         Command::Index(args) => index::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Completions(args) => completions::run(args),

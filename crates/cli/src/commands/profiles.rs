@@ -1,0 +1,121 @@
+//! What the commands about profiles share: reading them and writing files.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use spanwise_analyze::{Backward, ProfileOptions, StackMode};
+use spanwise_model::Profile;
+use spanwise_read::{ReadError, ReadErrorKind};
+
+use crate::args::{BackwardArg, ProfileArgs, ReadArgs, StackArg};
+use crate::output::stdout;
+use crate::progress::Progress;
+
+impl ProfileArgs {
+    /// The profile of a trace, or one that a file holds already.
+    pub(super) fn read(
+        &self,
+        path: &Path,
+        read: &ReadArgs,
+        quiet: bool,
+    ) -> anyhow::Result<Profile> {
+        let trace = match read.open(path, &Progress::new(quiet)) {
+            Ok(trace) => trace,
+            // What is no trace may be a profile; if it is neither, that it is no trace
+            // says more.
+            Err(error @ ReadError { kind: ReadErrorKind::NotATrace { .. }, .. }) => {
+                return spanwise_read::open_profile(path).map_err(|_| error.into());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let options = ProfileOptions {
+            stack: match self.stack {
+                StackArg::Mixed => StackMode::Mixed,
+                StackArg::Python => StackMode::Python,
+                StackArg::Ops => StackMode::Operators,
+                StackArg::Modules => StackMode::Modules,
+            },
+            backward: match self.backward {
+                BackwardArg::Own => Backward::Own,
+                BackwardArg::ForwardStack => Backward::ForwardStack,
+            },
+            rank: rank_of(path),
+            strip_prefix: self.strip_prefix.clone(),
+        };
+        Ok(spanwise_analyze::profile(&trace, &options))
+    }
+
+    /// The column that was asked for, or the profile's own first.
+    pub(super) fn column(&self, profile: &Profile) -> anyhow::Result<usize> {
+        let Some(name) = self.value.as_deref() else { return Ok(profile.default_value) };
+        let names: Vec<&str> = profile.value_types.iter().map(|value| &*value.name).collect();
+        match names.iter().position(|&known| known == name) {
+            Some(index) => Ok(index),
+            None => bail!("no column named {name}; there are {}", names.join(", ")),
+        }
+    }
+}
+
+/// The number behind "rank" in a file's name.
+fn rank_of(path: &Path) -> Option<i64> {
+    let name = path.file_name()?.to_string_lossy().to_lowercase();
+    let (_, after) = name.rsplit_once("rank")?;
+    let after = after.trim_start_matches(['_', '-', '.']);
+    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    after[..digits].parse().ok()
+}
+
+/// Writes a file and says so.
+pub(super) fn write_file(
+    target: &Path,
+    profile: &Profile,
+    quiet: bool,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let bytes = replace_file(target, write)
+        .with_context(|| format!("{}: cannot be written", target.display()))?;
+    if !quiet {
+        let count = |number: usize| spanwise_write::count_text(number as i128);
+        let (samples, bytes) = (count(profile.samples.len()), count(bytes));
+        writeln!(stdout(), "{}: {samples} samples, {bytes} bytes", target.display())?;
+    }
+    Ok(())
+}
+
+/// Writes beside the target and renames, so that nobody sees half a file.
+fn replace_file(
+    target: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<usize> {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".making-{}", std::process::id()));
+    let making = target.with_file_name(name);
+    let fill = || -> io::Result<usize> {
+        let mut file = io::BufWriter::new(fs::File::create_new(&making)?);
+        write(&mut file)?;
+        let file = file.into_inner()?;
+        fs::rename(&making, target)?;
+        Ok(file.metadata()?.len() as usize)
+    };
+    let written = fill();
+    if written.is_err() {
+        let _ = fs::remove_file(&making);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_stand_in_file_names() {
+        let check = |name: &str, expected| assert_eq!(rank_of(Path::new(name)), expected, "{name}");
+        check("ddp_rank3.json.gz", Some(3));
+        check("a/rank-12/rank_07.pt.trace.json", Some(7));
+        check("ranking.json", None);
+        check("trace.json", None);
+    }
+}
