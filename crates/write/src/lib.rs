@@ -14,6 +14,7 @@ mod profile;
 mod report;
 mod table;
 mod text;
+mod trace;
 mod units;
 mod verify;
 
@@ -28,6 +29,7 @@ pub use profile::{
 pub use report::{REPORT_SECTIONS, report_document};
 pub use table::{Cell, Column, Table, Unit};
 pub use text::Style;
+pub use trace::write_chrome;
 pub use units::{bytes_text, count_text, nanos_text};
 pub use verify::{verify_document, verify_table};
 

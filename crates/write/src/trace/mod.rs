@@ -1,0 +1,47 @@
+//! Whole traces in the formats of other tools.
+//!
+//! Each writer takes a finished [`Trace`] and an `io::Write`, goes through the columns
+//! once and gives the same bytes for the same trace (I7). Our own readers get the same
+//! trace back: spans, moments, values and arrows, each on its track.
+
+mod chrome;
+mod flows;
+
+use std::io;
+
+use spanwise_model::{ArgValue, SpanId, Trace};
+
+pub use chrome::write_chrome;
+
+/// The arguments of a span; that its source has gone is an error of writing.
+fn args_of(trace: &Trace, span: SpanId) -> io::Result<Vec<(String, ArgValue)>> {
+    trace.args(span).map_err(io::Error::other)
+}
+
+/// A whole number in its usual notation, as ids mostly are.
+fn is_plain_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_zero_led = digits.starts_with('0') && (digits.len() > 1 || text.len() > 1);
+    (1..=15).contains(&digits.len())
+        && !is_zero_led
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_told_from_texts_that_look_alike() {
+        let check = |text, expected| assert_eq!(is_plain_integer(text), expected, "{text}");
+        check("0", true);
+        check("-17", true);
+        check("123456789012345", true);
+        check("1234567890123456", false);
+        check("007", false);
+        check("-0", false);
+        check("", false);
+        check("-", false);
+        check("stream 7", false);
+    }
+}
