@@ -152,7 +152,8 @@ impl Notices {
             self.0.insert(new.kind, new);
             return;
         };
-        let count = known.count + new.count;
+        // Counts of an index may be anything.
+        let count = known.count.saturating_add(new.count);
         if new.first_offset < known.first_offset {
             *known = new;
         }

@@ -11,6 +11,8 @@ use source::{Bytes, Compression, LazyText, Stream, WAVE_BYTES};
 use spanwise_model::{SourceInfo, Summary, Trace, threads_available};
 
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod index;
 mod json;
 mod kineto;

@@ -117,12 +117,23 @@ impl Manifest {
     }
 
     pub(super) fn store(&self, path: &Path) -> io::Result<()> {
-        let mut text = serde_json::to_vec(self)?;
-        text.pop();
-        let tail = checksum_tail(&text);
-        text.extend_from_slice(tail.as_bytes());
+        let mut text = self.body()?;
+        seal(&mut text);
         fs::write(path, text)
     }
+
+    /// The text without its end, which [`seal`] adds.
+    pub(super) fn body(&self) -> io::Result<Vec<u8>> {
+        let mut text = serde_json::to_vec(self)?;
+        text.pop();
+        Ok(text)
+    }
+}
+
+/// Adds the checksum to a manifest's text.
+pub(super) fn seal(body: &mut Vec<u8>) {
+    let tail = checksum_tail(body);
+    body.extend_from_slice(tail.as_bytes());
 }
 
 fn checksum_tail(body: &[u8]) -> String {

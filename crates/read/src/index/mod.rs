@@ -8,6 +8,7 @@
 //! sees a whole index or none.
 
 mod folder;
+pub(crate) mod forge;
 mod manifest;
 mod tables;
 
@@ -30,7 +31,8 @@ pub(crate) fn open(source: &Path, threads: usize) -> Result<Trace, Refusal> {
 fn open_once(source: &Path, threads: usize) -> Result<Trace, Refusal> {
     let (folder, manifest) = find(source)?;
     let args = LazyText::new(source);
-    tables::read(&folder, manifest, Box::new(args), threads)
+    let bytes_of = |file_name: &str| tables::map_table(&folder, file_name);
+    tables::read(bytes_of, manifest, Box::new(args), threads)
 }
 
 /// Only the summary, from the manifest.

@@ -1,7 +1,7 @@
 //! The columns of a trace, as Arrow files and back.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -18,13 +18,33 @@ use spanwise_model::{
 };
 
 use super::manifest::{ColumnPlace, Manifest, TablePlace};
+use crate::source::Bytes;
 
 /// Pieces of this size are summed up side by side.
 const CHECKSUM_BYTES: usize = 4 << 20;
 
 /// Writes all tables into `folder`.
 pub(super) fn write(folder: &Path, trace: &Trace) -> io::Result<Vec<TablePlace>> {
-    let tables = [
+    let write_table = |(name, columns): (&str, NamedColumns)| {
+        let path = folder.join(file_name(name));
+        encode(&columns, BufWriter::new(File::create(&path)?))?;
+        place(name, &columns, map_file(&path)?.as_ref())
+    };
+    all_tables(trace).into_iter().map(write_table).collect()
+}
+
+/// All tables as bytes, for tests that change them.
+pub(super) fn to_memory(trace: &Trace) -> io::Result<Vec<(TablePlace, Vec<u8>)>> {
+    let encode_table = |(name, columns): (&str, NamedColumns)| {
+        let mut bytes = Vec::new();
+        encode(&columns, &mut bytes)?;
+        Ok((place(name, &columns, &bytes)?, bytes))
+    };
+    all_tables(trace).into_iter().map(encode_table).collect()
+}
+
+fn all_tables(trace: &Trace) -> [(&'static str, NamedColumns); 7] {
+    [
         ("strings", strings_table(trace)),
         ("categories", categories_table(trace)),
         ("tracks", tracks_table(trace)),
@@ -32,8 +52,11 @@ pub(super) fn write(folder: &Path, trace: &Trace) -> io::Result<Vec<TablePlace>>
         ("instants", instants_table(trace)),
         ("counters", counters_table(trace)),
         ("links", links_table(trace)),
-    ];
-    tables.into_iter().map(|(name, columns)| write_table(folder, name, columns)).collect()
+    ]
+}
+
+fn file_name(table: &str) -> String {
+    format!("{table}.arrow")
 }
 
 type NamedColumns = Vec<(&'static str, ArrayRef)>;
@@ -113,37 +136,36 @@ fn links_table(trace: &Trace) -> NamedColumns {
     ]
 }
 
-fn write_table(folder: &Path, name: &str, columns: NamedColumns) -> io::Result<TablePlace> {
-    let file_name = format!("{name}.arrow");
-    let path = folder.join(&file_name);
+/// Writes one table as an Arrow file.
+fn encode(columns: &NamedColumns, out: impl Write) -> io::Result<()> {
+    let batch = RecordBatch::try_from_iter(columns.iter().cloned()).map_err(io::Error::other)?;
+    // Aligned to 64 bytes, so that a mapped column may be used where it lies.
+    let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5);
+    let options = options.map_err(io::Error::other)?;
+    let mut writer = FileWriter::try_new_with_options(out, &batch.schema(), options)
+        .map_err(io::Error::other)?;
+    writer.write(&batch).and_then(|()| writer.finish()).map_err(io::Error::other)
+}
+
+/// What there is to know about a table that was just written.
+fn place(name: &str, columns: &NamedColumns, bytes: &[u8]) -> io::Result<TablePlace> {
     // Arrow keeps text in two buffers: where each one ends, and the characters.
     let names: Vec<&str> = match name {
         "strings" => vec!["offsets", "bytes"],
         _ => columns.iter().map(|&(name, _)| name).collect(),
     };
-    let batch = RecordBatch::try_from_iter(columns).map_err(io::Error::other)?;
-    // Aligned to 64 bytes, so that a mapped column may be used where it lies.
-    let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5);
-    let options = options.map_err(io::Error::other)?;
-    let file = BufWriter::new(File::create(&path)?);
-    let mut writer = FileWriter::try_new_with_options(file, &batch.schema(), options)
-        .map_err(io::Error::other)?;
-    writer.write(&batch).and_then(|()| writer.finish()).map_err(io::Error::other)?;
-    drop(writer);
-    let bytes = map_file(&path)?;
-    let places = value_buffers(&bytes).ok_or_else(|| io::Error::other("unexpected layout"))?;
-    let columns = names.iter().zip(places).map(|(&name, (offset, bytes))| ColumnPlace {
+    let places = value_buffers(bytes).ok_or_else(|| io::Error::other("unexpected layout"))?;
+    let column_places = names.iter().zip(places).map(|(&name, (offset, bytes))| ColumnPlace {
         name: name.to_owned(),
         offset,
         bytes,
     });
-    let columns = columns.collect();
     Ok(TablePlace {
-        file: file_name,
+        file: file_name(name),
         bytes: bytes.len() as u64,
-        checksum: checksum(&bytes, 1),
-        rows: batch.num_rows() as u64,
-        columns,
+        checksum: checksum(bytes, 1),
+        rows: columns.first().map_or(0, |(_, column)| column.len() as u64),
+        columns: column_places.collect(),
     })
 }
 
@@ -171,17 +193,17 @@ fn value_buffers(file: &[u8]) -> Option<Vec<(u64, u64)>> {
     Some(values.collect())
 }
 
-fn map_file(path: &Path) -> io::Result<Arc<Mmap>> {
+fn map_file(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
     // SAFETY: the map is only read, and its checksum is verified before use. An
     // index is never changed in place, only replaced as a whole.
     let map = unsafe { Mmap::map(&file)? };
     // Advice only. It maps all pages at once instead of one fault after another.
     let _ = map.advise(Advice::PopulateRead);
-    Ok(Arc::new(map))
+    Ok(Bytes::Mapped(Arc::new(map)))
 }
 
-fn checksum(bytes: &[u8], threads: usize) -> u32 {
+pub(super) fn checksum(bytes: &[u8], threads: usize) -> u32 {
     let pieces: Vec<&[u8]> = bytes.chunks(CHECKSUM_BYTES).collect();
     let sums = map_indices(pieces.len(), threads, |index| {
         let mut hasher = crc32fast::Hasher::new();
@@ -193,14 +215,24 @@ fn checksum(bytes: &[u8], threads: usize) -> u32 {
     all.finalize()
 }
 
-/// Maps all tables of a folder and checks everything about them.
+/// Maps a table of a folder.
+pub(super) fn map_table(folder: &Path, file_name: &str) -> Result<Bytes, String> {
+    let path = folder.join(file_name);
+    if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+        return Err(format!("{file_name} is missing"));
+    }
+    map_file(&path).map_err(|error| error.to_string())
+}
+
+/// Makes a trace of tables, which `bytes_of` gives by their file name; checks
+/// everything about them.
 pub(super) fn read(
-    folder: &Path,
+    bytes_of: impl Fn(&str) -> Result<Bytes, String>,
     manifest: Manifest,
     args: Box<dyn ArgsSource>,
     threads: usize,
 ) -> Result<Trace, String> {
-    let table = |name: &str| Table::open(folder, &manifest.tables, name, threads);
+    let table = |name: &str| Table::open(&bytes_of, &manifest.tables, name, threads);
     let (strings, categories, tracks) = (table("strings")?, table("categories")?, table("tracks")?);
     let (spans, instants) = (table("spans")?, table("instants")?);
     let (counters, links) = (table("counters")?, table("links")?);
@@ -278,32 +310,28 @@ fn read_tracks(table: &Table<'_>) -> Result<Tracks, String> {
     rows.collect::<Result<Vec<_>, String>>().map(Tracks::new)
 }
 
-/// A mapped table whose checksum is right.
+/// A table whose checksum is right.
 struct Table<'m> {
     place: &'m TablePlace,
-    map: Arc<Mmap>,
+    bytes: Bytes,
 }
 
 impl<'m> Table<'m> {
     fn open(
-        folder: &Path,
+        bytes_of: impl Fn(&str) -> Result<Bytes, String>,
         places: &'m [TablePlace],
         name: &str,
         threads: usize,
     ) -> Result<Self, String> {
-        let file_name = format!("{name}.arrow");
+        let file_name = file_name(name);
         let place = places.iter().find(|place| place.file == file_name);
         let place = place.ok_or_else(|| format!("it has no table {name}"))?;
-        let path = folder.join(&file_name);
-        let is_file = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
-        if !is_file {
-            return Err(format!("{file_name} is missing"));
-        }
-        let map = map_file(&path).map_err(|error| error.to_string())?;
-        if map.len() as u64 != place.bytes || checksum(&map, threads) != place.checksum {
+        let bytes = bytes_of(&file_name)?;
+        let is_long = bytes.as_ref().len() as u64 == place.bytes;
+        if !is_long || checksum(bytes.as_ref(), threads) != place.checksum {
             return Err(format!("{file_name} is damaged"));
         }
-        Ok(Table { place, map })
+        Ok(Table { place, bytes })
     }
 
     fn buffer(&self, name: &str) -> Result<Buffer, String> {
@@ -311,13 +339,14 @@ impl<'m> Table<'m> {
         let column = self.place.columns.iter().find(|column| column.name == name);
         let column = column.ok_or_else(missing)?;
         let end = column.offset.checked_add(column.bytes).filter(|&end| end <= self.place.bytes);
-        let (Some(_), Some(start)) = (end, NonNull::new(self.map.as_ptr().cast_mut())) else {
+        let bytes = self.bytes.as_ref();
+        let (Some(_), Some(start)) = (end, NonNull::new(bytes.as_ptr().cast_mut())) else {
             return Err(format!("column {name} lies outside {}", self.place.file));
         };
-        // SAFETY: the map is that long, is never written, and lives as long as the
-        // buffer, which holds it.
+        // SAFETY: the bytes are that many, are never written, stay where they are, and
+        // live as long as the buffer, which holds them.
         let whole = unsafe {
-            Buffer::from_custom_allocation(start, self.map.len(), Arc::clone(&self.map) as _)
+            Buffer::from_custom_allocation(start, bytes.len(), Arc::new(self.bytes.clone()))
         };
         Ok(whole.slice_with_length(column.offset as usize, column.bytes as usize))
     }

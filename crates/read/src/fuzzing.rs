@@ -1,0 +1,103 @@
+//! What fuzzing calls, and the replay of its corpora: any bytes to a trace that can
+//! be walked, or to an error (I6, I8). Not part of the interface.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use spanwise_model::{SourceInfo, StrId, Trace};
+
+use crate::ReadErrorKind;
+use crate::index::forge::Forgery;
+use crate::json::{self, Effort};
+use crate::source::{Bytes, Compression, LazyText, Stream};
+
+/// Reads `input` as JSON in three ways: at once, in small blocks, as a stream in
+/// small waves. Each gives the same trace, or each refuses it.
+pub fn json(input: &[u8]) {
+    let Some((&[block, wave], text)) = input.split_first_chunk::<2>() else { return };
+    let effort = |threads, block_bytes| Effort { threads, progress: None, total: 0, block_bytes };
+    let lazy = || LazyText::ready(Path::new("fuzz"), Bytes::Owned(Arc::new(text.to_vec())));
+    let whole = json::read_text(text, effort(1, 1 << 30), SourceInfo::default(), lazy());
+    let block_bytes = 1 + usize::from(block) * 4;
+    let blocks = json::read_text(text, effort(1, block_bytes), SourceInfo::default(), lazy());
+    let wave_bytes = 1 + text.len() * usize::from(wave) / 256;
+    let waves = Stream::new(
+        Bytes::Owned(Arc::new(text.to_vec())),
+        Compression::None,
+        wave_bytes.max(text.len() / 8),
+    )
+    .map_err(ReadErrorKind::from)
+    .and_then(|stream| {
+        json::read_stream(stream, effort(1, block_bytes), SourceInfo::default(), lazy())
+    });
+    let whole = whole.ok();
+    if let Some(whole) = &whole {
+        walk(whole);
+    }
+    assert_eq!(whole.as_ref().map(image), blocks.ok().as_ref().map(image), "blocks");
+    assert_eq!(whole.as_ref().map(image), waves.ok().as_ref().map(image), "waves");
+}
+
+/// Edits a small index as `input` says and opens it.
+pub fn index(input: &[u8]) {
+    static INDEX: OnceLock<Forgery> = OnceLock::new();
+    let text = SAMPLE.as_bytes();
+    let args = || LazyText::ready(Path::new("fuzz"), Bytes::Owned(Arc::new(text.to_vec())));
+    let whole = INDEX.get_or_init(|| {
+        let effort = Effort { threads: 1, progress: None, total: 0, block_bytes: 1 << 20 };
+        let trace = json::read_text(text, effort, SourceInfo::default(), args());
+        Forgery::of(&trace.expect("the sample is a trace")).expect("to memory")
+    });
+    let mut forgery = whole.clone();
+    forgery.edit(input);
+    if let Ok(trace) = forgery.open(Box::new(args())) {
+        walk(&trace);
+    }
+}
+
+/// One event of each sort.
+const SAMPLE: &str = r#"{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}],
+"traceEvents": [
+{"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"main"}},
+{"ph":"X","name":"call","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":50,"args":{"x":[1,"é"]}},
+{"ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"ts":2,"dur":3,
+ "args":{"correlation":7}},
+{"ph":"X","name":"kernel","cat":"kernel","pid":0,"tid":7,"ts":9,"dur":4,"args":{"correlation":7}},
+{"ph":"B","name":"pair","pid":1,"tid":2,"ts":3},{"ph":"E","pid":1,"tid":2,"ts":8},
+{"ph":"b","name":"lane","cat":"net","id":5,"pid":1,"ts":3},
+{"ph":"e","name":"lane","cat":"net","id":5,"pid":1,"ts":9},
+{"ph":"s","name":"f","cat":"flow","id":1,"pid":1,"tid":1,"ts":4},
+{"ph":"f","name":"f","cat":"flow","id":1,"pid":1,"tid":2,"ts":5,"bp":"e"},
+{"ph":"i","name":"mark","pid":1,"tid":1,"ts":6},{"ph":"C","name":"c","pid":1,"ts":7,"args":{"v":1.5}},
+{"ph":"X","name":"N/A","pid":1,"tid":1,"ts":60,"dur":N/A}], "traceName": "sample"}"#;
+
+/// Asks a trace for everything it has.
+pub fn walk(trace: &Trace) {
+    assert_eq!(trace.check(), Ok(()));
+    let summary = trace.summary();
+    assert_eq!(summary.spans as usize, trace.spans().len());
+    for span in trace.spans().ids() {
+        let spans = trace.spans();
+        assert!(spans.end(span) >= spans.start(span));
+        let related = [spans.parent(span), spans.launch(span)];
+        let names = related.into_iter().flatten().map(|other| trace.name(other).len());
+        let _ = (names.sum::<usize>(), trace.name(span), trace.kind(span), trace.args(span));
+        let _ = trace.tracks().get(spans.track(span));
+    }
+    let strings = trace.strings();
+    for &name in trace.instants().name.iter() {
+        let _ = strings.get(StrId(name));
+    }
+    for (from, to) in trace.links().iter() {
+        let _ = (trace.name(from), trace.name(to));
+    }
+    let _ = (trace.info().events(), trace.window());
+}
+
+/// What a reader decides about a trace.
+fn image(trace: &Trace) -> String {
+    let others = (trace.instants(), trace.links(), trace.counters().time.clone());
+    let strings = trace.strings().bytes().as_slice();
+    let tracks = (trace.tracks(), trace.categories(), &trace.info().properties);
+    format!("{:?}{others:?}{strings:?}{tracks:?}{:?}", trace.spans(), trace.notices())
+}
