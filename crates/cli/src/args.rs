@@ -100,13 +100,14 @@ pub(crate) struct ReportArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Turn traces into a profile for another tool: pprof, speedscope, flame graphs
+/// Turn traces into what another tool reads: a profile, or the trace in its format
 ///
-/// Wall time stands on the stack of everything that was open, to the nanosecond;
+/// In a profile, wall time stands on the stack of everything that was open, to the nanosecond;
 /// GPU time on the stack that launched it, whatever the host did while the GPU
 /// worked. Several traces, such as the ranks of a run, become one profile with a
 /// label for the rank. Profiles (pprof, speedscope, collapsed stacks) are read too,
-/// and merged where their columns are the same.
+/// and merged where their columns are the same. A trace keeps every span, moment,
+/// value and arrow, to the nanosecond, with what was damaged repaired.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Formats, by the ending of the output or by --to:
@@ -115,6 +116,7 @@ Formats, by the ending of the output or by --to:
   speedscope  .speedscope.json    one profile a thread; speedscope.app
   firefox     .firefox.json       profiler.firefox.com
   csv         .csv                a row a sample; spreadsheets and data frames
+  chrome      .json .json.gz      the trace itself; ui.perfetto.dev, chrome://tracing
 
 Columns: samples, wall, gpu, gpu_busy, gpu_launches, copy, alloc_space, alloc_objects.
 Labels: thread, rank, device, stream, phase, step, state.
@@ -124,7 +126,8 @@ Examples:
   go tool pprof -top -tagignore=state=waiting trace.pb.gz
   go tool pprof -http=: -sample_index=gpu trace.pb.gz
   spanwise convert rank*.json.gz -o run.pb.gz
-  spanwise convert --value gpu --stack python trace.json.gz -o gpu.folded")]
+  spanwise convert --value gpu --stack python trace.json.gz -o gpu.folded
+  spanwise convert damaged.json -o repaired.json.gz")]
 pub(crate) struct ConvertArgs {
     /// The traces or profiles to read
     #[arg(required = true, value_name = "TRACE")]
@@ -134,7 +137,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) output: PathBuf,
     /// The format, where the ending of the output does not tell
     #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) to: Option<ProfileFormatArg>,
+    pub(crate) to: Option<ConvertFormatArg>,
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
     #[command(flatten)]
@@ -196,12 +199,13 @@ pub(crate) struct ProfileArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProfileFormatArg {
+pub(crate) enum ConvertFormatArg {
     Pprof,
     Folded,
     Speedscope,
     Firefox,
     Csv,
+    Chrome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

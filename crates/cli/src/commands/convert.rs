@@ -1,4 +1,4 @@
-//! `spanwise convert`: traces become a profile for another tool.
+//! `spanwise convert`: traces become a profile for another tool, or change format.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,32 +8,38 @@ use anyhow::{Context, bail};
 use spanwise_model::{Profile, ProfileBuilder};
 use spanwise_write::{PprofOptions, ProfileView};
 
+use super::convert_trace;
 use super::profiles::write_file;
-use crate::args::{ConvertArgs, ProfileFormatArg};
+use crate::args::{ConvertArgs, ConvertFormatArg};
 use crate::output::stdout;
 
 pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let format = match args.to.or_else(|| format_of(&args.output)) {
         Some(format) => format,
         None => bail!(
-            "{}: the ending names no format; say --to pprof, folded, speedscope, firefox or csv",
+            "{}: the ending names no format; say --to pprof, folded, speedscope, firefox, \
+             csv or chrome",
             args.output.display()
         ),
     };
+    if let Some(format) = convert_trace::format_of(format) {
+        return convert_trace::run(args, format);
+    }
     let profile = read_all(args)?;
     let value = args.profile.column(&profile)?;
     let name = program_name(&args.traces);
     let view = ProfileView { name: &name, value };
     let write = |out: &mut dyn Write| match format {
-        ProfileFormatArg::Pprof => {
+        ConvertFormatArg::Pprof => {
             let is_compressed = args.output.extension().is_none_or(|ending| ending != "pb");
             let options = PprofOptions { program: &name, is_compressed };
             spanwise_write::write_pprof(&profile, &options, out)
         }
-        ProfileFormatArg::Folded => spanwise_write::write_folded(&profile, value, out),
-        ProfileFormatArg::Speedscope => spanwise_write::write_speedscope(&profile, &view, out),
-        ProfileFormatArg::Firefox => spanwise_write::write_firefox(&profile, &view, out),
-        ProfileFormatArg::Csv => spanwise_write::write_profile_csv(&profile, out),
+        ConvertFormatArg::Folded => spanwise_write::write_folded(&profile, value, out),
+        ConvertFormatArg::Speedscope => spanwise_write::write_speedscope(&profile, &view, out),
+        ConvertFormatArg::Firefox => spanwise_write::write_firefox(&profile, &view, out),
+        ConvertFormatArg::Csv => spanwise_write::write_profile_csv(&profile, out),
+        ConvertFormatArg::Chrome => unreachable!("written above"),
     };
     if args.output == Path::new("-") {
         let mut out = stdout();
@@ -41,22 +47,24 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     }
-    write_file(&args.output, &profile, args.quiet, write)?;
+    write_file(&args.output, (profile.samples.len(), "samples"), args.quiet, write)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What the ending of a file's name says about its format.
-fn format_of(output: &Path) -> Option<ProfileFormatArg> {
+fn format_of(output: &Path) -> Option<ConvertFormatArg> {
     let name = output.file_name()?.to_string_lossy().to_lowercase();
     let endings = [
-        (".pb.gz", ProfileFormatArg::Pprof),
-        (".pb", ProfileFormatArg::Pprof),
-        (".pprof", ProfileFormatArg::Pprof),
-        (".folded", ProfileFormatArg::Folded),
-        (".collapsed", ProfileFormatArg::Folded),
-        (".speedscope.json", ProfileFormatArg::Speedscope),
-        (".firefox.json", ProfileFormatArg::Firefox),
-        (".csv", ProfileFormatArg::Csv),
+        (".pb.gz", ConvertFormatArg::Pprof),
+        (".pb", ConvertFormatArg::Pprof),
+        (".pprof", ConvertFormatArg::Pprof),
+        (".folded", ConvertFormatArg::Folded),
+        (".collapsed", ConvertFormatArg::Folded),
+        (".speedscope.json", ConvertFormatArg::Speedscope),
+        (".firefox.json", ConvertFormatArg::Firefox),
+        (".csv", ConvertFormatArg::Csv),
+        (".json", ConvertFormatArg::Chrome),
+        (".json.gz", ConvertFormatArg::Chrome),
     ];
     endings.iter().find(|(ending, _)| name.ends_with(ending)).map(|&(_, format)| format)
 }

@@ -32,7 +32,7 @@ pub(super) fn run(args: &FlameArgs) -> anyhow::Result<ExitCode> {
     };
     let (is_icicle, base) = (args.icicle, base.as_ref());
     let options = FlameOptions { title: &title, value, is_icicle, is_html, base };
-    write_file(&args.output, &profile, args.quiet, |out| {
+    write_file(&args.output, (profile.samples.len(), "samples"), args.quiet, |out| {
         spanwise_write::write_flame(&profile, &options, out)
     })?;
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use crate::progress::Progress;
 
 mod completions;
 mod convert;
+mod convert_trace;
 mod flame;
 mod index;
 mod info;

@@ -67,19 +67,19 @@ fn rank_of(path: &Path) -> Option<i64> {
     after[..digits].parse().ok()
 }
 
-/// Writes a file and says so.
+/// Writes a file and says so, with how many of what are in it.
 pub(super) fn write_file(
     target: &Path,
-    profile: &Profile,
+    (count, what): (usize, &str),
     quiet: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let bytes = replace_file(target, write)
         .with_context(|| format!("{}: cannot be written", target.display()))?;
     if !quiet {
-        let count = |number: usize| spanwise_write::count_text(number as i128);
-        let (samples, bytes) = (count(profile.samples.len()), count(bytes));
-        writeln!(stdout(), "{}: {samples} samples, {bytes} bytes", target.display())?;
+        let text = |number: usize| spanwise_write::count_text(number as i128);
+        let (count, bytes) = (text(count), text(bytes));
+        writeln!(stdout(), "{}: {count} {what}, {bytes} bytes", target.display())?;
     }
     Ok(())
 }

@@ -9,9 +9,37 @@ mod flows;
 
 use std::io;
 
+use flate2::{Compression, GzBuilder};
 use spanwise_model::{ArgValue, SpanId, Trace};
 
 pub use chrome::write_chrome;
+
+/// A format of whole traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// JSON, for every viewer there is.
+    Chrome,
+}
+
+/// Writes all of a trace, packed with gzip where asked.
+pub fn write_trace(
+    trace: &Trace,
+    format: TraceFormat,
+    is_compressed: bool,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let write = match format {
+        TraceFormat::Chrome => write_chrome,
+    };
+    if !is_compressed {
+        return write(trace, out);
+    }
+    // No time and no system in the header: the same trace gives the same bytes.
+    let gzip = GzBuilder::new().mtime(0).operating_system(255);
+    let mut gzip = gzip.write(out, Compression::fast());
+    write(trace, &mut gzip)?;
+    gzip.finish().map(|_| ())
+}
 
 /// The arguments of a span; that its source has gone is an error of writing.
 fn args_of(trace: &Trace, span: SpanId) -> io::Result<Vec<(String, ArgValue)>> {
