@@ -382,8 +382,8 @@ fn label_order(draft: &Profile, used: impl Iterator<Item = u32>) -> Vec<u32> {
     sets.sort_by_cached_key(|&set| {
         let text = |label: &Label| {
             let (number, text) = match label.value {
-                LabelValue::Text(text) => (0, draft.text(text).to_owned()),
-                LabelValue::Number { value, unit } => (value, draft.text(unit).to_owned()),
+                LabelValue::Text(text) => (None, draft.text(text).to_owned()),
+                LabelValue::Number { value, unit } => (Some(value), draft.text(unit).to_owned()),
             };
             (draft.text(label.key).to_owned(), number, text)
         };
