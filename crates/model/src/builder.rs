@@ -114,21 +114,7 @@ impl TraceBuilder {
         let merged = merge_spans(batches, &numbers, &paired, &registry, threads);
         let MergedSpans { columns, ranges, kinds } = merged;
 
-        let mut tracks: Vec<Track> = registry
-            .tracks
-            .iter()
-            .zip(ranges.windows(2))
-            .zip(&kinds)
-            .map(|((&(kind, process, thread), range), kinds)| Track {
-                kind: if kind == TrackKind::Thread { timeline_kind(*kinds) } else { kind },
-                process,
-                thread,
-                process_name: StrId::EMPTY,
-                thread_name: StrId::EMPTY,
-                sort_index: 0,
-                spans: range[0]..range[1],
-            })
-            .collect();
+        let mut tracks = tracks(&registry, &ranges, &kinds);
         labels.apply(&mut tracks);
 
         let joined = join::join(
@@ -218,6 +204,21 @@ fn merge_spans(
     });
     let kinds = kinds.collect();
     MergedSpans { columns, ranges, kinds }
+}
+
+/// The tracks with their rows, not yet labelled.
+fn tracks(registry: &Registry, ranges: &[u32], kinds: &[u16]) -> Vec<Track> {
+    let rows = registry.tracks.iter().zip(ranges.windows(2)).zip(kinds);
+    let track = |((&(kind, process, thread), range), &kinds): ((_, &[u32]), &u16)| Track {
+        kind: if kind == TrackKind::Thread { timeline_kind(kinds) } else { kind },
+        process,
+        thread,
+        process_name: StrId::EMPTY,
+        thread_name: StrId::EMPTY,
+        sort_index: 0,
+        spans: range[0]..range[1],
+    };
+    rows.map(track).collect()
 }
 
 /// A thread's row that holds GPU work is a stream; one that holds nothing but the

@@ -211,7 +211,8 @@ proptest! {
             }
             let batch = batches.last_mut().expect("never empty");
             let track = batch.track(TrackKind::Thread, "p", &track.to_string());
-            let (name, category) = (batch.string(&at.to_string()), batch.category("", SpanKind::Other));
+            let name = batch.string(&at.to_string());
+            let category = batch.category("", SpanKind::Other);
             let offset = at as u64;
             batch.push_span(track, SpanRow { start, dur, key: NO_KEY, offset, name, category });
         }
@@ -220,7 +221,8 @@ proptest! {
         prop_assert_eq!(spans.len(), rows.len());
         for (id, track) in trace.tracks().iter() {
             let number: usize = trace.strings().get(track.thread).parse().expect("a number");
-            let mut expected: Vec<_> = rows.iter().enumerate().filter(|(_, row)| row.0 == number).collect();
+            let of_track = rows.iter().enumerate().filter(|(_, row)| row.0 == number);
+            let mut expected: Vec<_> = of_track.collect();
             expected.sort_by_key(|&(at, &(_, start, dur))| (start, -dur, at));
             let got: Vec<_> = track.span_ids().map(|span| trace.name(span).to_owned()).collect();
             let names: Vec<_> = expected.iter().map(|(at, _)| at.to_string()).collect();
@@ -233,7 +235,8 @@ proptest! {
                     other_start + dur > start
                 };
                 let before: Vec<usize> = (0..row).collect();
-                let parent = before.iter().rev().find(open).map(|&at| track.spans.start + at as u32);
+                let parent = before.iter().rev().find(open);
+                let parent = parent.map(|&at| track.spans.start + at as u32);
                 prop_assert_eq!(spans.parent(span).map(|parent| parent.0), parent);
             }
         }

@@ -153,12 +153,12 @@ impl Picture<'_> {
             title.push_str(&format!(", {:+.2} points", 100.0 * change));
         }
         let room = ((pixels - 6.0) / CHARACTER) as usize;
-        write!(
+        writeln!(
             out,
             "<g class=\"f\" data-name=\"{0}\" data-x=\"{x:.9}\" data-w=\"{w:.9}\" \
              data-depth=\"{1}\"><title>{2}</title><rect x=\"{left:.2}\" y=\"{y}\" \
              width=\"{3:.2}\" height=\"16\" rx=\"1\" fill=\"{color}\"/>\
-             <text x=\"{4:.2}\" y=\"{5}\">{6}</text></g>\n",
+             <text x=\"{4:.2}\" y=\"{5}\">{6}</text></g>",
             escape_markup(name),
             node.depth,
             escape_markup(&title),
