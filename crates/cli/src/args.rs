@@ -117,6 +117,8 @@ Formats, by the ending of the output or by --to:
   firefox     .firefox.json       profiler.firefox.com
   csv         .csv                a row a sample; spreadsheets and data frames
   chrome      .json .json.gz      the trace itself; ui.perfetto.dev, chrome://tracing
+  perfetto    .perfetto-trace .pftrace .perfetto
+                                  the trace itself; ui.perfetto.dev, Perfetto's SQL
 
 Columns: samples, wall, gpu, gpu_busy, gpu_launches, copy, alloc_space, alloc_objects.
 Labels: thread, rank, device, stream, phase, step, state.
@@ -127,7 +129,8 @@ Examples:
   go tool pprof -http=: -sample_index=gpu trace.pb.gz
   spanwise convert rank*.json.gz -o run.pb.gz
   spanwise convert --value gpu --stack python trace.json.gz -o gpu.folded
-  spanwise convert damaged.json -o repaired.json.gz")]
+  spanwise convert damaged.json -o repaired.json.gz
+  spanwise convert trace.json.gz -o trace.perfetto-trace")]
 pub(crate) struct ConvertArgs {
     /// The traces or profiles to read
     #[arg(required = true, value_name = "TRACE")]
@@ -206,6 +209,7 @@ pub(crate) enum ConvertFormatArg {
     Firefox,
     Csv,
     Chrome,
+    Perfetto,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -29,6 +29,7 @@ pub enum NoticeKind {
     // Events that say something odd.
     NoPhase,
     UnknownPhase,
+    UnknownRecord,
     NoTime,
     TimeOutOfRange,
     NegativeDuration,
@@ -46,7 +47,7 @@ impl NoticeKind {
     pub fn is_loss(self) -> bool {
         use NoticeKind::{
             CompressedDataDamaged, EventCut, EventSkipped, FileCut, NoPhase, NoTime,
-            TimeOutOfRange, TooDamaged, UnknownPhase, UnmatchedEnd,
+            TimeOutOfRange, TooDamaged, UnknownPhase, UnknownRecord, UnmatchedEnd,
         };
         matches!(
             self,
@@ -57,6 +58,7 @@ impl NoticeKind {
                 | TooDamaged
                 | NoPhase
                 | UnknownPhase
+                | UnknownRecord
                 | NoTime
                 | TimeOutOfRange
                 | UnmatchedEnd
@@ -81,6 +83,7 @@ impl NoticeKind {
             NoticeKind::TooDamaged => "too damaged to repair piece by piece; skipped",
             NoticeKind::NoPhase => "event without a phase (`ph`); skipped",
             NoticeKind::UnknownPhase => "event of a phase that spanwise does not know; skipped",
+            NoticeKind::UnknownRecord => "record of a kind that spanwise does not read; skipped",
             NoticeKind::NoTime => "event without a time (`ts`); skipped",
             NoticeKind::TimeOutOfRange => "time beyond 64-bit nanoseconds; event skipped",
             NoticeKind::NegativeDuration => "negative duration; taken as 0",

@@ -10,12 +10,15 @@ use json::{BLOCK_BYTES, Effort};
 use source::{Bytes, Compression, LazyText, Stream, WAVE_BYTES};
 use spanwise_model::{SourceInfo, Summary, Trace, threads_available};
 
+mod assemble;
+mod binary;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod index;
 mod json;
 mod kineto;
+mod perfetto;
 mod profile;
 mod source;
 
@@ -75,6 +78,9 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
     let total = bytes.as_ref().len() as u64;
     let effort = Effort { threads, progress: options.progress, total, block_bytes: BLOCK_BYTES };
     let info = SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
+    if let Some(records) = binary::detect(&bytes, compression)? {
+        return binary::read(records, bytes, compression, effort, info);
+    }
     match compression {
         Compression::None => {
             let args = LazyText::ready(path, bytes.clone());

@@ -18,7 +18,7 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         Some(format) => format,
         None => bail!(
             "{}: the ending names no format; say --to pprof, folded, speedscope, firefox, \
-             csv or chrome",
+             csv, chrome or perfetto",
             args.output.display()
         ),
     };
@@ -39,7 +39,7 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         ConvertFormatArg::Speedscope => spanwise_write::write_speedscope(&profile, &view, out),
         ConvertFormatArg::Firefox => spanwise_write::write_firefox(&profile, &view, out),
         ConvertFormatArg::Csv => spanwise_write::write_profile_csv(&profile, out),
-        ConvertFormatArg::Chrome => unreachable!("written above"),
+        ConvertFormatArg::Chrome | ConvertFormatArg::Perfetto => unreachable!("written above"),
     };
     if args.output == Path::new("-") {
         let mut out = stdout();
@@ -65,6 +65,9 @@ fn format_of(output: &Path) -> Option<ConvertFormatArg> {
         (".csv", ConvertFormatArg::Csv),
         (".json", ConvertFormatArg::Chrome),
         (".json.gz", ConvertFormatArg::Chrome),
+        (".perfetto-trace", ConvertFormatArg::Perfetto),
+        (".pftrace", ConvertFormatArg::Perfetto),
+        (".perfetto", ConvertFormatArg::Perfetto),
     ];
     endings.iter().find(|(ending, _)| name.ends_with(ending)).map(|&(_, format)| format)
 }

@@ -16,6 +16,7 @@ use crate::progress::Progress;
 pub(super) fn format_of(format: ConvertFormatArg) -> Option<TraceFormat> {
     match format {
         ConvertFormatArg::Chrome => Some(TraceFormat::Chrome),
+        ConvertFormatArg::Perfetto => Some(TraceFormat::Perfetto),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use spanwise_model::{NoticeKind, Trace};
 use spanwise_write::write_chrome;
 
-use crate::common::{assert_same, kept, recordings, through};
+use crate::kept::{assert_same, kept, recordings, through};
 use crate::traces::{self, kinds, read_bytes};
 
 /// As it was read, so it is read again. Tracks may change places once: threads stand

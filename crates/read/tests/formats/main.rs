@@ -4,8 +4,9 @@
 mod traces;
 
 mod chrome;
-mod common;
+mod kept;
+mod perfetto;
 mod random;
 
 /// Every format that whole traces are written in.
-const WRITERS: [common::Write; 1] = [spanwise_write::write_chrome];
+const WRITERS: [kept::Write; 2] = [spanwise_write::write_chrome, spanwise_write::write_perfetto];

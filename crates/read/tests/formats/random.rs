@@ -6,7 +6,7 @@ use spanwise_model::{
     TrackKind,
 };
 
-use crate::common::{Write, assert_same, kept, through};
+use crate::kept::{Write, assert_same, kept, through};
 
 type Row = (u8, u8, i64, i64);
 

@@ -6,6 +6,9 @@
 
 mod chrome;
 mod flows;
+mod lanes;
+mod perfetto;
+mod proto;
 
 use std::io;
 
@@ -13,12 +16,15 @@ use flate2::{Compression, GzBuilder};
 use spanwise_model::{ArgValue, SpanId, Trace};
 
 pub use chrome::write_chrome;
+pub use perfetto::write_perfetto;
 
 /// A format of whole traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceFormat {
     /// JSON, for every viewer there is.
     Chrome,
+    /// Perfetto's own, in protobuf.
+    Perfetto,
 }
 
 /// Writes all of a trace, packed with gzip where asked.
@@ -30,6 +36,7 @@ pub fn write_trace(
 ) -> io::Result<()> {
     let write = match format {
         TraceFormat::Chrome => write_chrome,
+        TraceFormat::Perfetto => write_perfetto,
     };
     if !is_compressed {
         return write(trace, out);

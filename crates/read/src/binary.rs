@@ -1,0 +1,89 @@
+//! Binary formats: told by their first bytes, read piece by piece.
+
+use spanwise_model::{NoticeKind, SourceInfo, Trace};
+
+use crate::ReadErrorKind;
+use crate::json::Effort;
+use crate::perfetto;
+use crate::source::{Bytes, Compression, Stream, WAVE_BYTES, Wave, WaveEnd};
+
+/// How much of a file is looked at to tell its format.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// A record that is still open after this much is no record.
+const CARRY_BYTES_MAX: usize = 256 << 20;
+
+/// A reader of a binary format.
+pub(crate) trait Records {
+    /// Reads on; gives how much of the bytes it is done with. What is left comes again
+    /// at the start of the next bytes.
+    fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize;
+
+    /// Takes note of damage that shows outside the records.
+    fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]);
+
+    fn finish(self: Box<Self>, info: SourceInfo, threads: usize) -> Result<Trace, ReadErrorKind>;
+}
+
+/// The reader for a file, if its content is of a binary format.
+pub(crate) fn detect(
+    bytes: &Bytes,
+    compression: Compression,
+) -> Result<Option<Box<dyn Records>>, ReadErrorKind> {
+    if compression == Compression::None {
+        let bytes = bytes.as_ref();
+        return Ok(detect_head(&bytes[..bytes.len().min(HEAD_BYTES)]));
+    }
+    let mut stream = Stream::new(bytes.clone(), compression, HEAD_BYTES)?;
+    Ok(detect_head(stream.next_wave(Wave::default()).text()))
+}
+
+fn detect_head(head: &[u8]) -> Option<Box<dyn Records>> {
+    if perfetto::seems_perfetto(head) {
+        return Some(Box::new(perfetto::Reader::default()));
+    }
+    None
+}
+
+/// Reads all of a file.
+pub(crate) fn read(
+    mut records: Box<dyn Records>,
+    bytes: Bytes,
+    compression: Compression,
+    effort: Effort<'_>,
+    mut info: SourceInfo,
+) -> Result<Trace, ReadErrorKind> {
+    if compression == Compression::None {
+        let bytes = bytes.as_ref();
+        records.feed(bytes, 0, true);
+        info.text_bytes = bytes.len() as u64;
+        return records.finish(info, effort.threads);
+    }
+    let mut stream = Stream::new(bytes, compression, WAVE_BYTES)?;
+    let mut wave = stream.next_wave(Wave::default());
+    let mut base = 0;
+    loop {
+        let is_last = !matches!(wave.end, WaveEnd::More);
+        let consumed = records.feed(wave.text(), base, is_last);
+        if let Some(progress) = effort.progress {
+            progress(stream.bytes_read(), effort.total);
+        }
+        let rest = wave.text()[consumed..].to_vec();
+        base += consumed as u64;
+        info.text_bytes = base + rest.len() as u64;
+        if let WaveEnd::Damaged(error) = &wave.end {
+            let what = error.to_string();
+            records.notice(NoticeKind::CompressedDataDamaged, info.text_bytes, what.as_bytes());
+        }
+        if is_last {
+            break;
+        }
+        if rest.len() > CARRY_BYTES_MAX {
+            records.notice(NoticeKind::TooDamaged, base, b"");
+            break;
+        }
+        wave = stream.next_wave(wave);
+        wave.put_before(&rest);
+    }
+    records.finish(info, effort.threads)
+}
