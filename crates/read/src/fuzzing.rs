@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use spanwise_model::{SourceInfo, StrId, Trace};
+use spanwise_model::{NoticeKind, SourceInfo, StrId, Trace};
 
 use crate::ReadErrorKind;
 use crate::index::forge::Forgery;
@@ -99,5 +99,11 @@ fn image(trace: &Trace) -> String {
     let others = (trace.instants(), trace.links(), trace.counters().time.clone());
     let strings = trace.strings().bytes().as_slice();
     let tracks = (trace.tracks(), trace.categories(), &trace.info().properties);
-    format!("{:?}{others:?}{strings:?}{tracks:?}{:?}", trace.spans(), trace.notices())
+    // How much of an example is at hand depends on where the text was cut; so does
+    // whether a comma is missed exactly there.
+    let is_sure = |kind| !matches!(kind, NoticeKind::MissingComma | NoticeKind::ExtraComma);
+    let notices = trace.notices().iter().filter(|notice| is_sure(notice.kind));
+    let notices = notices.map(|notice| (notice.kind, notice.count, notice.first_offset));
+    let notices: Vec<_> = notices.collect();
+    format!("{:?}{others:?}{strings:?}{tracks:?}{notices:?}", trace.spans())
 }

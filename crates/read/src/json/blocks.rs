@@ -27,6 +27,18 @@ pub(crate) struct Region<'t> {
     pub(crate) is_last: bool,
 }
 
+impl Region<'_> {
+    /// Whether what is wrong at `at` may be right once more text has come.
+    pub(crate) fn may_be_right(&self, at: usize) -> bool {
+        !self.is_last && self.text.len() - at < CARRY_BYTES_MAX
+    }
+
+    /// Whether it is worth waiting for more text to read what stands at `at`.
+    pub(crate) fn may_go_on(&self, at: usize, trouble: Trouble) -> bool {
+        (trouble == Trouble::End && !self.is_last) || self.may_be_right(at)
+    }
+}
+
 /// How reading is to be done, and who wants to know about it.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort<'a> {
@@ -295,7 +307,8 @@ impl BlockReader<'_> {
     #[cold]
     #[inline(never)]
     fn doubtful<S: Simd>(&mut self, at: usize, end: usize, mut event: Event) -> usize {
-        let mut walk = Walk::new(self.region.text, at);
+        // No further than this, for what follows may not have come yet.
+        let mut walk = Walk::new(&self.region.text[..end], at);
         if let Ok((repaired, repaired_end)) = lenient::event(&mut walk, at) {
             if repaired.has_phase && repaired_end < end {
                 self.repaired::<S>(at, repaired_end, &repaired, walk.notes);
@@ -331,14 +344,9 @@ impl BlockReader<'_> {
                 self.emitter.event::<S>(at, end, &Event::default());
                 Ok(end)
             }
-            Err(_) if self.may_go_on(at) => Err(Stop::Open(at)),
+            Err(_) if self.region.may_be_right(at) => Err(Stop::Open(at)),
             Err(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),
         }
-    }
-
-    /// Whether what is wrong at `at` may be right once more text has come.
-    fn may_go_on(&self, at: usize) -> bool {
-        !self.region.is_last && self.region.text.len() - at < CARRY_BYTES_MAX
     }
 
     /// Reads a damaged event, or goes to the next good one.
@@ -346,7 +354,7 @@ impl BlockReader<'_> {
     #[inline(never)]
     fn repair<S: Simd>(&mut self, at: usize, trouble: Trouble) -> Result<usize, Stop> {
         let text = self.region.text;
-        if self.may_go_on(at) {
+        if self.region.may_be_right(at) {
             return Err(Stop::Open(at));
         }
         let mut walk = Walk::new(text, at);

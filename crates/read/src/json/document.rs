@@ -128,7 +128,7 @@ impl Document {
         }
         let (key, value) = match dispatch(Key { text, at }) {
             Ok(found) => found,
-            Err(Trouble::End) if !region.is_last => return None,
+            Err(trouble) if region.may_go_on(at, trouble) => return None,
             Err(_) => return Some(self.damaged(region, at)),
         };
         if key.of(text) == b"traceEvents" && text.get(value) == Some(&b'[') {
@@ -138,7 +138,7 @@ impl Document {
         let mut notes = Vec::new();
         let end = match dispatch(ValueEnd { text, at: value }) {
             Ok(end) => end,
-            Err(Trouble::End) if !region.is_last => return None,
+            Err(trouble) if region.may_go_on(at, trouble) => return None,
             // Damaged: only reading it leniently tells where it ends.
             Err(_) => {
                 let mut walk = Walk::new(text, value);
@@ -213,7 +213,8 @@ impl Document {
 
     fn trailing(&mut self, region: Region<'_>, at: usize) -> usize {
         let at = skip_blanks(region.text, at);
-        if at < region.text.len() {
+        // Told once, in however many regions it comes.
+        if at < region.text.len() && self.notices.count(NoticeKind::TrailingText) == 0 {
             let example = &region.text[at..region.text.len().min(at + 60)];
             self.notices.add(NoticeKind::TrailingText, region.base + at as u64, example);
         }

@@ -2,7 +2,7 @@
 
 use super::decimal::{self, Time};
 use super::scan::{self, Piece, Trouble, expect, skip_blanks};
-use super::simd::Simd;
+use super::simd::{Portable, Simd};
 
 /// The fields of an event that decide what becomes of it; all pieces point into
 /// the text. Fields that spanwise does not know stay in the text, like arguments.
@@ -245,11 +245,16 @@ fn next_field<S: Simd>(
     if !is_first {
         at = skip_blanks(text, expect(text, at, b',')?);
     }
-    let key = scan::string::<S>(text, expect(text, at, b'"')?, control)?;
+    let mut is_odd = false;
+    let key = scan::string::<S>(text, expect(text, at, b'"')?, &mut is_odd)?;
     at = skip_blanks(text, key.to + 1);
     at = skip_blanks(text, expect(text, at, b':')?);
     let id = FieldId::of(key.of(text));
-    layout.learn(&text[from..at], last, id);
+    // An odd key is told of each time: it is not to be predicted.
+    *control |= is_odd;
+    if !is_odd {
+        layout.learn(&text[from..at], last, id);
+    }
     Ok((id, at))
 }
 
@@ -284,12 +289,31 @@ fn strict_value<S: Simd>(
             let end = scan::container_end::<S>(text, at, control)?;
             Ok((Piece { from: at, to: end, escaped: false }, end))
         }
+        Some(b' ' | b'\n' | b'\r' | b'\t') => value_after_blanks(text, at, control),
         Some(_) => {
             let end = scan::scalar_end(text, at)?;
             Ok((Piece { from: at, to: end, escaped: false }, end))
         }
         None => Err(Trouble::End),
     }
+}
+
+/// A value that stands further off than the layout remembers.
+#[cold]
+#[inline(never)]
+fn value_after_blanks(
+    text: &[u8],
+    at: usize,
+    control: &mut bool,
+) -> Result<(Piece, usize), Trouble> {
+    let at = skip_blanks(text, at);
+    let end = scan::value_end::<Portable>(text, at, control)?;
+    let (from, to) = match text[at] {
+        b'"' => (at + 1, end - 1),
+        _ => (at, end),
+    };
+    let escaped = text[from..to].contains(&b'\\');
+    Ok((Piece { from, to, escaped }, end))
 }
 
 /// Looks for integers among the arguments: the values of `keys`, where they are
@@ -361,7 +385,6 @@ pub(crate) fn integer(word: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simd::Portable;
     use super::*;
 
     #[track_caller]
