@@ -4,8 +4,8 @@ use spanwise_model::{
     CategoryId, CounterRow, FlowPhase, InstantRow, Nanos, NoticeKind, SpanKind, StrId, TrackId,
 };
 
-use super::Reader;
 use super::wire::Value;
+use super::{Packet, Reader};
 use crate::assemble::{Edge, FlowPoint};
 
 const BEGIN: u64 = 1;
@@ -27,7 +27,6 @@ struct Event<'a> {
     value: Option<f64>,
     flows: Vec<u64>,
     last_flows: Vec<u64>,
-    flow_categories: Vec<u64>,
     delta_us: Option<i64>,
     whole_us: Option<i64>,
     legacy: Option<Legacy>,
@@ -65,7 +64,6 @@ impl<'a> Event<'a> {
             42 => value.numbers(false, &mut event.last_flows),
             47 => value.numbers(true, &mut event.flows),
             48 => value.numbers(true, &mut event.last_flows),
-            50_001 => value.numbers(false, &mut event.flow_categories),
             _ => {}
         });
         (event, is_whole)
@@ -94,7 +92,7 @@ impl Reader {
     /// Takes in an event; `time` is that of its packet.
     pub(super) fn event(
         &mut self,
-        sequence_id: u64,
+        packet: &Packet<'_>,
         time: Option<Nanos>,
         message: Value<'_>,
         offset: u64,
@@ -103,15 +101,15 @@ impl Reader {
         if !is_whole {
             return self.skipped(NoticeKind::EventSkipped, offset);
         }
-        let sequence = self.sequences.entry(sequence_id).or_default();
+        let sequence = self.sequences.entry(packet.sequence).or_default();
         let own_time = sequence.micros(event.delta_us, event.whole_us);
         let Some(time) = own_time.or(time) else {
             return self.skipped(NoticeKind::NoTime, offset);
         };
         let default = sequence.default_track.or(sequence.thread_track);
         let track = event.track.or(default).unwrap_or(0);
-        let texts = self.texts(sequence_id, &event);
-        self.flows(sequence_id, &event, time, offset);
+        let texts = self.texts(packet.sequence, &event);
+        self.flows(packet, &event, time, offset);
         if let Some(legacy) = &event.legacy {
             return self.legacy(legacy, track, time, texts, offset);
         }
@@ -205,9 +203,9 @@ impl Reader {
         (name, category)
     }
 
-    fn flows(&mut self, sequence_id: u64, event: &Event<'_>, time: Nanos, offset: u64) {
-        let categories = &self.sequences[&sequence_id].categories;
-        let mut flow_categories = event.flow_categories.iter();
+    fn flows(&mut self, packet: &Packet<'_>, event: &Event<'_>, time: Nanos, offset: u64) {
+        let categories = &self.sequences[&packet.sequence].categories;
+        let mut flow_categories = packet.flow_categories.iter();
         for &id in &event.flows {
             let category = flow_categories.next().and_then(|iid| categories.get(iid)).copied();
             let phase = FlowPhase::Step;

@@ -44,6 +44,8 @@ mod field {
     pub(super) const TIMESTAMP_CLOCK: u32 = 58;
     pub(super) const DEFAULTS: u32 = 59;
     pub(super) const TRACK_DESCRIPTOR: u32 = 60;
+    /// What our own writer adds: categories of the arrows that begin here.
+    pub(super) const FLOW_CATEGORY: u32 = 50_001;
 }
 
 /// Fields of a packet that say nothing about what happened: ids and flags of the
@@ -102,6 +104,7 @@ struct Packet<'a> {
     interned: Option<Value<'a>>,
     defaults: Option<Value<'a>>,
     event: Option<Value<'a>>,
+    flow_categories: Vec<u64>,
     others: Vec<(u32, Value<'a>)>,
 }
 
@@ -142,6 +145,7 @@ impl Reader {
             field::INTERNED_DATA => packet.interned = Some(value),
             field::DEFAULTS => packet.defaults = Some(value),
             field::TRACK_EVENT => packet.event = Some(value),
+            field::FLOW_CATEGORY => packet.flow_categories.push(value.number()),
             number => packet.others.push((number, value)),
         });
         if !is_whole {
@@ -164,7 +168,7 @@ impl Reader {
             let clock = packet.clock.or(self.sequences[&packet.sequence].default_clock);
             let clocks = &mut self.clocks;
             let time = packet.time.map(|time| clocks.time(packet.sequence, clock, time));
-            self.event(packet.sequence, time, event, offset);
+            self.event(&packet, time, event, offset);
         } else if let Some(time) = packet.time {
             // A clock of differences moves on with every packet.
             let clock = packet.clock.or(self.sequences[&packet.sequence].default_clock);

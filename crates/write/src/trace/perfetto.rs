@@ -33,12 +33,14 @@ mod field {
     pub(super) const THREAD_TEXT: u32 = 50_002;
     pub(super) const LANE_TEXT: u32 = 50_003;
     pub(super) const IS_UNNAMED: u32 = 50_004;
-    // Of an event; the last one is our own.
+    // Of an event.
     pub(super) const ANNOTATION: u32 = 4;
     pub(super) const EVENT_TYPE: u32 = 9;
     pub(super) const TRACK_UUID: u32 = 11;
     pub(super) const FLOW_ID: u32 = 47;
     pub(super) const LAST_FLOW_ID: u32 = 48;
+    /// Of a packet, and our own: Perfetto counts what it does not know of an event as an
+    /// error.
     pub(super) const FLOW_CATEGORY: u32 = 50_001;
 }
 
@@ -62,6 +64,7 @@ pub fn write_perfetto(trace: &Trace, out: &mut dyn io::Write) -> io::Result<()> 
         argument_names: HashMap::new(),
         event: Message::default(),
         interned: Message::default(),
+        flow_categories: Vec::new(),
     };
     writer.start()?;
     for (id, track) in trace.tracks().iter() {
@@ -147,6 +150,8 @@ struct Writer<'a, 'o> {
     /// The event at hand, and the texts that it is the first to use.
     event: Message,
     interned: Message,
+    /// Of the arrows that begin on it.
+    flow_categories: Vec<u64>,
 }
 
 /// Every lane of a track is a track there.
@@ -309,6 +314,7 @@ impl Writer<'_, '_> {
     fn open_event(&mut self, kind: u64, uuid: u64) {
         self.event.clear();
         self.interned.clear();
+        self.flow_categories.clear();
         self.event.uint(field::EVENT_TYPE, kind);
         self.event.uint(field::TRACK_UUID, uuid);
     }
@@ -320,6 +326,9 @@ impl Writer<'_, '_> {
             packet.message(field::INTERNED_DATA, &self.interned);
         }
         packet.message(field::TRACK_EVENT, &self.event);
+        for &category in &self.flow_categories {
+            packet.uint(field::FLOW_CATEGORY, category);
+        }
         // Flag 2: refers to what was interned before.
         self.packet(packet, 2)
     }
@@ -358,7 +367,7 @@ impl Writer<'_, '_> {
             self.event.fixed64(number, end.id);
             if !end.is_last {
                 let category = end.category.and_then(|category| self.category(category));
-                self.event.uint(field::FLOW_CATEGORY, category.unwrap_or(0));
+                self.flow_categories.push(category.unwrap_or(0));
             }
         }
     }
