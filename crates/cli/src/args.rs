@@ -119,6 +119,7 @@ Formats, by the ending of the output or by --to:
   chrome      .json .json.gz      the trace itself; ui.perfetto.dev, chrome://tracing
   perfetto    .perfetto-trace .pftrace .perfetto
                                   the trace itself; ui.perfetto.dev, Perfetto's SQL
+  fxt         .fxt .fxt.gz        the trace itself; Fuchsia's tools, magic-trace's viewer
 
 Columns: samples, wall, gpu, gpu_busy, gpu_launches, copy, alloc_space, alloc_objects.
 Labels: thread, rank, device, stream, phase, step, state.
@@ -210,6 +211,7 @@ pub(crate) enum ConvertFormatArg {
     Csv,
     Chrome,
     Perfetto,
+    Fxt,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

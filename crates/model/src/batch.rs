@@ -213,6 +213,15 @@ impl Batch {
         })
     }
 
+    /// A string that the batch holds.
+    pub fn text(&self, id: StrId) -> &str {
+        self.strings.get(id)
+    }
+
+    pub fn category_text(&self, category: CategoryId) -> &str {
+        self.strings.get(self.categories[usize::from(category.0)].0)
+    }
+
     pub fn category_kind(&self, category: CategoryId) -> SpanKind {
         self.categories[usize::from(category.0)].1
     }

@@ -141,7 +141,8 @@ impl Assembly {
     /// Leads the points of each id from span to span.
     fn arrows(&mut self) -> Vec<Arrow> {
         let mut flows = std::mem::take(&mut self.flows);
-        flows.sort_by_key(|point| (point.id, point.time, point.event));
+        let is_end = |point: &FlowPoint| point.phase == FlowPhase::End;
+        flows.sort_by_key(|point| (point.id, point.time, is_end(point), point.event));
         let mut places: HashMap<u64, usize> = HashMap::new();
         places.extend(flows.iter().map(|point| (point.event, usize::MAX)));
         for (place, (_, row)) in self.spans.iter().enumerate() {

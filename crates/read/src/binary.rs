@@ -4,8 +4,8 @@ use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use crate::ReadErrorKind;
 use crate::json::Effort;
-use crate::perfetto;
 use crate::source::{Bytes, Compression, Stream, WAVE_BYTES, Wave, WaveEnd};
+use crate::{fxt, perfetto};
 
 /// How much of a file is looked at to tell its format.
 const HEAD_BYTES: usize = 64 << 10;
@@ -39,6 +39,9 @@ pub(crate) fn detect(
 }
 
 fn detect_head(head: &[u8]) -> Option<Box<dyn Records>> {
+    if fxt::seems_fxt(head) {
+        return Some(Box::new(fxt::Reader::default()));
+    }
     if perfetto::seems_perfetto(head) {
         return Some(Box::new(perfetto::Reader::default()));
     }

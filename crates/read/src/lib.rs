@@ -15,6 +15,7 @@ mod binary;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod fxt;
 mod index;
 mod json;
 mod kineto;

@@ -29,7 +29,7 @@ pub use profile::{
 pub use report::{REPORT_SECTIONS, report_document};
 pub use table::{Cell, Column, Table, Unit};
 pub use text::Style;
-pub use trace::{TraceFormat, write_chrome, write_perfetto, write_trace};
+pub use trace::{TraceFormat, write_chrome, write_fxt, write_perfetto, write_trace};
 pub use units::{bytes_text, count_text, nanos_text};
 pub use verify::{verify_document, verify_table};
 

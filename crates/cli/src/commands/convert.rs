@@ -18,7 +18,7 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         Some(format) => format,
         None => bail!(
             "{}: the ending names no format; say --to pprof, folded, speedscope, firefox, \
-             csv, chrome or perfetto",
+             csv, chrome, perfetto or fxt",
             args.output.display()
         ),
     };
@@ -39,7 +39,9 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         ConvertFormatArg::Speedscope => spanwise_write::write_speedscope(&profile, &view, out),
         ConvertFormatArg::Firefox => spanwise_write::write_firefox(&profile, &view, out),
         ConvertFormatArg::Csv => spanwise_write::write_profile_csv(&profile, out),
-        ConvertFormatArg::Chrome | ConvertFormatArg::Perfetto => unreachable!("written above"),
+        ConvertFormatArg::Chrome | ConvertFormatArg::Perfetto | ConvertFormatArg::Fxt => {
+            unreachable!("written above")
+        }
     };
     if args.output == Path::new("-") {
         let mut out = stdout();
@@ -68,6 +70,8 @@ fn format_of(output: &Path) -> Option<ConvertFormatArg> {
         (".perfetto-trace", ConvertFormatArg::Perfetto),
         (".pftrace", ConvertFormatArg::Perfetto),
         (".perfetto", ConvertFormatArg::Perfetto),
+        (".fxt", ConvertFormatArg::Fxt),
+        (".fxt.gz", ConvertFormatArg::Fxt),
     ];
     endings.iter().find(|(ending, _)| name.ends_with(ending)).map(|&(_, format)| format)
 }

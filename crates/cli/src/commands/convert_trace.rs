@@ -17,6 +17,7 @@ pub(super) fn format_of(format: ConvertFormatArg) -> Option<TraceFormat> {
     match format {
         ConvertFormatArg::Chrome => Some(TraceFormat::Chrome),
         ConvertFormatArg::Perfetto => Some(TraceFormat::Perfetto),
+        ConvertFormatArg::Fxt => Some(TraceFormat::Fxt),
         _ => None,
     }
 }

@@ -4,6 +4,7 @@
 mod traces;
 
 mod chrome;
+mod fxt;
 mod kept;
 mod perfetto;
 mod random;

@@ -6,6 +6,7 @@
 
 mod chrome;
 mod flows;
+mod fxt;
 mod lanes;
 mod perfetto;
 mod proto;
@@ -16,6 +17,7 @@ use flate2::{Compression, GzBuilder};
 use spanwise_model::{ArgValue, SpanId, Trace};
 
 pub use chrome::write_chrome;
+pub use fxt::write_fxt;
 pub use perfetto::write_perfetto;
 
 /// A format of whole traces.
@@ -25,6 +27,8 @@ pub enum TraceFormat {
     Chrome,
     /// Perfetto's own, in protobuf.
     Perfetto,
+    /// Fuchsia's, in words of 64 bits.
+    Fxt,
 }
 
 /// Writes all of a trace, packed with gzip where asked.
@@ -37,6 +41,7 @@ pub fn write_trace(
     let write = match format {
         TraceFormat::Chrome => write_chrome,
         TraceFormat::Perfetto => write_perfetto,
+        TraceFormat::Fxt => write_fxt,
     };
     if !is_compressed {
         return write(trace, out);
