@@ -68,7 +68,8 @@ const SAMPLE: &str = r#"{"schemaVersion": 1, "deviceProperties": [{"id": 0, "nam
 {"ph":"e","name":"lane","cat":"net","id":5,"pid":1,"ts":9},
 {"ph":"s","name":"f","cat":"flow","id":1,"pid":1,"tid":1,"ts":4},
 {"ph":"f","name":"f","cat":"flow","id":1,"pid":1,"tid":2,"ts":5,"bp":"e"},
-{"ph":"i","name":"mark","pid":1,"tid":1,"ts":6},{"ph":"C","name":"c","pid":1,"ts":7,"args":{"v":1.5}},
+{"ph":"i","name":"mark","pid":1,"tid":1,"ts":6},
+{"ph":"C","name":"c","pid":1,"ts":7,"args":{"v":1.5}},
 {"ph":"X","name":"N/A","pid":1,"tid":1,"ts":60,"dur":N/A}], "traceName": "sample"}"#;
 
 /// Asks a trace for everything it has.

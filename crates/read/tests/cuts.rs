@@ -65,10 +65,12 @@ fn a_cut_file_reads_up_to_the_cut() {
 /// Every single place, in one small text of each shape.
 #[test]
 fn a_cut_anywhere_reads_up_to_the_cut() {
-    let event = r#"{"ph": "X", "name": "a\"b", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2, "args": {"d": [[1], []], "x": 5, "y": "z"}}"#;
+    let event = r#"{"ph": "X", "name": "a\"b", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2,
+        "args": {"d": [[1], []], "x": 5, "y": "z"}}"#;
     let events = [event; 3].join(", ");
     let object = format!(
-        r#"{{"schemaVersion": 1, "traceEvents": [{events}], "traceName": "t", "list": [1], "n": 12}}"#
+        r#"{{"schemaVersion": 1, "traceEvents": [{events}],
+            "traceName": "t", "list": [1], "n": 12}}"#
     );
     for text in [object, format!("[{events}]")] {
         let events = events_in(text.as_bytes());

@@ -182,3 +182,31 @@ fn an_event_past_repair_is_skipped_alone() {
     check(|_| b"garbage".to_vec(), Fate::Lost, skipped);
     check(|event| vec![0; event.len()], Fate::Lost, skipped);
 }
+
+/// Arguments are read when somebody asks, and then damage in them costs nothing.
+#[track_caller]
+fn check_args(args: &str, expected: &[&str]) {
+    let event = r#"{"ph":"X","name":"a","ts":1,"dur":2,"args":"#;
+    let text = format!("[{event}{args}}},\n{event}{args}}},\n{event}{args}}}]");
+    for bytes in [text.clone().into_bytes(), gzip(text.as_bytes())] {
+        let path = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(path.path(), &bytes).expect("writable");
+        let trace = traces::read(path.path()).expect("a trace");
+        assert_eq!(trace.spans().len(), 3, "{args}");
+        for span in trace.spans().ids() {
+            let read = trace.args(span).expect("readable");
+            let values: Vec<_> = read.iter().filter_map(|(_, value)| value.as_text()).collect();
+            assert_eq!(values, expected, "{args}");
+        }
+    }
+}
+
+#[test]
+fn damaged_arguments_are_read_when_asked_for() {
+    check_args(r#"{"x": "say "hi" now", "y": "z"}"#, &["say \"hi\" now", "z"]);
+    check_args(r#"{"x": "say "hi now", "y": "z"}"#, &["say \"hi now", "z"]);
+    check_args(r#"{"x": N/A, "y": NaN, "z": -inf, "w": None}"#, &["N/A", "NaN", "-inf", "None"]);
+    check_args(r#"{"x": "C:\Users\q",, "y": "z",}"#, &[r"C:\Users\q", "z"]);
+    check_args(r#"{"x": "a" "y": "b"}"#, &["a", "b"]);
+    check_args("{\"x\": \"two\nlines\"}", &["two\nlines"]);
+}

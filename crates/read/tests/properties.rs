@@ -67,6 +67,11 @@ fn layout() -> impl Strategy<Value = Layout> {
     })
 }
 
+/// Where to change a text, to which byte, and how.
+fn edit() -> impl Strategy<Value = (prop::sample::Index, u8, u8)> {
+    (any::<prop::sample::Index>(), any::<u8>(), 0..3u8)
+}
+
 /// Writes documents; turns through the layout's choices.
 struct Writer<'a> {
     layout: &'a Layout,
@@ -252,7 +257,7 @@ proptest! {
     fn damaged_documents_are_told_or_refused(
         spans in proptest::collection::vec(written(), 1..12),
         layout in layout(),
-        edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..6),
+        edits in proptest::collection::vec(edit(), 1..6),
     ) {
         let mut text = document(&layout, &spans).into_bytes();
         for (at, byte, edit) in edits {
