@@ -420,18 +420,17 @@ impl Reader {
                 batch.track(TrackKind::Counter, &process_text, &label)
             }
         };
-        if let Some(name) = process.map(|named| &*named.name).filter(|name| !name.is_empty()) {
-            let name = batch.string(name);
+        let is_unnamed =
+            |named: &Named| named.name.is_empty() || named.texts.contains_key("spanwise:unnamed");
+        if let Some(named) = process.filter(|named| !is_unnamed(named)) {
+            let name = batch.string(&named.name);
             batch.label(track, TrackLabel::ProcessName(name));
         }
         if !matches!(home, Home::Thread(_)) {
             return track;
         }
-        let is_named = said("spanwise:unnamed").is_none();
-        if let Some(name) = named.map(|named| &*named.name).filter(|name| !name.is_empty())
-            && is_named
-        {
-            let name = batch.string(name);
+        if let Some(named) = named.filter(|named| !is_unnamed(named)) {
+            let name = batch.string(&named.name);
             batch.label(track, TrackLabel::ThreadName(name));
         }
         if let Some(sort) = said("spanwise:sort").and_then(|text| text.parse().ok()) {

@@ -203,9 +203,15 @@ impl<'a> Writer<'a, '_> {
         for (text, koid) in processes {
             let mut tracks = self.trace.tracks().rows().iter();
             let name = tracks.find(|track| track.process == text).map(|track| track.process_name);
-            let arguments = [("spanwise:process", self.text(text))];
-            let name = self.text(name.unwrap_or(StrId::EMPTY));
-            self.object(OBJECT_PROCESS, koid, name, None, &arguments)?;
+            let mut arguments = vec![("spanwise:process", self.text(text))];
+            let shown = match self.text(name.unwrap_or(StrId::EMPTY)) {
+                "" => {
+                    arguments.push(("spanwise:unnamed", "yes"));
+                    self.text(text)
+                }
+                name => name,
+            };
+            self.object(OBJECT_PROCESS, koid, shown, None, &arguments)?;
         }
         Ok(())
     }
@@ -295,7 +301,7 @@ impl<'a> Writer<'a, '_> {
             arguments.push(("spanwise:sort", &sort));
         }
         let shown = match name {
-            "" if track.kind != TrackKind::Thread => {
+            "" => {
                 arguments.push(("spanwise:unnamed", "yes"));
                 self.text(track.thread)
             }

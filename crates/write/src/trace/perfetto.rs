@@ -221,8 +221,11 @@ impl Writer<'_, '_> {
             let mut inner = Message::default();
             inner.uint(1, process.pid);
             inner.uint(2, small_number(thread).unwrap_or(FIRST_MADE_UP + u64::from(id.0)));
-            if !name.is_empty() {
-                inner.text(5, name);
+            // A number that was made up tells nobody anything: the id is shown.
+            match (name, small_number(thread)) {
+                ("", Some(_)) => {}
+                ("", None) => inner.text(5, thread),
+                (name, _) => inner.text(5, name),
             }
             descriptor.message(4, &inner);
         } else {
