@@ -117,10 +117,9 @@ pub(crate) fn args_at(text: &[u8], offset: u64) -> Vec<(String, ArgValue)> {
     if at >= text.len() {
         return Vec::new();
     }
-    let mut event = Event::default();
-    let event = match event::strict::<simd::Portable>(text, at, &mut Layout::new(), &mut event) {
-        Ok(_) => event,
-        Err(_) => match lenient::event(&mut lenient::Walk::new(text, at), at) {
+    let event = match simd::dispatch(EventAt { text, at }) {
+        Some(event) => event,
+        None => match lenient::event(&mut lenient::Walk::new(text, at), at) {
             Ok((event, _)) => event,
             Err(_) => return Vec::new(),
         },
@@ -128,6 +127,23 @@ pub(crate) fn args_at(text: &[u8], offset: u64) -> Vec<(String, ArgValue)> {
     match event.args.is_empty() {
         true => Vec::new(),
         false => lenient::members(text, event.args),
+    }
+}
+
+/// A well-formed event, read with the best instructions at hand.
+struct EventAt<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl simd::Work for EventAt<'_> {
+    type Output = Option<Event>;
+
+    #[inline(always)]
+    fn run<S: simd::Simd>(self) -> Option<Event> {
+        let mut event = Event::default();
+        event::strict::<S>(self.text, self.at, &mut Layout::new(), &mut event).ok()?;
+        Some(event)
     }
 }
 
