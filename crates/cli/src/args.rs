@@ -28,6 +28,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Info(InfoArgs),
     Report(ReportArgs),
+    #[command(visible_alias = "merge")]
     Convert(ConvertArgs),
     Flame(FlameArgs),
     Index(IndexArgs),
