@@ -63,7 +63,10 @@ impl Document {
         let mut at = 0;
         loop {
             at = match self.state {
-                State::Start => self.start(region)?,
+                State::Start => match self.start(region)? {
+                    Some(at) => at,
+                    None => return Ok(0),
+                },
                 State::Events => {
                     self.array_start(region, at);
                     let (batches, stop) = blocks::read_events(region, at, effort);
@@ -90,7 +93,7 @@ impl Document {
         }
     }
 
-    fn start(&mut self, region: Region<'_>) -> Result<usize, ReadErrorKind> {
+    fn start(&mut self, region: Region<'_>) -> Result<Option<usize>, ReadErrorKind> {
         let text = region.text;
         let byte_order_mark = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let at = skip_blanks(text, byte_order_mark);
@@ -100,9 +103,11 @@ impl Document {
                 (self.state, self.is_bare_array, self.has_events) = (State::Events, true, true);
             }
             Some(_) => return Err(not_a_trace(text, at, "neither { nor [ at the start")),
+            // Nothing but blanks so far.
+            None if !region.is_last => return Ok(None),
             None => return Err(not_a_trace(text, at, "the file is empty")),
         }
-        Ok(at + 1)
+        Ok(Some(at + 1))
     }
 
     /// A comma before the first event: the readers of blocks cannot tell that it is one.
