@@ -84,7 +84,7 @@ pub struct LineUse {
     pub top_work_ns: TotalNanos,
 }
 
-pub fn gpu_use(trace: &Trace, frames: &Frames, names: &Names<'_>) -> GpuUse {
+pub(crate) fn gpu_use(trace: &Trace, frames: &Frames, names: &Names<'_>) -> GpuUse {
     let cells = Cells::collect(trace, frames, names);
     GpuUse {
         devices: devices(trace),

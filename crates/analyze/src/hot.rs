@@ -3,7 +3,7 @@
 use spanwise_model::{Nanos, SpanKind, StrId, Trace, TrackId, TrackKind};
 
 use crate::self_time::on_stack_by_category;
-use crate::{Names, SelfTime, TotalNanos};
+use crate::{Facts, TotalNanos};
 
 /// Functions over all threads, most self time first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,8 @@ pub struct HotFunction {
     pub count: u64,
 }
 
-pub fn hot_functions(trace: &Trace, self_time: &SelfTime, names: &Names<'_>) -> HotFunctions {
+pub fn hot_functions(facts: &Facts<'_>) -> HotFunctions {
+    let (trace, self_time, names) = (facts.trace(), facts.self_time(), facts.names());
     let mut sums = Sums::new(trace);
     let on_stack = on_stack_by_category(trace);
     let spans = trace.spans();
@@ -55,8 +56,8 @@ pub fn hot_functions(trace: &Trace, self_time: &SelfTime, names: &Names<'_>) -> 
     rows.sort_by(|a, b| {
         (b.self_ns, b.total_ns, &a.name, a.kind).cmp(&(a.self_ns, a.total_ns, &b.name, b.kind))
     });
-    let wall_ns = trace.window().map_or(0, |(from, to)| i128::from(to) - i128::from(from));
-    HotFunctions { self_ns: rows.iter().map(|row| row.self_ns).sum(), rows, wall_ns }
+    let self_ns = rows.iter().map(|row| row.self_ns).sum();
+    HotFunctions { rows, wall_ns: facts.window_ns(), self_ns }
 }
 
 struct Sum {
@@ -120,7 +121,6 @@ impl Sums {
 mod tests {
     use super::*;
     use crate::sample::Sample;
-    use crate::self_time;
 
     /// `expected`: name, self, total, count.
     #[track_caller]
@@ -130,7 +130,7 @@ mod tests {
             sample.span(thread, SpanKind::Python, name, start, dur);
         }
         let trace = sample.finish();
-        let hot = hot_functions(&trace, &self_time(&trace), &Names::new(&trace));
+        let hot = hot_functions(&Facts::new(&trace));
         let row = |row: &HotFunction| (row.name.clone(), row.self_ns, row.total_ns, row.count);
         let rows: Vec<_> = hot.rows.iter().map(row).collect();
         let named: Vec<_> = expected

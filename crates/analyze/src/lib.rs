@@ -6,6 +6,7 @@
 //! integers and add up exactly (I9).
 
 mod cover;
+mod facts;
 mod findings;
 mod frames;
 mod gpu;
@@ -15,27 +16,28 @@ mod names;
 mod profile;
 mod python;
 mod quality;
-mod report;
 #[cfg(test)]
 mod sample;
 mod self_time;
 mod threads;
 mod waits;
 
+pub use facts::Facts;
 pub use findings::{
     Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostLine, NotRecorded, Thresholds,
-    TinyKernels, Waiting,
+    TinyKernels, Waiting, findings,
 };
 pub use frames::Frames;
-pub use gpu::{DeviceUse, GpuUse, LineUse, WorkUse, gpu_use};
+use gpu::gpu_use;
+pub use gpu::{DeviceUse, GpuUse, LineUse, WorkUse};
 pub use hot::{HotFunction, HotFunctions, hot_functions};
 pub use launch::{Launcher, Origin};
 pub use names::Names;
 pub use profile::{Backward, Phase, ProfileOptions, StackMode, VALUE_TYPES, profile};
 pub use quality::{Check, CheckKind, CheckStatus, quality};
-pub use report::{Report, report};
 pub use self_time::{SelfTime, TrackTime, self_time};
-pub use threads::{KindTimes, ThreadTime, main_thread, thread_times};
+use threads::thread_times;
+pub use threads::{KindTimes, ThreadTime, main_thread};
 pub use waits::{WaitKind, Waits};
 
 /// A sum of nanoseconds. Wider than a time: a file from a stranger may hold spans

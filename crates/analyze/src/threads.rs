@@ -51,7 +51,7 @@ impl KindTimes {
 }
 
 /// Every thread that has spans, the one that worked longest first.
-pub fn thread_times(trace: &Trace, self_time: &SelfTime, waits: &Waits) -> Vec<ThreadTime> {
+pub(crate) fn thread_times(trace: &Trace, self_time: &SelfTime, waits: &Waits) -> Vec<ThreadTime> {
     let text = |id| trace.strings().get(id).to_owned();
     let with_spans = self_time.threads.iter().filter(|thread| thread.spans > 0);
     let mut rows: Vec<ThreadTime> = with_spans

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::report::sections;
+
 /// Where did the time go, and why?
 ///
 /// spanwise reads traces of programs, such as those of the PyTorch profiler, and
@@ -68,28 +70,21 @@ pub(crate) struct InfoArgs {
 /// of Python that launched it; of the frames around a launch the innermost one of
 /// your own code is taken.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Sections:
-  trace      what the trace is
-  findings   what deserves attention first, with numbers and advice
-  gpu        busy and idle time of each GPU
-  kernels    kernels by name, and what launched them
-  copies     copies and fills by name, and what launched them
-  gpu-lines  GPU time by the line of Python that launched it
-  threads    self time of each thread by kind, and waiting
-  functions  functions by self time
-
+#[command(after_help = format!("\
+{}
 Examples:
   spanwise report trace.json.gz
   spanwise report --section kernels --top 0 --format csv trace.json.gz > kernels.csv
-  spanwise report --format json trace.json.gz | jq '.findings[].title'")]
+  spanwise report --format json trace.json.gz | jq '.findings[].title'", sections::help()))]
 pub(crate) struct ReportArgs {
     /// The trace to read
     pub(crate) trace: PathBuf,
-    /// Show one section only; its CSV and JSON have nothing around them
-    #[arg(long, value_name = "NAME")]
-    #[arg(value_parser = PossibleValuesParser::new(spanwise_write::REPORT_SECTIONS))]
-    pub(crate) section: Option<String>,
+    /// Show these sections only, or `all`; one alone has nothing around its CSV or JSON
+    #[arg(long, value_name = "NAME", value_delimiter = ',', hide_possible_values = true)]
+    #[arg(value_parser = PossibleValuesParser::new(
+        sections::SECTIONS.iter().map(|row| row.key).chain([sections::ALL])
+    ))]
+    pub(crate) section: Vec<String>,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     #[command(flatten)]

@@ -24,7 +24,7 @@ const COLUMNS: [Column; 8] = [
 /// Names in a sentence for people are kept short; programs get them in full.
 const NAME_WIDTH: usize = 72;
 
-pub(crate) fn findings_section(findings: &[Finding], top: Top) -> Section {
+pub fn findings_section(findings: &[Finding], top: Top) -> Section {
     let mut table = Table::new(COLUMNS);
     let mut paragraphs = Vec::new();
     for Finding { kind, about_ns } in top.of(findings) {

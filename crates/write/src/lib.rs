@@ -20,13 +20,17 @@ mod verify;
 
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
+pub use findings::findings_section;
 pub use flame::{FlameOptions, write_flame};
 pub use info::info_document;
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_pprof, write_profile_csv,
     write_speedscope,
 };
-pub use report::{REPORT_SECTIONS, report_document};
+pub use report::{
+    copies_section, devices_section, functions_section, kernels_section, lines_section,
+    no_lines_hint, threads_section, trace_section,
+};
 pub use table::{Cell, Column, Table, Unit};
 pub use text::Style;
 pub use trace::{TraceFormat, write_chrome, write_fxt, write_perfetto, write_trace};

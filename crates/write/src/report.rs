@@ -1,61 +1,41 @@
 //! The report: where the time went, section by section.
 
-use spanwise_analyze::{
-    GpuUse, HotFunctions, Launcher, LineUse, Origin, Report, ThreadTime, WorkUse,
-};
+use spanwise_analyze::{GpuUse, HotFunctions, Launcher, LineUse, Origin, ThreadTime, WorkUse};
 use spanwise_model::SpanKind;
 
-use crate::document::{Body, Document, Section};
-use crate::findings::findings_section;
+use crate::document::{Body, Section};
 use crate::info::{record, source_fields};
 use crate::table::{Cell, Column, Table, Unit};
 use crate::units::{count_text, percent_text};
 use crate::{Source, Top};
 
-/// The keys of the report's sections, in order.
-pub const REPORT_SECTIONS: [&str; 8] =
-    ["trace", "findings", "gpu", "kernels", "copies", "gpu-lines", "threads", "functions"];
-
-pub fn report_document(source: &Source<'_>, report: &Report, top: Top) -> Document {
-    let wall_ns = i128::from(report.window.1) - i128::from(report.window.0);
-    let is_copy = |row: &&WorkUse| row.kind != SpanKind::Kernel;
-    let (copies, kernels): (Vec<&WorkUse>, Vec<&WorkUse>) =
-        report.gpu.work.iter().partition(is_copy);
-    let sections = vec![
-        Section {
-            key: "trace",
-            title: "Trace".to_owned(),
-            body: Body::Record(record(source_fields(source))),
-            when_empty: None,
-            left_out: 0,
-        },
-        findings_section(&report.findings, top),
-        devices_section(&report.gpu),
-        work_section("kernels", "Kernels by GPU time", &kernels, &report.gpu, top),
-        work_section("copies", "Copies and fills by GPU time", &copies, &report.gpu, top),
-        lines_section(&report.gpu, top),
-        threads_section(&report.threads, wall_ns, top),
-        functions_section(&report.functions, top),
-    ];
-    debug_assert!(sections.iter().map(|section| section.key).eq(REPORT_SECTIONS));
-    let has_no_lines = |row: &LineUse| row.line.is_none();
-    let mut hints = Vec::new();
-    if !report.gpu.lines.is_empty() && report.gpu.lines.iter().all(has_no_lines) {
-        hints.push(
-            "The trace has no Python frames around launches: record with with_stack=True to see \
-             lines of code."
-                .to_owned(),
-        );
+pub fn trace_section(source: &Source<'_>) -> Section {
+    Section {
+        key: "trace",
+        title: "Trace".to_owned(),
+        body: Body::Record(record(source_fields(source))),
+        when_empty: None,
+        left_out: 0,
     }
-    Document { sections, hints }
 }
 
-fn section(key: &'static str, title: &str, table: Table, rows: usize) -> Section {
+/// What to say below a report of GPU work that no line of Python can be named for.
+pub fn no_lines_hint(gpu: &GpuUse) -> Option<String> {
+    let has_no_lines = |row: &LineUse| row.line.is_none();
+    let is_worth_it = !gpu.lines.is_empty() && gpu.lines.iter().all(has_no_lines);
+    is_worth_it.then(|| {
+        "The trace has no Python frames around launches: record with with_stack=True to see \
+         lines of code."
+            .to_owned()
+    })
+}
+
+pub(crate) fn section(key: &'static str, title: &str, table: Table, rows: usize) -> Section {
     let left_out = rows - table.rows().len();
     Section { key, title: title.to_owned(), body: Body::Rows(table), when_empty: None, left_out }
 }
 
-fn devices_section(gpu: &GpuUse) -> Section {
+pub fn devices_section(gpu: &GpuUse) -> Section {
     let mut table = Table::new([
         Column::new("device", "GPU", Unit::Text),
         Column::new("busy", "busy", Unit::Nanos),
@@ -83,6 +63,16 @@ fn devices_section(gpu: &GpuUse) -> Section {
         ]);
     }
     section("gpu", "GPU", table, gpu.devices.len())
+}
+
+pub fn kernels_section(gpu: &GpuUse, top: Top) -> Section {
+    let rows: Vec<&WorkUse> = gpu.work.iter().filter(|row| row.kind == SpanKind::Kernel).collect();
+    work_section("kernels", "Kernels by GPU time", &rows, gpu, top)
+}
+
+pub fn copies_section(gpu: &GpuUse, top: Top) -> Section {
+    let rows: Vec<&WorkUse> = gpu.work.iter().filter(|row| row.kind != SpanKind::Kernel).collect();
+    work_section("copies", "Copies and fills by GPU time", &rows, gpu, top)
 }
 
 fn work_section(
@@ -164,7 +154,7 @@ fn origin_key(origin: Origin) -> &'static str {
     }
 }
 
-fn lines_section(gpu: &GpuUse, top: Top) -> Section {
+pub fn lines_section(gpu: &GpuUse, top: Top) -> Section {
     let mut table = Table::new([
         Column::new("total", "GPU time", Unit::Nanos),
         Column::new("share", "of GPU", Unit::Percent),
@@ -190,7 +180,7 @@ fn lines_section(gpu: &GpuUse, top: Top) -> Section {
     section("gpu-lines", "GPU time by launching Python line", table, gpu.lines.len())
 }
 
-fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
+pub fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
     // A column of zeros tells people nothing.
     let any = |column: Column, ns: fn(&ThreadTime) -> i128| Column {
         in_text: threads.iter().any(|row| ns(row) != 0),
@@ -236,7 +226,7 @@ fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Section {
     section("threads", "Threads: self time by kind", table, threads.len())
 }
 
-fn functions_section(functions: &HotFunctions, top: Top) -> Section {
+pub fn functions_section(functions: &HotFunctions, top: Top) -> Section {
     let mut table = Table::new([
         Column::new("self", "self", Unit::Nanos),
         Column::new("self_share", "of wall", Unit::Percent),

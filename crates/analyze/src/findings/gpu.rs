@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, TrackId};
 
-use super::{Doing, Facts, Finding, FindingKind, Thresholds, reaches};
+use super::{Doing, Finding, FindingKind, Thresholds, reaches};
 use crate::gpu::gpu_work;
 use crate::self_time::self_time_within;
-use crate::{DeviceUse, Origin, ThreadTime, TotalNanos, main_thread};
+use crate::{DeviceUse, Facts, Origin, ThreadTime, TotalNanos, main_thread};
 
 /// A GPU without work for a good part of the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,8 +104,8 @@ pub(super) fn gpu_idle(
         host_working_ns,
         longest_gap_from: facts.since_start(from),
         longest_gap_ns,
-        in_gap: main_thread(facts.threads).and_then(|thread| {
-            let there = self_time_within(facts.trace, thread.track, device.longest_gap);
+        in_gap: main_thread(facts.threads()).and_then(|thread| {
+            let there = self_time_within(facts.trace(), thread.track, device.longest_gap);
             facts.mostly(there.into_iter())
         }),
     });
@@ -124,7 +124,7 @@ struct Launches {
 
 impl Launches {
     fn of(facts: &Facts<'_>, device: &DeviceUse) -> Self {
-        let (trace, spans) = (facts.trace, facts.trace.spans());
+        let (trace, spans) = (facts.trace(), facts.trace().spans());
         let mut launches = Launches::default();
         for span in gpu_work(trace).filter(|&span| trace.kind(span) == SpanKind::Kernel) {
             let process = trace.tracks().get(spans.track(span)).process;
@@ -153,24 +153,25 @@ impl Launches {
     /// takes turns with the main one.
     fn host_working_ns(&self, facts: &Facts<'_>) -> TotalNanos {
         let mut tracks: Vec<TrackId> =
-            self.calls.iter().map(|&call| facts.trace.spans().track(call)).collect();
+            self.calls.iter().map(|&call| facts.trace().spans().track(call)).collect();
         // Rows stand track by track.
         tracks.dedup();
         let launched = |thread: &&ThreadTime| tracks.contains(&thread.track);
-        facts.threads.iter().filter(launched).map(ThreadTime::working_ns).sum()
+        facts.threads().iter().filter(launched).map(ThreadTime::working_ns).sum()
     }
 }
 
 pub(super) fn tiny_kernels(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
     let (mut kernels, mut count, mut total_ns) = (0, 0, 0);
     let mut by_name: BTreeMap<StrId, u64> = BTreeMap::new();
-    for span in gpu_work(facts.trace).filter(|&span| facts.trace.kind(span) == SpanKind::Kernel) {
+    for span in gpu_work(facts.trace()).filter(|&span| facts.trace().kind(span) == SpanKind::Kernel)
+    {
         kernels += 1;
-        let dur = facts.trace.spans().dur(span);
+        let dur = facts.trace().spans().dur(span);
         if dur < thresholds.tiny_kernel_ns {
             count += 1;
             total_ns += i128::from(dur);
-            let name = facts.names.merged(facts.trace.spans().name(span));
+            let name = facts.names().merged(facts.trace().spans().name(span));
             *by_name.entry(name).or_default() += 1;
         }
     }
@@ -182,7 +183,7 @@ pub(super) fn tiny_kernels(facts: &Facts<'_>, thresholds: &Thresholds) -> Option
     let most = by_name.iter().max_by_key(|&(&name, &count)| (count, Reverse(name)));
     let (&top, &top_count) = most?;
     let top_name = facts.text(top);
-    let row = facts.gpu.work.iter().find(|row| row.name == top_name);
+    let row = facts.gpu().work.iter().find(|row| row.name == top_name);
     let kind = FindingKind::TinyKernels(TinyKernels {
         count,
         kernels,
@@ -196,12 +197,12 @@ pub(super) fn tiny_kernels(facts: &Facts<'_>, thresholds: &Thresholds) -> Option
 }
 
 pub(super) fn not_recorded(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
-    let row = facts.gpu.lines.iter().find(|row| row.origin == Origin::NotRecorded)?;
-    if !reaches(row.total_ns, facts.gpu.work_ns, thresholds.not_recorded_percent) {
+    let row = facts.gpu().lines.iter().find(|row| row.origin == Origin::NotRecorded)?;
+    if !reaches(row.total_ns, facts.gpu().work_ns, thresholds.not_recorded_percent) {
         return None;
     }
     let (count, total_ns) = (row.count, row.total_ns);
     let kind =
-        FindingKind::NotRecorded(NotRecorded { count, total_ns, work_ns: facts.gpu.work_ns });
+        FindingKind::NotRecorded(NotRecorded { count, total_ns, work_ns: facts.gpu().work_ns });
     Some(Finding { kind, about_ns: total_ns })
 }

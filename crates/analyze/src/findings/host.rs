@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use spanwise_model::{SpanId, SpanKind, StrId, TrackId};
 
-use super::{Facts, Finding, FindingKind, Thresholds, largest, reaches};
-use crate::{ThreadTime, TotalNanos, WaitKind, main_thread};
+use super::{Finding, FindingKind, Thresholds, largest, reaches};
+use crate::{Facts, ThreadTime, TotalNanos, WaitKind, main_thread};
 
 /// Calls of one name on one thread that wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,15 +57,15 @@ struct WaitSum {
 /// Waiting calls by thread and name: all that wait for a GPU, the rest on the main
 /// thread only, since a worker that waits for work is doing its job.
 pub(super) fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
-    let spans = facts.trace.spans();
-    let main = main_thread(facts.threads).map(|thread| thread.track);
+    let spans = facts.trace().spans();
+    let main = main_thread(facts.threads()).map(|thread| thread.track);
     let mut sums: BTreeMap<(TrackId, WaitKind, StrId), WaitSum> = BTreeMap::new();
     for (call, waited_ns) in waited_by_call(facts) {
-        let (Some(wait), track) = (facts.waits.kind(call), spans.track(call)) else { continue };
+        let (Some(wait), track) = (facts.waits().kind(call), spans.track(call)) else { continue };
         if wait != WaitKind::Gpu && Some(track) != main {
             continue;
         }
-        let sum = sums.entry((track, wait, facts.names.merged(spans.name(call)))).or_default();
+        let sum = sums.entry((track, wait, facts.names().merged(spans.name(call)))).or_default();
         sum.count += 1;
         sum.total_ns += waited_ns;
         if sum.longest.is_none_or(|(longest, _)| waited_ns > longest) {
@@ -80,7 +80,7 @@ pub(super) fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding
             continue;
         }
         let (line, line_ns) = largest(&sum.by_line);
-        let thread = facts.threads.iter().find(|thread| thread.track == track);
+        let thread = facts.threads().iter().find(|thread| thread.track == track);
         let kind = FindingKind::Waiting(Waiting {
             thread: thread.map(thread_label).unwrap_or_default(),
             call: facts.text(name),
@@ -101,9 +101,9 @@ pub(super) fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding
 /// How long each outermost waiting call waited, itself or further down.
 fn waited_by_call(facts: &Facts<'_>) -> BTreeMap<SpanId, TotalNanos> {
     let mut waited = BTreeMap::new();
-    for span in facts.trace.spans().ids() {
-        if let (Some(_), Some(call)) = (facts.waits.kind(span), facts.waits.call(span)) {
-            let self_ns = i128::from(facts.self_time.span_ns[span.index()]);
+    for span in facts.trace().spans().ids() {
+        if let (Some(_), Some(call)) = (facts.waits().kind(span), facts.waits().call(span)) {
+            let self_ns = i128::from(facts.self_time().span_ns[span.index()]);
             *waited.entry(call).or_default() += self_ns;
         }
     }
@@ -111,17 +111,17 @@ fn waited_by_call(facts: &Facts<'_>) -> BTreeMap<SpanId, TotalNanos> {
 }
 
 pub(super) fn host_line(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
-    let thread = main_thread(facts.threads)?;
-    let spans = facts.trace.spans();
+    let thread = main_thread(facts.threads())?;
+    let spans = facts.trace().spans();
     let is_work = |&span: &SpanId| {
-        facts.waits.kind(span).is_none() && facts.trace.kind(span) != SpanKind::Annotation
+        facts.waits().kind(span).is_none() && facts.trace().kind(span) != SpanKind::Annotation
     };
-    let work = || facts.trace.tracks().get(thread.track).span_ids().filter(is_work);
+    let work = || facts.trace().tracks().get(thread.track).span_ids().filter(is_work);
     // By number of the name: a map would be asked for every span.
-    let mut by_line: Vec<TotalNanos> = vec![0; facts.trace.strings().len()];
+    let mut by_line: Vec<TotalNanos> = vec![0; facts.trace().strings().len()];
     for span in work() {
         if let Some(line) = facts.line(span) {
-            by_line[line.index()] += i128::from(facts.self_time.span_ns[span.index()]);
+            by_line[line.index()] += i128::from(facts.self_time().span_ns[span.index()]);
         }
     }
     let (at, &line_ns) = by_line.iter().enumerate().rev().max_by_key(|&(_, &ns)| ns)?;
@@ -132,7 +132,7 @@ pub(super) fn host_line(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Fi
     let there: Vec<SpanId> = work().filter(|&span| facts.line(span) == Some(line)).collect();
     let first = *there.first()?;
     let end = there.iter().map(|&span| spans.end(span)).max()?;
-    let self_times = there.iter().map(|&span| (span, facts.self_time.span_ns[span.index()]));
+    let self_times = there.iter().map(|&span| (span, facts.self_time().span_ns[span.index()]));
     let kind = FindingKind::HostLine(HostLine {
         thread: thread_label(thread),
         line: facts.text(line),

@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use spanwise_model::{Nanos, SpanId, StrId, Trace};
+use spanwise_model::{Nanos, SpanId, StrId};
 
-use crate::{Frames, GpuUse, Names, SelfTime, ThreadTime, TotalNanos, Waits};
+use crate::{Facts, TotalNanos};
 
 mod gpu;
 mod host;
@@ -78,22 +78,11 @@ pub enum FindingKind {
     NotRecorded(NotRecorded),
 }
 
-/// What findings are drawn from: the trace and answers already at hand.
-pub(crate) struct Facts<'a> {
-    pub(crate) trace: &'a Trace,
-    pub(crate) frames: &'a Frames,
-    pub(crate) names: &'a Names<'a>,
-    pub(crate) waits: &'a Waits,
-    pub(crate) self_time: &'a SelfTime,
-    pub(crate) gpu: &'a GpuUse,
-    pub(crate) threads: &'a [ThreadTime],
-    pub(crate) window: (Nanos, Nanos),
-}
-
 /// All findings, those about most time first.
-pub(crate) fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
-    found.extend(facts.gpu.devices.iter().filter_map(|row| gpu::gpu_idle(facts, row, thresholds)));
+    found
+        .extend(facts.gpu().devices.iter().filter_map(|row| gpu::gpu_idle(facts, row, thresholds)));
     found.extend(host::waiting(facts, thresholds));
     found.extend(host::host_line(facts, thresholds));
     found.extend(gpu::tiny_kernels(facts, thresholds));
@@ -103,17 +92,13 @@ pub(crate) fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Findin
 }
 
 impl Facts<'_> {
-    fn window_ns(&self) -> TotalNanos {
-        i128::from(self.window.1) - i128::from(self.window.0)
-    }
-
     fn since_start(&self, time: Nanos) -> TotalNanos {
-        i128::from(time) - i128::from(self.window.0)
+        i128::from(time) - i128::from(self.window().0)
     }
 
     fn line(&self, span: SpanId) -> Option<StrId> {
-        let line = self.frames.line(span)?;
-        Some(self.names.merged(self.trace.spans().name(line)))
+        let line = self.frames().line(span)?;
+        Some(self.names().merged(self.trace().spans().name(line)))
     }
 
     /// The function with most of these self times, and the line it ran under most.
@@ -123,7 +108,7 @@ impl Facts<'_> {
     ) -> Option<Doing> {
         let mut sums: BTreeMap<StrId, BTreeMap<Option<StrId>, TotalNanos>> = BTreeMap::new();
         for (span, self_ns) in self_times.filter(|&(_, ns)| ns > 0) {
-            let function = self.names.merged(self.trace.spans().name(span));
+            let function = self.names().merged(self.trace().spans().name(span));
             let by_line = sums.entry(function).or_default();
             *by_line.entry(self.line(span)).or_default() += i128::from(self_ns);
         }
@@ -137,7 +122,7 @@ impl Facts<'_> {
     }
 
     fn text(&self, name: StrId) -> String {
-        self.names.text(name).into_owned()
+        self.names().text(name).into_owned()
     }
 }
 
@@ -157,13 +142,13 @@ mod tests {
 
     use super::*;
     use crate::WaitKind;
-    use crate::report::report;
     use crate::sample::Sample;
 
     #[track_caller]
     fn check(sample: &mut Sample, expected: &[FindingKind]) {
-        let report = report(&sample.finish(), &Thresholds::default());
-        let kinds: Vec<FindingKind> = report.findings.into_iter().map(|row| row.kind).collect();
+        let trace = sample.finish();
+        let found = findings(&Facts::new(&trace), &Thresholds::default());
+        let kinds: Vec<FindingKind> = found.into_iter().map(|row| row.kind).collect();
         assert_eq!(kinds, expected);
     }
 

@@ -16,7 +16,7 @@ mod flame;
 mod index;
 mod info;
 mod profiles;
-mod report;
+pub(crate) mod report;
 mod verify;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {

@@ -3,33 +3,39 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use spanwise_analyze::Thresholds;
+use spanwise_analyze::{Facts, Thresholds};
 use spanwise_model::{Notice, Notices};
-use spanwise_write::Source;
+use spanwise_write::{Document, Source};
 
 use crate::args::ReportArgs;
 use crate::output::stdout;
 use crate::progress::Progress;
 
+pub(crate) mod sections;
+
+use sections::Asked;
+
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let trace = args.read.open(&args.trace, &Progress::new(args.quiet))?;
-    let report = spanwise_analyze::report(&trace, &Thresholds::default());
     let file = args.trace.display().to_string();
-    let source = Source { file: &file, info: trace.info(), window: trace.window() };
-    let mut document = spanwise_write::report_document(&source, &report, args.top.rows());
-    document.hints.extend(notices_hint(trace.notices(), &file));
-    if args.quiet {
-        document.hints.clear();
+    let asked = Asked {
+        facts: Facts::new(&trace),
+        source: Source { file: &file, info: trace.info(), window: trace.window() },
+        thresholds: Thresholds::default(),
+        top: args.top.rows(),
+    };
+    let sections = sections::chosen(&args.section).map(|row| (row.build)(&asked)).collect();
+    let mut document = Document { sections, hints: Vec::new() };
+    if !args.quiet && args.section.is_empty() {
+        document.hints.extend(spanwise_write::no_lines_hint(asked.facts.gpu()));
+        document.hints.extend(notices_hint(trace.notices(), &file));
     }
     let (format, style) = (args.output.format(), args.output.style());
     let mut out = stdout();
-    match &args.section {
-        None => document.write(format, style, &mut out)?,
-        Some(key) => {
-            let section = document.sections.iter().find(|section| section.key == key);
-            let section = section.ok_or_else(|| anyhow::anyhow!("no section named {key}"))?;
-            section.write(format, style, &mut out)?;
-        }
+    match document.sections.as_slice() {
+        // A section alone has nothing around it.
+        [section] => section.write(format, style, &mut out)?,
+        _ => document.write(format, style, &mut out)?,
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

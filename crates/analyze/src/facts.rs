@@ -1,0 +1,76 @@
+//! What several questions need, each worked out once, when first asked for.
+
+use std::sync::OnceLock;
+
+use spanwise_model::{Nanos, Trace};
+
+use crate::{
+    Frames, GpuUse, Names, SelfTime, ThreadTime, TotalNanos, Waits, gpu_use, self_time,
+    thread_times,
+};
+
+/// A trace and the answers that others build on.
+pub struct Facts<'a> {
+    trace: &'a Trace,
+    window: OnceLock<(Nanos, Nanos)>,
+    names: OnceLock<Names<'a>>,
+    frames: OnceLock<Frames>,
+    waits: OnceLock<Waits>,
+    self_time: OnceLock<SelfTime>,
+    gpu: OnceLock<GpuUse>,
+    threads: OnceLock<Vec<ThreadTime>>,
+}
+
+impl<'a> Facts<'a> {
+    pub fn new(trace: &'a Trace) -> Self {
+        Facts {
+            trace,
+            window: OnceLock::new(),
+            names: OnceLock::new(),
+            frames: OnceLock::new(),
+            waits: OnceLock::new(),
+            self_time: OnceLock::new(),
+            gpu: OnceLock::new(),
+            threads: OnceLock::new(),
+        }
+    }
+
+    pub fn trace(&self) -> &'a Trace {
+        self.trace
+    }
+
+    /// First and last nanosecond of the recording; equal in an empty trace.
+    pub fn window(&self) -> (Nanos, Nanos) {
+        *self.window.get_or_init(|| self.trace.window().unwrap_or((0, 0)))
+    }
+
+    pub fn window_ns(&self) -> TotalNanos {
+        let (from, to) = self.window();
+        i128::from(to) - i128::from(from)
+    }
+
+    pub fn names(&self) -> &Names<'a> {
+        self.names.get_or_init(|| Names::new(self.trace))
+    }
+
+    pub fn frames(&self) -> &Frames {
+        self.frames.get_or_init(|| Frames::new(self.trace))
+    }
+
+    pub fn waits(&self) -> &Waits {
+        self.waits.get_or_init(|| Waits::new(self.trace))
+    }
+
+    pub fn self_time(&self) -> &SelfTime {
+        self.self_time.get_or_init(|| self_time(self.trace))
+    }
+
+    pub fn gpu(&self) -> &GpuUse {
+        self.gpu.get_or_init(|| gpu_use(self.trace, self.frames(), self.names()))
+    }
+
+    /// Every thread that has spans, the one that worked longest first.
+    pub fn threads(&self) -> &[ThreadTime] {
+        self.threads.get_or_init(|| thread_times(self.trace, self.self_time(), self.waits()))
+    }
+}

@@ -1,0 +1,113 @@
+//! The sections of a report: what each is called, what it is about, what computes it.
+//!
+//! A section is worked out only when it is shown.
+
+use spanwise_analyze::{Facts, Thresholds, findings, hot_functions};
+use spanwise_write::{Section, Source, Top};
+
+/// What a section is made from.
+pub(super) struct Asked<'a> {
+    pub(super) facts: Facts<'a>,
+    pub(super) source: Source<'a>,
+    pub(super) thresholds: Thresholds,
+    pub(super) top: Top,
+}
+
+/// When a section is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Part of every report.
+    Always,
+    /// Only where `--section` names it.
+    OnRequest,
+}
+
+/// One section of the report.
+pub(crate) struct SectionRow {
+    pub(crate) key: &'static str,
+    /// A few words for the help.
+    pub(crate) about: &'static str,
+    pub(super) shown: Shown,
+    pub(super) build: fn(&Asked<'_>) -> Section,
+}
+
+/// `--section all` shows every one.
+pub(crate) const ALL: &str = "all";
+
+/// All sections, in order of a report.
+pub(crate) const SECTIONS: &[SectionRow] = &[
+    SectionRow {
+        key: "trace",
+        about: "what the trace is",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::trace_section(&asked.source),
+    },
+    SectionRow {
+        key: "findings",
+        about: "what deserves attention first, with numbers and advice",
+        shown: Shown::Always,
+        build: |asked| {
+            let found = findings(&asked.facts, &asked.thresholds);
+            spanwise_write::findings_section(&found, asked.top)
+        },
+    },
+    SectionRow {
+        key: "gpu",
+        about: "busy and idle time of each GPU",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::devices_section(asked.facts.gpu()),
+    },
+    SectionRow {
+        key: "kernels",
+        about: "kernels by name, and what launched them",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::kernels_section(asked.facts.gpu(), asked.top),
+    },
+    SectionRow {
+        key: "copies",
+        about: "copies and fills by name, and what launched them",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::copies_section(asked.facts.gpu(), asked.top),
+    },
+    SectionRow {
+        key: "gpu-lines",
+        about: "GPU time by the line of Python that launched it",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::lines_section(asked.facts.gpu(), asked.top),
+    },
+    SectionRow {
+        key: "threads",
+        about: "self time of each thread by kind, and waiting",
+        shown: Shown::Always,
+        build: |asked| {
+            let (threads, wall_ns) = (asked.facts.threads(), asked.facts.window_ns());
+            spanwise_write::threads_section(threads, wall_ns, asked.top)
+        },
+    },
+    SectionRow {
+        key: "functions",
+        about: "functions by self time",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::functions_section(&hot_functions(&asked.facts), asked.top),
+    },
+];
+
+/// The sections that were named, in order of the report; by default those that are
+/// part of every report.
+pub(super) fn chosen(named: &[String]) -> impl Iterator<Item = &'static SectionRow> {
+    SECTIONS.iter().filter(move |row| match named {
+        [] => row.shown == Shown::Always,
+        named => named.iter().any(|name| name == row.key || name == ALL),
+    })
+}
+
+/// The list of sections for the help.
+pub(crate) fn help() -> String {
+    let line = |row: &SectionRow| {
+        let mark = if row.shown == Shown::Always { ' ' } else { '+' };
+        format!(" {mark}{:<14}{}\n", row.key, row.about)
+    };
+    let marked = SECTIONS.iter().any(|row| row.shown == Shown::OnRequest);
+    let note = if marked { " (+ on request)" } else { "" };
+    format!("Sections{note}:\n{}", SECTIONS.iter().map(line).collect::<String>())
+}
