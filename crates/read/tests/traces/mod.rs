@@ -16,6 +16,8 @@ pub(crate) fn at_root(path: &str) -> PathBuf {
 pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    // Somebody may have opened a trace, which leaves an index beside it.
+    paths.retain(|path| path.extension().is_none_or(|end| end != "spanwise"));
     paths.sort();
     paths
         .into_iter()
@@ -26,9 +28,7 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
 /// The recordings that travel with the repository.
 pub(crate) fn committed() -> Vec<PathBuf> {
     let folders = [at_root("testdata/kineto"), at_root("testdata/chrome")];
-    let files = folders.iter().flat_map(|folder| files_below(folder));
-    // Somebody may have opened one, which leaves an index beside it.
-    files.filter(|path| is_json(path) && !path.to_string_lossy().contains(".spanwise")).collect()
+    folders.iter().flat_map(|folder| files_below(folder)).filter(|path| is_json(path)).collect()
 }
 
 pub(crate) fn is_json(path: &Path) -> bool {
