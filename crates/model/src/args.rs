@@ -38,4 +38,16 @@ impl ArgValue {
 pub trait ArgsSource: Send + Sync {
     /// The arguments in the order of the source; empty where there are none.
     fn args(&self, offset: u64) -> Result<Vec<(String, ArgValue)>, String>;
+
+    /// The values of some arguments, in the order of `keys`; of a key that comes
+    /// twice the first. A reader that can pass over the others does so.
+    fn pick(&self, offset: u64, keys: &[&str]) -> Result<Vec<Option<ArgValue>>, String> {
+        Ok(pick_from(&self.args(offset)?, keys))
+    }
+}
+
+/// The values of some arguments, in the order of `keys`.
+pub fn pick_from(args: &[(String, ArgValue)], keys: &[&str]) -> Vec<Option<ArgValue>> {
+    let value = |key: &&str| args.iter().find(|(name, _)| name == key);
+    keys.iter().map(|key| value(key).map(|(_, value)| value.clone())).collect()
 }

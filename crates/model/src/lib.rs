@@ -27,7 +27,7 @@ mod summary;
 mod trace;
 mod tracks;
 
-pub use args::{ArgValue, ArgsSource};
+pub use args::{ArgValue, ArgsSource, pick_from};
 pub use batch::{
     AsyncPhase, AsyncRow, Batch, CounterRow, FlowPhase, FlowRow, InstantRow, NO_KEY, NO_OFFSET,
     PairRow, SpanRow, TrackLabel,

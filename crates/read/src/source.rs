@@ -239,4 +239,8 @@ impl ArgsSource for LazyText {
     fn args(&self, offset: u64) -> Result<Vec<(String, ArgValue)>, String> {
         Ok(json::args_at(self.text()?.as_ref(), offset))
     }
+
+    fn pick(&self, offset: u64, keys: &[&str]) -> Result<Vec<Option<ArgValue>>, String> {
+        Ok(json::pick_at(self.text()?.as_ref(), offset, keys))
+    }
 }

@@ -4,6 +4,7 @@
 //! what stands around them; `scan` and `event` are the strict and quick way,
 //! `lenient` the one for damage.
 
+mod args;
 mod blocks;
 mod decimal;
 mod document;
@@ -14,12 +15,12 @@ mod scan;
 mod simd;
 mod text;
 
-use spanwise_model::{ArgValue, NoticeKind, SourceInfo, Trace, TraceBuilder};
+use spanwise_model::{NoticeKind, SourceInfo, Trace, TraceBuilder};
 
+pub(crate) use args::{args_at, pick_at};
 use blocks::Region;
 pub(crate) use blocks::{BLOCK_BYTES, Effort};
 use document::Document;
-use event::{Event, Layout};
 
 use crate::source::{LazyText, Stream, Wave, WaveEnd};
 use crate::{ReadErrorKind, kineto};
@@ -109,42 +110,6 @@ fn finish(
     }
     builder.notices(&document.notices);
     Ok(builder.finish(info, Some(Box::new(args))))
-}
-
-/// The arguments of the event at `offset`.
-pub(crate) fn args_at(text: &[u8], offset: u64) -> Vec<(String, ArgValue)> {
-    let Ok(at) = usize::try_from(offset) else { return Vec::new() };
-    if at >= text.len() {
-        return Vec::new();
-    }
-    let event = match simd::dispatch(EventAt { text, at }) {
-        Some(event) => event,
-        None => match lenient::event(&mut lenient::Walk::new(text, at), at) {
-            Ok((event, _)) => event,
-            Err(_) => return Vec::new(),
-        },
-    };
-    match event.args.is_empty() {
-        true => Vec::new(),
-        false => lenient::members(text, event.args),
-    }
-}
-
-/// A well-formed event, read with the best instructions at hand.
-struct EventAt<'t> {
-    text: &'t [u8],
-    at: usize,
-}
-
-impl simd::Work for EventAt<'_> {
-    type Output = Option<Event>;
-
-    #[inline(always)]
-    fn run<S: simd::Simd>(self) -> Option<Event> {
-        let mut event = Event::default();
-        event::strict::<S>(self.text, self.at, &mut Layout::new(), &mut event).ok()?;
-        Some(event)
-    }
 }
 
 #[cfg(test)]

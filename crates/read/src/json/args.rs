@@ -1,0 +1,137 @@
+//! Arguments of single events, read on request.
+//!
+//! All of them go through `lenient`, which builds a tree; picking a few passes over
+//! the rest as quickly as reading does.
+
+use std::cell::RefCell;
+
+use spanwise_model::{ArgValue, pick_from};
+
+use super::event::{self, Event, Layout};
+use super::scan::{self, Piece, skip_blanks};
+use super::{lenient, simd};
+
+thread_local! {
+    /// What the events asked for on this thread look like: those of one trace are alike.
+    static LAYOUT: RefCell<Layout> = RefCell::new(Layout::new());
+}
+
+/// The arguments of the event at `offset`.
+pub(crate) fn args_at(text: &[u8], offset: u64) -> Vec<(String, ArgValue)> {
+    match args_piece(text, offset) {
+        Some(args) => lenient::members(text, args),
+        None => Vec::new(),
+    }
+}
+
+/// The values of some arguments of the event at `offset`, in the order of `keys`.
+pub(crate) fn pick_at(text: &[u8], offset: u64, keys: &[&str]) -> Vec<Option<ArgValue>> {
+    let Some(args) = args_piece(text, offset) else { return vec![None; keys.len()] };
+    match simd::dispatch(Picking { text, args, keys }) {
+        Some(values) => values,
+        None => pick_from(&lenient::members(text, args), keys),
+    }
+}
+
+/// Where the arguments of the event at `offset` stand.
+fn args_piece(text: &[u8], offset: u64) -> Option<Piece> {
+    let at = usize::try_from(offset).ok().filter(|&at| at < text.len())?;
+    let event = match simd::dispatch(EventAt { text, at }) {
+        Some(event) => event,
+        None => lenient::event(&mut lenient::Walk::new(text, at), at).ok()?.0,
+    };
+    (!event.args.is_empty()).then_some(event.args)
+}
+
+/// A well-formed event, read with the best instructions at hand.
+struct EventAt<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl simd::Work for EventAt<'_> {
+    type Output = Option<Event>;
+
+    #[inline(always)]
+    fn run<S: simd::Simd>(self) -> Option<Event> {
+        LAYOUT.with_borrow_mut(|layout| {
+            let mut event = Event::default();
+            event::strict::<S>(self.text, self.at, layout, &mut event).ok()?;
+            Some(event)
+        })
+    }
+}
+
+/// A walk over well-formed arguments; `None` at the first oddity.
+struct Picking<'t> {
+    text: &'t [u8],
+    args: Piece,
+    keys: &'t [&'t str],
+}
+
+impl simd::Work for Picking<'_> {
+    type Output = Option<Vec<Option<ArgValue>>>;
+
+    #[inline(always)]
+    fn run<S: simd::Simd>(self) -> Self::Output {
+        let mut found = vec![None; self.keys.len()];
+        let text = &self.text[..self.args.to];
+        let mut at = skip_blanks(text, self.args.from + 1);
+        if text.get(at) == Some(&b'}') {
+            return Some(found);
+        }
+        // Damage anywhere may shift what a key means, so the walk never stops early.
+        let mut is_odd = false;
+        loop {
+            let key = scan::string::<S>(text, scan::expect(text, at, b'"').ok()?, &mut is_odd);
+            let key = key.ok().filter(|key| !key.escaped)?;
+            at = skip_blanks(text, key.to + 1);
+            at = skip_blanks(text, scan::expect(text, at, b':').ok()?);
+            let end = scan::value_end::<S>(text, at, &mut is_odd).ok()?;
+            let slot = self.keys.iter().position(|name| event::same(name.as_bytes(), key.of(text)));
+            if let Some(slot) = slot.filter(|&slot| found[slot].is_none()) {
+                let (node, _) = lenient::Walk::new(&text[..end], at).value(at, 0).ok()?;
+                found[slot] = Some(lenient::to_value(text, &node));
+            }
+            at = skip_blanks(text, end);
+            match text.get(at) {
+                Some(b',') => at = skip_blanks(text, at + 1),
+                Some(b'}') => return Some(found),
+                _ => return None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Picking gives what looking through all arguments gives.
+    #[track_caller]
+    fn check(args: &str, keys: &[&str]) {
+        let text = format!(r#"{{"ph": "X", "name": "f", "args": {args}, "ts": 1}}"#);
+        let all = pick_from(&args_at(text.as_bytes(), 0), keys);
+        assert_eq!(pick_at(text.as_bytes(), 0, keys), all, "{args}");
+    }
+
+    #[test]
+    fn picking_agrees_with_reading_all() {
+        let keys = ["a", "long key of many bytes", "c", "absent"];
+        check("{}", &keys);
+        check("7", &keys);
+        check(r#"{"a": 1, "b": 2, "c": [1, {"a": 3}], "long key of many bytes": "x\ny"}"#, &keys);
+        check(r#"{"b": {"a": 3}, "a": 10159970886766084423, "a": 5}"#, &keys);
+        check(r#"{"\u0061": 1, "a": -1.5e3}"#, &keys);
+        check("{ \"c\" :\n null , \"a\": true }", &keys);
+    }
+
+    #[test]
+    fn damage_is_read_as_when_all_are_read() {
+        let keys = ["a", "c"];
+        check(r#"{"a": N/A, "c": 1}"#, &keys);
+        check(r#"{"b": "x"y", "a": 1}"#, &keys);
+        check(r#"{"a": 1,, "c": 2}"#, &keys);
+        check(r#"{"a": 1 "c": 2}"#, &keys);
+    }
+}
