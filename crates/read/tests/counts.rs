@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use traces::{at_root, committed, files_below, is_json, read};
+use traces::{at_root, committed, is_json, read, recordings_below};
 
 /// JSON files of the collection that are no traces. Anything else that Python does
 /// not take for a trace is a failure.
@@ -96,7 +96,7 @@ fn events_of_the_collection_are_all_there() {
     let with_big = std::env::var_os("SPANWISE_BIG").is_some_and(|value| value == "1");
     let mut paths = Vec::new();
     for folder in ["../shared/traces", "../shared/corpora"] {
-        let found = files_below(&at_root(folder));
+        let found = recordings_below(&at_root(folder));
         if found.is_empty() {
             eprintln!("skipped: there are no traces in {folder}");
         }
@@ -112,7 +112,7 @@ fn events_of_the_collection_are_all_there() {
 /// Recordings of other tools lie there as well: each is refused, with its path.
 #[test]
 fn other_files_are_refused() {
-    let others = files_below(&at_root("../shared/corpora"));
+    let others = recordings_below(&at_root("../shared/corpora"));
     for path in others.iter().filter(|path| !is_json(path)) {
         let error = read(path).expect_err("no trace").to_string();
         assert!(error.starts_with(&*path.to_string_lossy()), "{error}");

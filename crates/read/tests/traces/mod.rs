@@ -16,8 +16,6 @@ pub(crate) fn at_root(path: &str) -> PathBuf {
 pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    // Somebody may have opened a trace, which leaves an index beside it.
-    paths.retain(|path| path.extension().is_none_or(|end| end != "spanwise"));
     paths.sort();
     paths
         .into_iter()
@@ -25,10 +23,21 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The same without indexes: somebody may have opened a trace, which leaves one beside it.
+pub(crate) fn recordings_below(folder: &Path) -> Vec<PathBuf> {
+    let mut paths = files_below(folder);
+    paths.retain(|path| !path.to_string_lossy().contains(".spanwise/"));
+    paths
+}
+
 /// The recordings that travel with the repository.
 pub(crate) fn committed() -> Vec<PathBuf> {
     let folders = [at_root("testdata/kineto"), at_root("testdata/chrome")];
-    folders.iter().flat_map(|folder| files_below(folder)).filter(|path| is_json(path)).collect()
+    folders
+        .iter()
+        .flat_map(|folder| recordings_below(folder))
+        .filter(|path| is_json(path))
+        .collect()
 }
 
 pub(crate) fn is_json(path: &Path) -> bool {
