@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use spanwise_model::{Nanos, Trace};
 
+use crate::host::HostStates;
 use crate::{
     Frames, GpuUse, Names, SelfTime, ThreadTime, TotalNanos, Waits, gpu_use, self_time,
     thread_times,
@@ -19,6 +20,7 @@ pub struct Facts<'a> {
     self_time: OnceLock<SelfTime>,
     gpu: OnceLock<GpuUse>,
     threads: OnceLock<Vec<ThreadTime>>,
+    host_states: OnceLock<HostStates>,
 }
 
 impl<'a> Facts<'a> {
@@ -32,6 +34,7 @@ impl<'a> Facts<'a> {
             self_time: OnceLock::new(),
             gpu: OnceLock::new(),
             threads: OnceLock::new(),
+            host_states: OnceLock::new(),
         }
     }
 
@@ -72,5 +75,10 @@ impl<'a> Facts<'a> {
     /// Every thread that has spans, the one that worked longest first.
     pub fn threads(&self) -> &[ThreadTime] {
         self.threads.get_or_init(|| thread_times(self.trace, self.self_time(), self.waits()))
+    }
+
+    /// When the threads that launch GPU work worked, and when they waited.
+    pub(crate) fn host_states(&self) -> &HostStates {
+        self.host_states.get_or_init(|| HostStates::new(self.trace, self.waits()))
     }
 }

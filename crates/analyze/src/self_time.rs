@@ -44,7 +44,8 @@ pub fn self_time(trace: &Trace) -> SelfTime {
         let starts = &spans.start_column()[rows.clone()];
         let durs = &spans.dur_column()[rows.clone()];
         let takes_part = &takes_part[rows.clone()];
-        credit_innermost(starts, durs, takes_part, &mut span_ns[rows.clone()]);
+        let self_ns = &mut span_ns[rows.clone()];
+        credit_innermost(starts, durs, takes_part, |row, from, to| self_ns[row] += to - from);
         let intervals = starts.iter().zip(durs).zip(takes_part).filter(|&(_, &takes)| takes);
         threads.push(TrackTime {
             track,
@@ -72,8 +73,27 @@ pub(crate) fn self_time_within(
     // Ends lie behind starts, and both inside a span: the difference fits.
     let durs: Vec<i64> = ends.zip(&starts).map(|(end, start)| end - start).collect();
     let mut self_ns = vec![0; rows.len()];
-    credit_innermost(&starts, &durs, &vec![true; rows.len()], &mut self_ns);
+    credit_innermost(&starts, &durs, &vec![true; rows.len()], |row, from, to| {
+        self_ns[row] += to - from;
+    });
     rows.into_iter().zip(self_ns).filter(|&(_, ns)| ns > 0).collect()
+}
+
+/// Cuts the busy time of a thread into pieces that belong to one innermost span each,
+/// in order of time.
+pub(crate) fn innermost_pieces(
+    trace: &Trace,
+    thread: TrackId,
+    takes_part: &[bool],
+    mut piece: impl FnMut(SpanId, Nanos, Nanos),
+) {
+    let rows = trace.tracks().get(thread).rows();
+    let first = rows.start as u32;
+    let starts = &trace.spans().start_column()[rows.clone()];
+    let durs = &trace.spans().dur_column()[rows.clone()];
+    credit_innermost(starts, durs, &takes_part[rows], |row, from, to| {
+        piece(SpanId(first + row as u32), from, to);
+    });
 }
 
 /// For each span whether it may stand in a thread's call stack.
@@ -106,9 +126,14 @@ pub(crate) fn on_stack_by_category(trace: &Trace) -> Vec<bool> {
 /// `starts` ascends. An outer span may end before an inner one: it then lies dead
 /// in the stack and is dropped when it comes to the top, so each span is pushed
 /// and popped once and the sweep is linear.
-fn credit_innermost(starts: &[i64], durs: &[i64], takes_part: &[bool], self_ns: &mut [i64]) {
+fn credit_innermost(
+    starts: &[i64],
+    durs: &[i64],
+    takes_part: &[bool],
+    mut credit: impl FnMut(usize, i64, i64),
+) {
     debug_assert!(starts.is_sorted());
-    debug_assert!(starts.len() == durs.len() && starts.len() == self_ns.len());
+    debug_assert!(starts.len() == durs.len());
     let mut open: Vec<(i64, usize)> = Vec::new();
     let mut reached = i64::MIN;
     for (row, ((&start, &dur), &takes)) in starts.iter().zip(durs).zip(takes_part).enumerate() {
@@ -116,19 +141,24 @@ fn credit_innermost(starts: &[i64], durs: &[i64], takes_part: &[bool], self_ns: 
         if !takes || dur == 0 {
             continue;
         }
-        credit_until(start, &mut reached, &mut open, self_ns);
+        credit_until(start, &mut reached, &mut open, &mut credit);
         reached = start;
         open.push((start + dur, row));
     }
-    credit_until(i64::MAX, &mut reached, &mut open, self_ns);
+    credit_until(i64::MAX, &mut reached, &mut open, &mut credit);
 }
 
 /// Credits the moments from `reached` to `until`, as far as spans are open.
-fn credit_until(until: i64, reached: &mut i64, open: &mut Vec<(i64, usize)>, self_ns: &mut [i64]) {
+fn credit_until(
+    until: i64,
+    reached: &mut i64,
+    open: &mut Vec<(i64, usize)>,
+    credit: &mut impl FnMut(usize, i64, i64),
+) {
     while let Some(&(end, row)) = open.last() {
         if end > *reached {
             let stop = end.min(until);
-            self_ns[row] += stop - *reached;
+            credit(row, *reached, stop);
             *reached = stop;
         }
         if end > until {

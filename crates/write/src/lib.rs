@@ -4,12 +4,14 @@
 //! [`Document`]. Nothing is computed here beyond what a person reads (units,
 //! percentages), and nothing is opened: everything goes to an `io::Write`.
 
+mod breakdown;
 mod civil;
 mod document;
 mod escape;
 mod findings;
 mod flame;
 mod info;
+mod launches;
 mod profile;
 mod report;
 mod table;
@@ -18,11 +20,13 @@ mod trace;
 mod units;
 mod verify;
 
+pub use breakdown::{breakdown_section, idle_section};
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
 pub use findings::findings_section;
 pub use flame::{FlameOptions, write_flame};
 pub use info::info_document;
+pub use launches::{launches_section, queue_section, syncs_section};
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_pprof, write_profile_csv,
     write_speedscope,

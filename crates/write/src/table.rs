@@ -65,6 +65,8 @@ pub enum Cell {
     None,
     Text(String),
     Int(i128),
+    /// A number with decimals, already written out.
+    Decimal(String),
     Flag(bool),
     /// Part and whole.
     Share(i128, i128),
@@ -162,6 +164,7 @@ impl Table {
                     Cell::None => {}
                     Cell::Text(text) => write_csv_field(text, out)?,
                     Cell::Int(value) => write!(out, "{value}")?,
+                    Cell::Decimal(number) => out.write_all(number.as_bytes())?,
                     Cell::Flag(value) => write!(out, "{value}")?,
                     Cell::Share(part, whole) => {
                         out.write_all(share(*part, *whole, "").as_bytes())?
@@ -200,6 +203,7 @@ impl Table {
                 Cell::None => out.write_all(b"null")?,
                 Cell::Text(text) => write_json_string(text, out)?,
                 Cell::Int(value) => write!(out, "{value}")?,
+                Cell::Decimal(number) => out.write_all(number.as_bytes())?,
                 Cell::Flag(value) => write!(out, "{value}")?,
                 Cell::Share(part, whole) => {
                     out.write_all(share(*part, *whole, "null").as_bytes())?

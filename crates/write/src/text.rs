@@ -105,6 +105,7 @@ fn cell_text(cell: &Cell, unit: Unit) -> String {
         (Cell::Text(text), _) if text.is_empty() => "-".to_owned(),
         (Cell::Text(text), _) => printable(text).into_owned(),
         (Cell::Flag(value), _) => if *value { "yes" } else { "no" }.to_owned(),
+        (Cell::Decimal(number), _) => number.clone(),
         (Cell::Share(part, whole), _) => percent_text(*part, *whole),
         (Cell::Int(value), Unit::Nanos) => nanos_text(*value),
         (Cell::Int(value), Unit::Bytes) => bytes_text(*value),

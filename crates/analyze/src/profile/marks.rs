@@ -93,6 +93,11 @@ impl Steps {
         Steps(steps)
     }
 
+    /// From, to and number of each, in order of time.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Nanos, Nanos, i64)> {
+        self.0.iter().copied()
+    }
+
     /// The step that a moment lies in, and until when that answer holds.
     pub(crate) fn at(&self, time: Nanos) -> (Option<i64>, Nanos) {
         let next = self.0.partition_point(|step| step.0 <= time);

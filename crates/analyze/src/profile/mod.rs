@@ -9,7 +9,7 @@
 mod frames;
 mod gpu;
 mod labels;
-mod marks;
+pub(crate) mod marks;
 mod sweep;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,9 @@
 //!
 //! A section is worked out only when it is shown.
 
-use spanwise_analyze::{Facts, Thresholds, findings, hot_functions};
+use spanwise_analyze::{
+    Facts, Thresholds, breakdown, findings, hot_functions, idle, launches, queues, syncs,
+};
 use spanwise_write::{Section, Source, Top};
 
 /// What a section is made from.
@@ -56,6 +58,36 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
         about: "busy and idle time of each GPU",
         shown: Shown::Always,
         build: |asked| spanwise_write::devices_section(asked.facts.gpu()),
+    },
+    SectionRow {
+        key: "breakdown",
+        about: "compute, exposed communication and copies, idle; by step",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::breakdown_section(&breakdown(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "idle",
+        about: "idle GPU time by cause",
+        shown: Shown::OnRequest,
+        build: |asked| spanwise_write::idle_section(&idle(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "launches",
+        about: "launching calls: latency, queueing, calls longer than their work",
+        shown: Shown::OnRequest,
+        build: |asked| spanwise_write::launches_section(&launches(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "queue",
+        about: "launched work waiting to start, by stream",
+        shown: Shown::OnRequest,
+        build: |asked| spanwise_write::queue_section(&queues(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "syncs",
+        about: "where the host waits for the GPU, and what that costs",
+        shown: Shown::OnRequest,
+        build: |asked| spanwise_write::syncs_section(&syncs(&asked.facts), asked.top),
     },
     SectionRow {
         key: "kernels",
