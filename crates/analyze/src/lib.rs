@@ -23,6 +23,7 @@ mod profile;
 mod python;
 mod quality;
 mod queue;
+mod ranks;
 #[cfg(test)]
 mod sample;
 mod self_time;
@@ -47,6 +48,10 @@ pub use names::Names;
 pub use profile::{Backward, Phase, ProfileOptions, StackMode, VALUE_TYPES, profile};
 pub use quality::{Check, CheckKind, CheckStatus, quality};
 pub use queue::{QUEUE_DEPTHS, QueueRow, queues};
+pub use ranks::{
+    Activity, CollectiveKey, CollectiveOp, CollectiveRow, Excess, RankDigest, RankRow, RankWait,
+    Ranks, Straggler, rank_digest, ranks,
+};
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use syncs::{SyncRow, syncs};
 use threads::thread_times;

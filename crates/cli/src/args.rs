@@ -68,21 +68,24 @@ pub(crate) struct InfoArgs {
 /// open then, so self times add up to the time the thread was busy, also where
 /// spans overlap without nesting. GPU work is shown with the operator and the line
 /// of Python that launched it; of the frames around a launch the innermost one of
-/// your own code is taken.
+/// your own code is taken. Of several traces, the ranks of a run, it says who waits for
+/// whom, and why.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 {}
 Examples:
   spanwise report trace.json.gz
   spanwise report --section kernels --top 0 --format csv trace.json.gz > kernels.csv
-  spanwise report --format json trace.json.gz | jq '.findings[].title'", sections::help()))]
+  spanwise report --format json trace.json.gz | jq '.findings[].title'
+  spanwise report rank*.json.gz", sections::help()))]
 pub(crate) struct ReportArgs {
-    /// The trace to read
-    pub(crate) trace: PathBuf,
+    /// The trace to read; or the traces of several ranks, or a folder of them
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
     /// Show these sections only, or `all`; one alone has nothing around its CSV or JSON
     #[arg(long, value_name = "NAME", value_delimiter = ',', hide_possible_values = true)]
     #[arg(value_parser = PossibleValuesParser::new(
-        sections::SECTIONS.iter().map(|row| row.key).chain([sections::ALL])
+        sections::names()
     ))]
     pub(crate) section: Vec<String>,
     #[command(flatten)]

@@ -13,6 +13,7 @@ mod flame;
 mod info;
 mod launches;
 mod profile;
+mod ranks;
 mod report;
 mod table;
 mod text;
@@ -31,6 +32,7 @@ pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_pprof, write_profile_csv,
     write_speedscope,
 };
+pub use ranks::ranks_document;
 pub use report::{
     copies_section, devices_section, functions_section, kernels_section, lines_section,
     no_lines_hint, threads_section, trace_section,

@@ -59,7 +59,7 @@ impl ProfileArgs {
 }
 
 /// The number behind "rank" in a file's name.
-fn rank_of(path: &Path) -> Option<i64> {
+pub(super) fn rank_of(path: &Path) -> Option<i64> {
     let name = path.file_name()?.to_string_lossy().to_lowercase();
     let (_, after) = name.rsplit_once("rank")?;
     let after = after.trim_start_matches(['_', '-', '.']);

@@ -1,23 +1,38 @@
 //! `spanwise report`: where the time went.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use spanwise_analyze::{Facts, Thresholds};
 use spanwise_model::{Notice, Notices};
 use spanwise_write::{Document, Source};
 
-use crate::args::ReportArgs;
+use crate::args::{OutputArgs, ReportArgs};
 use crate::output::stdout;
 use crate::progress::Progress;
 
+pub(crate) mod ranks;
 pub(crate) mod sections;
 
 use sections::Asked;
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    let trace = args.read.open(&args.trace, &Progress::new(args.quiet))?;
-    let file = args.trace.display().to_string();
+    match args.traces.as_slice() {
+        [path] if !path.is_dir() => run_one(args, path),
+        paths => ranks::run(args, paths),
+    }
+}
+
+fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
+    if let Some(name) =
+        args.section.iter().find(|name| ranks::SECTIONS.iter().any(|row| row.0 == **name))
+    {
+        bail!("the section {name} needs the traces of several ranks, or a folder of them");
+    }
+    let trace = args.read.open(path, &Progress::new(args.quiet))?;
+    let file = path.display().to_string();
     let asked = Asked {
         facts: Facts::new(&trace),
         source: Source { file: &file, info: trace.info(), window: trace.window() },
@@ -30,15 +45,19 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         document.hints.extend(spanwise_write::no_lines_hint(asked.facts.gpu()));
         document.hints.extend(notices_hint(trace.notices(), &file));
     }
-    let (format, style) = (args.output.format(), args.output.style());
+    show(&document, &args.output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A section alone has nothing around it.
+fn show(document: &Document, output: &OutputArgs) -> anyhow::Result<()> {
+    let (format, style) = (output.format(), output.style());
     let mut out = stdout();
     match document.sections.as_slice() {
-        // A section alone has nothing around it.
         [section] => section.write(format, style, &mut out)?,
         _ => document.write(format, style, &mut out)?,
     }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(out.flush()?)
 }
 
 /// One line for those who would believe the numbers without knowing.

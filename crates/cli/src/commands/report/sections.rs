@@ -7,6 +7,8 @@ use spanwise_analyze::{
 };
 use spanwise_write::{Section, Source, Top};
 
+use super::ranks;
+
 /// What a section is made from.
 pub(super) struct Asked<'a> {
     pub(super) facts: Facts<'a>,
@@ -133,6 +135,12 @@ pub(super) fn chosen(named: &[String]) -> impl Iterator<Item = &'static SectionR
     })
 }
 
+/// Everything that `--section` takes.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let of_ranks = ranks::SECTIONS.iter().map(|row| row.0);
+    SECTIONS.iter().map(|row| row.key).chain(of_ranks).chain([ALL])
+}
+
 /// The list of sections for the help.
 pub(crate) fn help() -> String {
     let line = |row: &SectionRow| {
@@ -141,5 +149,10 @@ pub(crate) fn help() -> String {
     };
     let marked = SECTIONS.iter().any(|row| row.shown == Shown::OnRequest);
     let note = if marked { " (+ on request)" } else { "" };
-    format!("Sections{note}:\n{}", SECTIONS.iter().map(line).collect::<String>())
+    let of_ranks = |row: &(&str, &str)| format!("  {:<14}{}\n", row.0, row.1);
+    format!(
+        "Sections{note}:\n{}\nSections about several ranks:\n{}",
+        SECTIONS.iter().map(line).collect::<String>(),
+        ranks::SECTIONS.iter().map(of_ranks).collect::<String>()
+    )
 }

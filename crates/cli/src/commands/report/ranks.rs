@@ -1,0 +1,124 @@
+//! Reports on many ranks: files are read one by one on each core and only digests kept,
+//! so that memory does not grow with their number.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, bail};
+use spanwise_analyze::{Facts, RankDigest};
+use spanwise_model::{map_indices, threads_available};
+use spanwise_read::{IndexUse, OpenOptions, ReadError};
+
+use super::{sections, show};
+use crate::args::ReportArgs;
+use crate::commands::profiles::rank_of;
+use crate::failure;
+use crate::progress::Progress;
+
+/// The sections of a report on many ranks: key and a few words.
+pub(crate) const SECTIONS: &[(&str, &str)] = &[
+    ("straggler", "which rank the others wait for, and what it does"),
+    ("ranks", "each rank: GPU, host, collectives, waiting"),
+    ("rank-waits", "who waits for whom"),
+    ("collectives", "collectives by kind and size: skew, transfer, bandwidth"),
+];
+
+/// How traces in a folder are known.
+const ENDINGS: &[&str] = &[
+    ".json",
+    ".json.gz",
+    ".json.zst",
+    ".json.xz",
+    ".perfetto-trace",
+    ".pftrace",
+    ".fxt",
+    ".fxt.gz",
+];
+
+pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    let known = |name: &str| SECTIONS.iter().any(|row| row.0 == name) || name == sections::ALL;
+    if let Some(name) = args.section.iter().find(|name| !known(name)) {
+        bail!("the section {name} is about one trace, and there are several");
+    }
+    let files = files_of(paths)?;
+    let mut digests = Vec::new();
+    let mut unread = Vec::new();
+    for (file, digest) in files.iter().zip(read_all(args, &files)) {
+        match digest {
+            Ok(digest) => digests.push(digest),
+            Err(error) => {
+                unread.push((file.display().to_string(), error.to_string()));
+                failure::tell(&error.into());
+            }
+        }
+    }
+    let ranks = spanwise_analyze::ranks(digests);
+    let mut document = spanwise_write::ranks_document(&ranks, &unread, args.top.rows());
+    let is_asked = |key: &str| args.section.iter().any(|name| name == key || name == sections::ALL);
+    document.sections.retain(|section| args.section.is_empty() || is_asked(section.key));
+    if args.quiet {
+        document.hints.clear();
+    }
+    show(&document, &args.output)?;
+    Ok(if unread.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(failure::ERROR) })
+}
+
+/// The files that were named, and the traces in the folders that were.
+fn files_of(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let cannot = || format!("{}: cannot be listed", path.display());
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path).with_context(cannot)? {
+            let file = entry.with_context(cannot)?.path();
+            if file.is_file() && is_trace(&file) {
+                found.push(file);
+            }
+        }
+        if found.is_empty() {
+            bail!("{}: no trace in this folder ({})", path.display(), ENDINGS.join(", "));
+        }
+        found.sort();
+        files.extend(found);
+    }
+    Ok(files)
+}
+
+fn is_trace(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Each file on a thread of its own, as many at once as there are cores.
+fn read_all(args: &ReportArgs, files: &[PathBuf]) -> Vec<Result<RankDigest, ReadError>> {
+    let progress = Progress::new(args.quiet);
+    let length = |file: &PathBuf| fs::metadata(file).map_or(0, |metadata| metadata.len());
+    let total: u64 = files.iter().map(length).sum();
+    let done = AtomicU64::new(0);
+    let threads = match args.read.threads.threads {
+        0 => threads_available(),
+        threads => threads,
+    };
+    let options = OpenOptions {
+        index: if args.read.no_index { IndexUse::Ignore } else { IndexUse::ReadOrWrite },
+        // One file a thread; where there are fewer files, each may have several.
+        threads: (threads / files.len().max(1)).max(1),
+        progress: None,
+    };
+    map_indices(files.len(), threads, |at| {
+        let file = &files[at];
+        let digest = spanwise_read::open(file, &options).map(|trace| {
+            let name = file.display().to_string();
+            spanwise_analyze::rank_digest(&Facts::new(&trace), &name, rank_of(file))
+        });
+        let read = done.fetch_add(length(file), Ordering::Relaxed) + length(file);
+        progress.update(read, total);
+        digest
+    })
+}
