@@ -63,16 +63,15 @@ class Report:
     trace_bytes: int
     trace_events: int
     rows: list[Row]
+    # What the processes themselves time.
+    timed: str = "load s"
 
     # Above this, in cores, other work shared the machine while a row ran.
     OTHERS_CORES_MAX = 0.2
     LOAD_AVERAGE_MAX = 0.5
 
     def base_of(self, row: Row) -> Row | None:
-        for base in self.rows:
-            if base.name == row.base and base.runs:
-                return base
-        return None
+        return self.find(row.base)
 
     def notes(self) -> list[str]:
         notes = []
@@ -90,6 +89,10 @@ class Report:
             notes.append("< too short to sample: at most its peak RSS.")
         return notes
 
+    def find(self, name: str) -> Row | None:
+        """The row of that name, if it was measured."""
+        return next((row for row in self.rows if row.name == name and row.runs), None)
+
     def is_noisy(self, row: Row) -> bool:
         return any(run.others_cores > self.OTHERS_CORES_MAX for run in row.runs)
 
@@ -103,7 +106,7 @@ class Report:
         print(file=out)
 
         head = (
-            *("row", "version", "load s", "process s", "CPU s"),
+            *("row", "version", self.timed, "process s", "CPU s"),
             *("peak RSS MB", "own MB", "time x", "own x", "read"),
         )
         lines = [head, *(self.cells(row) for row in self.rows)]

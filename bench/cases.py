@@ -1,0 +1,129 @@
+"""The rows of a benchmark: what to run for each, and how often."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from install import DEFAULT_BINARY, spanwise, version_told
+from process import Failed, run_once, touch_memory
+from report import Row
+from traces import Trace, warm
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row to measure: what to run, on which form of the trace.
+
+    `{trace}` in a command stands for the file, `{folder}` for one to write into.
+    Times and memory are shown as multiples of those of the row `base`.
+    """
+
+    name: str
+    title: str
+    base: str
+    form: str = "plain"
+    spanwise: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    peer: Callable[[], list[str]] | None = None
+    version: tuple[str, ...] = ()
+    repeat: int = 1
+    left_out: str = ""
+
+
+def options_parser(description: str, every: list[Case]) -> argparse.ArgumentParser:
+    """The options that all benchmarks have."""
+
+    def name_list(text: str) -> list[str]:
+        # A typing error should not measure nothing.
+        names = [name for name in text.split(",") if name]
+        for name in names:
+            if not any(matches(case, name) for case in every):
+                raise argparse.ArgumentTypeError(f"no row is called {name}")
+        return names
+
+    parser = argparse.ArgumentParser(
+        description=description,
+        epilog=f"Rows: {', '.join(case.name for case in every)}. A name also stands "
+        "for those that begin with it and a dash, as `spanwise` does.",
+    )
+    parser.add_argument(
+        "--binary",
+        type=Path,
+        default=DEFAULT_BINARY,
+        help="the spanwise to measure; the default one is built if missing",
+    )
+    parser.add_argument("--only", type=name_list, default=[], metavar="NAME,...")
+    parser.add_argument("--skip", type=name_list, default=[], metavar="NAME,...")
+    parser.add_argument(
+        "--repeat",
+        type=positive,
+        metavar="N",
+        help="runs per row, best time shown (default: 3, slow peers 1)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=600,
+        metavar="SECONDS",
+        help="limit for one run of one row (default: %(default)s)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write figures too")
+    return parser
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def matches(case: Case, name: str) -> bool:
+    return case.name == name or case.name.startswith(name + "-")
+
+
+def chosen(every: list[Case], only: list[str], skip: list[str]) -> list[Case]:
+    return [
+        case
+        for case in every
+        if (not only or any(matches(case, name) for name in only))
+        and not any(matches(case, name) for name in skip)
+    ]
+
+
+def measure_case(case: Case, trace: Trace, options: argparse.Namespace) -> Row:
+    row = Row(case.name, case.title, case.base)
+    try:
+        if case.left_out:
+            raise Failed(case.left_out)
+        ours = [] if case.peer else [spanwise(options.binary)]
+        command = case.peer() if case.peer else [*ours, *case.spanwise]
+        with trace.form(case.form) as (path, env), tempfile.TemporaryDirectory() as folder:
+            row.version = version_told([*ours, "--version"] if ours else case.version)
+            if case.before:
+                before = filled([*ours, *case.before], path, folder)
+                run_once(before, env, timeout_s=options.timeout)
+            touch_memory(10 * path.stat().st_size)
+            for _ in range(options.repeat or case.repeat):
+                warm(path)
+                run, said = run_once(
+                    filled(command, path, folder), env, timeout_s=options.timeout
+                )
+                row.runs.append(run)
+                row.version = said.get("version", row.version)
+                row.read = said.get("read", row.read)
+    except (Failed, OSError) as error:
+        row.failure = str(error)
+        row.runs.clear()
+    return row
+
+
+def filled(command: Sequence[str], trace: Path, folder: str) -> list[str]:
+    return [
+        part.replace("{trace}", str(trace)).replace("{folder}", folder)
+        for part in command
+    ]

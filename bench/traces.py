@@ -1,0 +1,127 @@
+"""A trace to measure with, and the forms of it that rows read."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from install import BENCH, CACHE, say
+from process import Failed, last_line
+
+COPY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The trace as plain JSON, and the files made from it.
+
+    `key` tells apart the files of two traces that have the same name.
+    """
+
+    name: str
+    key: str
+    path: Path
+    bytes: int
+    events: int
+
+    @classmethod
+    def open(cls, given: Path) -> Trace:
+        known = given.stat()
+        name = given.name.removesuffix(".gz").removesuffix(".xz")
+        identity = f"{given.resolve()} {known.st_size} {known.st_mtime_ns}"
+        stem = name.removesuffix(".json")
+        key = f"{stem}-{zlib.crc32(identity.encode()):08x}"
+        path = given.resolve()
+        if given.suffix in (".gz", ".xz"):
+            path = made(f"{key}.json", lambda out: unpack(given, out))
+        return cls(name, key, path, path.stat().st_size, warm(path))
+
+    def times(self, copies: int) -> Trace:
+        """The trace whose events are those of this one, so many times over."""
+        path = self.replicated(f"{copies}x")
+        name, key = f"{self.name}, {copies} times over", f"{self.key}-{copies}x"
+        return Trace(name, key, path, path.stat().st_size, warm(path))
+
+    @contextlib.contextmanager
+    def form(self, form: str) -> Iterator[tuple[Path, dict[str, str]]]:
+        """The file that rows of this form read, and the environment for them."""
+        env = dict(os.environ)
+        match form:
+            case "plain":
+                yield self.path, env
+            case "2x" | "4x":
+                yield self.replicated(form), env
+            case "gz":
+                yield made(f"{self.key}.json.gz", self.pack), env
+            case "indexed":
+                # Wherever spanwise keeps its index, beside the trace or in the
+                # user's cache, it lies in this folder and goes with it.
+                CACHE.mkdir(exist_ok=True)
+                with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+                    path = Path(folder, self.path.name)
+                    try:
+                        path.hardlink_to(self.path)
+                    except OSError:
+                        shutil.copyfile(self.path, path)
+                    yield path, {**env, "XDG_CACHE_HOME": folder}
+
+    def pack(self, out: Path) -> None:
+        with self.path.open("rb") as plain, gzip.open(out, "wb", 6) as packed:
+            shutil.copyfileobj(plain, packed, COPY_BYTES)
+
+    def replicated(self, form: str) -> Path:
+        def replicate(out: Path) -> None:
+            command = [sys.executable, str(BENCH / "replicate"), str(self.path)]
+            done = subprocess.run(
+                [*command, form.removesuffix("x"), str(out)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode != 0:
+                raise Failed(last_line(done.stderr))
+
+        return made(f"{self.key}-{form}.json", replicate)
+
+
+def made(name: str, make: Callable[[Path], None]) -> Path:
+    """The file of that name in the cache, made if it is not there yet."""
+    path = CACHE / "traces" / name
+    if path.is_file():
+        return path
+    say(f"writing {name}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name("unfinished-" + name)
+    try:
+        make(unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def unpack(packed: Path, out: Path) -> None:
+    inflater = gzip if packed.suffix == ".gz" else lzma
+    with inflater.open(packed, "rb") as source, out.open("wb") as plain:
+        shutil.copyfileobj(source, plain, COPY_BYTES)
+
+
+def warm(path: Path) -> int:
+    """Read the file, so that no row waits for the disk; count its events."""
+    events = 0
+    kept = b""
+    with path.open("rb") as file:
+        while block := file.read(COPY_BYTES):
+            events += (kept + block).count(b'"ph"')
+            kept = block[-3:]
+    return events
