@@ -2,7 +2,7 @@
 //!
 //! Runs `go tool pprof` and compares the numbers in its output with those of the
 //! profile. Says "skipped: no go" where Go is not installed. `-svg` also wants
-//! Graphviz; without it, only the graph's text (`-dot`) is looked at.
+//! Graphviz; without it, says "skipped: no dot" and looks at the graph's text alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -324,6 +324,7 @@ fn graphs_have_our_names_and_numbers() {
         assert!(graph.contains(&tooltip), "{tooltip} in {graph}");
     }
     if Command::new("dot").arg("-V").output().is_err() {
+        eprintln!("skipped: no dot");
         return;
     }
     let picture = client.show(&["-svg"]);
