@@ -4,12 +4,14 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use spanwise_model::{NoticeKind, SourceInfo, StrId, Trace};
+use spanwise_model::{LabelValue, NoticeKind, Profile, SourceInfo, StrId, Trace};
 
-use crate::ReadErrorKind;
+use crate::binary::Records;
 use crate::index::forge::Forgery;
 use crate::json::{self, Effort};
+use crate::profile::{self, NotAProfile};
 use crate::source::{Bytes, Compression, LazyText, Stream};
+use crate::{ReadErrorKind, fxt, perfetto};
 
 /// Reads `input` as JSON in three ways: at once, in small blocks, as a stream in
 /// small waves. Each gives the same trace, or each refuses it.
@@ -52,6 +54,77 @@ pub fn index(input: &[u8]) {
     forgery.edit(input);
     if let Ok(trace) = forgery.open(Box::new(args())) {
         walk(&trace);
+    }
+}
+
+/// Reads `input` as a Perfetto trace, at once and in pieces.
+pub fn perfetto(input: &[u8]) {
+    records::<perfetto::Reader>(input);
+}
+
+/// Reads `input` as a Fuchsia trace, at once and in pieces.
+pub fn fxt(input: &[u8]) {
+    records::<fxt::Reader>(input);
+}
+
+/// The first byte says how large the pieces are; both ways give the same trace.
+fn records<Reader: Records + Default + 'static>(input: &[u8]) {
+    let Some((&piece, bytes)) = input.split_first() else { return };
+    let whole = fed::<Reader>(bytes, bytes.len().max(1)).ok();
+    let pieces = fed::<Reader>(bytes, 1 + usize::from(piece) * 4).ok();
+    if let Some(whole) = &whole {
+        walk(whole);
+    }
+    assert_eq!(whole.as_ref().map(image), pieces.as_ref().map(image), "pieces");
+}
+
+fn fed<Reader: Records + Default + 'static>(
+    bytes: &[u8],
+    piece_bytes: usize,
+) -> Result<Trace, ReadErrorKind> {
+    let mut records = Box::new(Reader::default());
+    let (mut done, mut seen) = (0, 0);
+    while seen < bytes.len() {
+        seen = bytes.len().min(seen + piece_bytes);
+        done += records.feed(&bytes[done..seen], done as u64, seen == bytes.len());
+    }
+    records.finish(SourceInfo::default(), 1)
+}
+
+/// Reads `input` as a profile of pprof.
+pub fn pprof(input: &[u8]) {
+    read_profile(input, profile::pprof::read);
+}
+
+/// Reads `input` as collapsed stacks.
+pub fn folded(input: &[u8]) {
+    read_profile(input, profile::folded::read);
+}
+
+/// Reads `input` as a profile of speedscope.
+pub fn speedscope(input: &[u8]) {
+    read_profile(input, profile::speedscope::read);
+}
+
+/// The same profile each time, and every part of it there; or refused each time.
+fn read_profile(input: &[u8], read: fn(&[u8]) -> Result<Profile, NotAProfile>) {
+    let profile = read(input);
+    assert_eq!(read(input), profile, "the second time");
+    let Ok(profile) = profile else { return };
+    let columns = profile.value_types.len();
+    assert!(columns == 0 || profile.default_value < columns, "the default column");
+    assert_eq!(profile.totals().len(), columns);
+    for (row, sample) in profile.samples.iter().enumerate() {
+        assert_eq!(profile.values_of(row).len(), columns);
+        for frame in profile.frames_of(sample.stack) {
+            let _ = [frame.name, frame.group, frame.file].map(|text| profile.text(text));
+        }
+        for label in &profile.label_sets[sample.labels as usize] {
+            let value = match label.value {
+                LabelValue::Text(text) | LabelValue::Number { unit: text, .. } => text,
+            };
+            let _ = (profile.text(label.key), profile.text(value));
+        }
     }
 }
 

@@ -24,3 +24,28 @@ fn json() {
 fn index() {
     check("index", spanwise_read::fuzzing::index);
 }
+
+#[test]
+fn perfetto() {
+    check("perfetto", spanwise_read::fuzzing::perfetto);
+}
+
+#[test]
+fn fxt() {
+    check("fxt", spanwise_read::fuzzing::fxt);
+}
+
+#[test]
+fn pprof() {
+    check("pprof", spanwise_read::fuzzing::pprof);
+}
+
+#[test]
+fn folded() {
+    check("folded", spanwise_read::fuzzing::folded);
+}
+
+#[test]
+fn speedscope() {
+    check("speedscope", spanwise_read::fuzzing::speedscope);
+}

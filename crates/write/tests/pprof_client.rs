@@ -314,6 +314,7 @@ fn peek_shows_callers() {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a skipped part should be seen in the output")]
 fn graphs_have_our_names_and_numbers() {
     let Some(client) = client("graphs") else { return };
     let expected = expected_rows(&nasty(1), WALL, |_| true);

@@ -15,7 +15,7 @@ pub(super) fn seems_folded(text: &[u8]) -> bool {
     line.and_then(split).is_some()
 }
 
-pub(super) fn read(text: &[u8]) -> Result<Profile, NotAProfile> {
+pub(crate) fn read(text: &[u8]) -> Result<Profile, NotAProfile> {
     let mut builder = ProfileBuilder::new(&[("samples", "count")], 0);
     let labels = builder.labels(Vec::new());
     for (offset, line) in lines(text).filter(|(_, line)| !is_blank(line)) {

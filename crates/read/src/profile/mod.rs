@@ -4,9 +4,9 @@
 //! or compressed. Any bytes give a profile or an error with a place: never a panic, and
 //! memory in proportion to the (inflated) input.
 
-mod folded;
-mod pprof;
-mod speedscope;
+pub(crate) mod folded;
+pub(crate) mod pprof;
+pub(crate) mod speedscope;
 mod wire;
 
 use std::io;

@@ -27,7 +27,7 @@ pub(super) fn seems_pprof(bytes: &[u8]) -> bool {
     matches!((tag >> 3, tag & 7), (1..=6 | 11 | 13, 2) | (7..=10 | 12..=14, 0))
 }
 
-pub(super) fn read(bytes: &[u8]) -> Result<Profile, NotAProfile> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Profile, NotAProfile> {
     let tables = Tables::walk(Message::new(bytes))?;
     let mut reader = Reader::new(&tables)?;
     reader.read_locations()?;

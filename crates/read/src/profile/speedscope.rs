@@ -106,7 +106,7 @@ impl Visitor<'_> for NumberVisitor {
     }
 }
 
-pub(super) fn read(text: &[u8]) -> Result<Profile, NotAProfile> {
+pub(crate) fn read(text: &[u8]) -> Result<Profile, NotAProfile> {
     let file: File = serde_json::from_slice(text).map_err(|error| json_error(text, &error))?;
     let (Some(shared), Some(threads)) = (file.shared, file.profiles) else {
         let offset = text.len() as u64;
