@@ -11,8 +11,8 @@ use std::io::{self, Write as _};
 
 use spanwise_model::{CategoryId, Nanos, SpanId, StrId, Trace, Track, TrackId, TrackKind};
 
-use super::lanes::Lanes;
-use super::{flows, is_plain_integer};
+use super::lanes::{self, Step};
+use super::{FIRST_MADE_UP, flows, small_number};
 
 /// The record that every such file begins with.
 const MAGIC: u64 = 0x0016_5478_4604_0010;
@@ -50,9 +50,6 @@ const KEYS: [&str; 7] = [
     "spanwise:unnamed",
 ];
 
-/// Numbers from here on stand for processes and threads whose ids are no small number.
-const FIRST_MADE_UP: u64 = 1 << 30;
-
 /// Writes all of a trace.
 pub fn write_fxt(trace: &Trace, out: &mut dyn io::Write) -> io::Result<()> {
     let mut writer = Writer {
@@ -80,11 +77,6 @@ fn processes(trace: &Trace) -> BTreeMap<StrId, u64> {
         processes.entry(track.process).or_insert(own.unwrap_or(made_up));
     }
     processes
-}
-
-fn small_number(text: &str) -> Option<u64> {
-    let number = text.parse().ok().filter(|_| is_plain_integer(text))?;
-    (1..FIRST_MADE_UP).contains(&number).then_some(number)
 }
 
 /// One end of an arrow.
@@ -311,31 +303,31 @@ impl<'a> Writer<'a, '_> {
     }
 
     fn spans(&mut self, track: &Track, place: (u64, u64)) -> io::Result<()> {
-        let spans = self.trace.spans();
-        let mut lanes = Lanes::default();
         let mut places = vec![place];
-        for span in track.span_ids() {
-            let (start, end) = (spans.start(span), spans.end(span));
-            let lane = lanes.enter(span, start, end);
-            lanes.take_closed();
-            if lane == places.len() {
+        lanes::walk(self.trace, track, |step| match step {
+            Step::Further(_) => {
                 let further = (place.0, self.free_thread());
-                self.name_thread(track, further)?;
                 places.push(further);
+                self.name_thread(track, further)
             }
-            let event = Event {
-                kind: COMPLETE,
-                time: start,
-                place: places[lane],
-                category: self.category(spans.category(span)),
-                name: self.trace.name(span),
-                value: None,
-                last: Some(end as u64),
-            };
-            self.event(&event)?;
-            self.span_flows(span, places[lane])?;
-        }
-        Ok(())
+            Step::Begin(lane, span) => self.complete(span, places[lane]),
+            // Begin and end stand in one record.
+            Step::End(..) => Ok(()),
+        })
+    }
+
+    fn complete(&mut self, span: SpanId, place: (u64, u64)) -> io::Result<()> {
+        let spans = self.trace.spans();
+        self.event(&Event {
+            kind: COMPLETE,
+            time: spans.start(span),
+            place,
+            category: self.category(spans.category(span)),
+            name: self.trace.name(span),
+            value: None,
+            last: Some(spans.end(span) as u64),
+        })?;
+        self.span_flows(span, place)
     }
 
     /// Arrows stand right behind the span that they begin or end on.

@@ -3,11 +3,45 @@
 //! Viewers draw a track as a stack and drop what does not nest. Here such a span goes
 //! to the first lane of its track where it does.
 
-use spanwise_model::{Nanos, SpanId};
+use std::io;
+
+use spanwise_model::{Nanos, SpanId, Trace, Track};
+
+/// What happens on the lanes of a track, which are numbered from 0.
+pub(super) enum Step {
+    /// One more lane is used from here on; the first needs no such step.
+    Further(usize),
+    Begin(usize, SpanId),
+    End(usize, SpanId, Nanos),
+}
+
+/// Goes through a track: every span begins on a lane, in order, and ends there before
+/// the next to which it is not the parent.
+pub(super) fn walk(
+    trace: &Trace,
+    track: &Track,
+    mut visit: impl FnMut(Step) -> io::Result<()>,
+) -> io::Result<()> {
+    let spans = trace.spans();
+    let (mut lanes, mut lanes_known) = (Lanes::default(), 1);
+    for span in track.span_ids() {
+        let lane = lanes.enter(span, spans.start(span), spans.end(span));
+        for (lane, span, end) in lanes.take_closed() {
+            visit(Step::End(lane, span, end))?;
+        }
+        if lane == lanes_known {
+            visit(Step::Further(lane))?;
+            lanes_known += 1;
+        }
+        visit(Step::Begin(lane, span))?;
+    }
+    let left = lanes.close_all();
+    left.into_iter().try_for_each(|(lane, span, end)| visit(Step::End(lane, span, end)))
+}
 
 /// The lanes of one track while its spans go by in order.
 #[derive(Default)]
-pub(super) struct Lanes {
+struct Lanes {
     /// What is open in each lane, the innermost last.
     open: Vec<Vec<(SpanId, Nanos)>>,
     /// What has ended since it was last taken: the lane, the span, its end.
@@ -16,7 +50,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// The lane of the next span. `closed` grows by what ends before it.
-    pub(super) fn enter(&mut self, span: SpanId, start: Nanos, end: Nanos) -> usize {
+    fn enter(&mut self, span: SpanId, start: Nanos, end: Nanos) -> usize {
         for (lane, open) in self.open.iter_mut().enumerate() {
             while let Some((inner, inner_end)) = open.pop_if(|(_, inner_end)| *inner_end <= start) {
                 self.closed.push((lane, inner, inner_end));
@@ -31,12 +65,12 @@ impl Lanes {
     }
 
     /// What has ended, in the order in which it did in each lane.
-    pub(super) fn take_closed(&mut self) -> Vec<(usize, SpanId, Nanos)> {
+    fn take_closed(&mut self) -> Vec<(usize, SpanId, Nanos)> {
         std::mem::take(&mut self.closed)
     }
 
     /// Ends everything; the track has no more spans.
-    pub(super) fn close_all(&mut self) -> Vec<(usize, SpanId, Nanos)> {
+    fn close_all(&mut self) -> Vec<(usize, SpanId, Nanos)> {
         for (lane, open) in self.open.iter_mut().enumerate() {
             let left = open.drain(..).rev();
             self.closed.extend(left.map(|(span, end)| (lane, span, end)));

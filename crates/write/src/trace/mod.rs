@@ -67,6 +67,16 @@ fn is_plain_integer(text: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Where a format has small numbers for processes and threads: from here on they stand for
+/// ids that are none.
+const FIRST_MADE_UP: u64 = 1 << 30;
+
+/// An id that such a format can take as it is; 0 is the idle process there.
+fn small_number(text: &str) -> Option<u64> {
+    let number = text.parse().ok().filter(|_| is_plain_integer(text))?;
+    (1..FIRST_MADE_UP).contains(&number).then_some(number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,9 +13,9 @@ use spanwise_model::{
     ArgValue, CategoryId, Nanos, SpanId, StrId, Trace, Track, TrackId, TrackKind,
 };
 
-use super::lanes::Lanes;
+use super::lanes::{self, Step};
 use super::proto::Message;
-use super::{args_of, flows, is_plain_integer};
+use super::{FIRST_MADE_UP, args_of, flows, is_plain_integer, small_number};
 
 /// Numbers of fields and values of Perfetto's messages.
 mod field {
@@ -48,9 +48,6 @@ const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
-
-/// Numbers from here on stand for processes and threads whose ids are no small number.
-const FIRST_MADE_UP: u64 = 1 << 30;
 
 /// Writes all of a trace.
 pub fn write_perfetto(trace: &Trace, out: &mut dyn io::Write) -> io::Result<()> {
@@ -104,12 +101,6 @@ fn processes(trace: &Trace) -> BTreeMap<StrId, Process> {
         process.pid = own.unwrap_or(made_up);
     }
     processes
-}
-
-/// An id that Perfetto can take as it is; 0 is the idle process there.
-fn small_number(text: &str) -> Option<u64> {
-    let number = text.parse().ok().filter(|_| is_plain_integer(text))?;
-    (1..FIRST_MADE_UP).contains(&number).then_some(number)
 }
 
 /// One end of an arrow.
@@ -257,23 +248,11 @@ impl Writer<'_, '_> {
     }
 
     fn spans(&mut self, id: TrackId, track: &Track) -> io::Result<()> {
-        let spans = self.trace.spans();
-        let (mut lanes, mut lanes_described) = (Lanes::default(), 1);
-        for span in track.span_ids() {
-            let lane = lanes.enter(span, spans.start(span), spans.end(span));
-            for (lane, span, end) in lanes.take_closed() {
-                self.end(uuid(id, lane), span, end)?;
-            }
-            if lane == lanes_described {
-                self.describe(id, track, lane)?;
-                lanes_described += 1;
-            }
-            self.begin(uuid(id, lane), span)?;
-        }
-        for (lane, span, end) in lanes.close_all() {
-            self.end(uuid(id, lane), span, end)?;
-        }
-        Ok(())
+        lanes::walk(self.trace, track, |step| match step {
+            Step::Further(lane) => self.describe(id, track, lane),
+            Step::Begin(lane, span) => self.begin(uuid(id, lane), span),
+            Step::End(lane, span, time) => self.end(uuid(id, lane), span, time),
+        })
     }
 
     fn begin(&mut self, uuid: u64, span: SpanId) -> io::Result<()> {
