@@ -106,7 +106,8 @@ pub(crate) struct ReportArgs {
 /// worked. Several traces, such as the ranks of a run, become one profile with a
 /// label for the rank. Profiles (pprof, speedscope, collapsed stacks) are read too,
 /// and merged where their columns are the same. A trace keeps every span, moment,
-/// value and arrow, to the nanosecond, with what was damaged repaired.
+/// value and arrow, to the nanosecond, with what was damaged repaired; several traces
+/// stand on one timeline, their processes named by rank or file.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Formats, by the ending of the output or by --to:
@@ -130,7 +131,8 @@ Examples:
   spanwise convert rank*.json.gz -o run.pb.gz
   spanwise convert --value gpu --stack python trace.json.gz -o gpu.folded
   spanwise convert damaged.json -o repaired.json.gz
-  spanwise convert trace.json.gz -o trace.perfetto-trace")]
+  spanwise convert trace.json.gz -o trace.perfetto-trace
+  spanwise convert rank*.json.gz -o run.perfetto-trace")]
 pub(crate) struct ConvertArgs {
     /// The traces or profiles to read
     #[arg(required = true, value_name = "TRACE")]

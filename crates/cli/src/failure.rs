@@ -43,6 +43,12 @@ pub(crate) fn tell(error: &anyhow::Error) {
     }
 }
 
+/// Writes "spanwise: note: …": something that is no error, but good to know.
+#[expect(clippy::print_stderr, reason = "standard output may be the file that was asked for")]
+pub(crate) fn note(text: &str) {
+    eprintln!("spanwise: note: {}", spanwise_write::printable(text));
+}
+
 fn hint(error: &ReadError) -> Option<&'static str> {
     match &error.kind {
         ReadErrorKind::Io(io) => match io.kind() {

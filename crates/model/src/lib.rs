@@ -17,6 +17,7 @@ mod check;
 mod events;
 mod info;
 mod join;
+mod merge;
 mod nest;
 mod notice;
 mod parallel;
@@ -37,6 +38,7 @@ pub use category::{Categories, Category, CategoryId, SpanKind};
 pub use check::Violation;
 pub use events::{Counters, Instants, Links};
 pub use info::{Device, SourceInfo};
+pub use merge::{MergePart, Merged, MergedClock, merge};
 pub use notice::{Notice, NoticeKind, Notices};
 pub use parallel::{for_each_index, map_indices, threads_available};
 pub use profile::{

@@ -1,14 +1,17 @@
 //! `spanwise convert` to a format of whole traces.
 
+use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use spanwise_model::{MergePart, MergedClock, Trace};
 use spanwise_write::{TraceFormat, write_trace};
 
-use super::profiles::write_file;
+use super::profiles::{rank_of, write_file};
 use crate::args::{BackwardArg, ConvertArgs, ConvertFormatArg, ProfileArgs, StackArg};
+use crate::failure::note;
 use crate::output::stdout;
 use crate::progress::Progress;
 
@@ -26,11 +29,7 @@ pub(super) fn run(args: &ConvertArgs, format: TraceFormat) -> anyhow::Result<Exi
     if let Some(option) = first_for_profiles(&args.profile) {
         bail!("{option} is for profiles; a trace is written whole");
     }
-    let [path] = &args.traces[..] else {
-        let count = args.traces.len();
-        bail!("{count} traces given; one becomes one file, only profiles are merged");
-    };
-    let trace = args.read.open(path, &Progress::new(args.quiet))?;
+    let trace = open_all(args)?;
     let is_compressed = args.output.extension().is_some_and(|ending| ending == "gz");
     let write = |out: &mut dyn Write| write_trace(&trace, format, is_compressed, out);
     if args.output == Path::new("-") {
@@ -41,6 +40,39 @@ pub(super) fn run(args: &ConvertArgs, format: TraceFormat) -> anyhow::Result<Exi
     }
     write_file(&args.output, (trace.spans().len(), "spans"), args.quiet, write)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The trace, or all of them on one timeline.
+fn open_all(args: &ConvertArgs) -> anyhow::Result<Trace> {
+    let open = |path: &PathBuf| args.read.open(path, &Progress::new(args.quiet));
+    if let [path] = &args.traces[..] {
+        return Ok(open(path)?);
+    }
+    let traces: Vec<Trace> = args.traces.iter().map(open).collect::<Result<_, _>>()?;
+    let names = part_names(&args.traces, &traces);
+    let parts = names.into_iter().zip(traces).map(|(name, trace)| MergePart { name, trace });
+    let merged = spanwise_model::merge(parts.collect()).context("cannot be merged")?;
+    if merged.clock == MergedClock::StartsAligned && !args.quiet {
+        note("not every trace says when it was recorded: all are set to begin at the same time");
+    }
+    Ok(merged.trace)
+}
+
+/// What tells the traces apart: the rank, or else the name of the file, or else its path.
+fn part_names(paths: &[PathBuf], traces: &[Trace]) -> Vec<String> {
+    let of = |name: fn(&Path, &Trace) -> Option<String>| {
+        let names = paths.iter().zip(traces).map(|(path, trace)| name(path, trace));
+        let names: Vec<String> = names.collect::<Option<_>>()?;
+        let different: BTreeSet<&String> = names.iter().collect();
+        (different.len() == names.len()).then_some(names)
+    };
+    let rank = |path: &Path, trace: &Trace| {
+        let rank = trace.info().rank.or_else(|| rank_of(path))?;
+        Some(format!("rank {rank}"))
+    };
+    let file = |path: &Path, _: &Trace| Some(path.file_name()?.to_string_lossy().into_owned());
+    let paths_whole = || paths.iter().map(|path| path.display().to_string()).collect();
+    of(rank).or_else(|| of(file)).unwrap_or_else(paths_whole)
 }
 
 /// The first option that says how a profile is made, so that none is ignored.

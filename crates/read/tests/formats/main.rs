@@ -6,6 +6,7 @@ mod traces;
 mod chrome;
 mod fxt;
 mod kept;
+mod merged;
 mod perfetto;
 mod random;
 

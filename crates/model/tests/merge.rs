@@ -1,0 +1,116 @@
+//! Several traces on one timeline: clocks, ids, names.
+
+use spanwise_model::{
+    Batch, MergePart, Merged, MergedClock, NO_KEY, SourceInfo, SpanKind, SpanRow, Trace,
+    TraceBuilder, TrackKind, TrackLabel, merge,
+};
+
+/// Spans (start, length, kind) of one track, and when the clock began.
+type Recording<'a> = (Option<i64>, &'a [(i64, i64, SpanKind)]);
+
+const WORK: SpanKind = SpanKind::Other;
+
+fn trace((base_time_ns, rows): Recording<'_>) -> Trace {
+    let mut batch = Batch::default();
+    let track = batch.track(TrackKind::Thread, "414", "1");
+    for (at, &(start, dur, kind)) in rows.iter().enumerate() {
+        let (name, category) = (batch.string("work"), batch.category(&format!("{kind:?}"), kind));
+        let row = SpanRow { start, dur, key: NO_KEY, offset: at as u64, name, category };
+        batch.push_span(track, row);
+    }
+    batch.seal();
+    let mut builder = TraceBuilder::new(1);
+    builder.push(batch);
+    builder.finish(SourceInfo { base_time_ns, ..SourceInfo::default() }, None)
+}
+
+fn merged(recordings: &[Recording<'_>]) -> Merged {
+    let parts = recordings.iter().enumerate();
+    let parts = parts
+        .map(|(at, &recording)| MergePart { name: format!("rank {at}"), trace: trace(recording) });
+    merge(parts.collect()).expect("few spans")
+}
+
+#[track_caller]
+fn check(recordings: &[Recording<'_>], expected: (MergedClock, Option<i64>, &[i64])) {
+    let Merged { trace, clock } = merged(recordings);
+    assert_eq!(trace.check(), Ok(()));
+    let starts: Vec<i64> = trace.spans().start_column().to_vec();
+    assert_eq!((clock, trace.info().base_time_ns, &starts[..]), expected);
+}
+
+#[test]
+fn clocks_that_are_known_become_one() {
+    let common = MergedClock::Common;
+    check(
+        &[(Some(1000), &[(5, 1, WORK)]), (Some(400), &[(7, 1, WORK), (9, 1, WORK)])],
+        (common, Some(400), &[605, 7, 9]),
+    );
+    check(&[(Some(1000), &[]), (Some(400), &[(7, 1, WORK)])], (common, Some(400), &[7]));
+    // Times that count since 1970 need no base.
+    let far = 1_700_000_000_000_000_000;
+    check(
+        &[(None, &[(far + 3, 1, WORK)]), (Some(far), &[(5, 1, WORK)])],
+        (common, Some(0), &[far + 3, far + 5]),
+    );
+}
+
+#[test]
+fn clocks_that_are_not_begin_together() {
+    let aligned = MergedClock::StartsAligned;
+    check(
+        &[(None, &[(50, 1, WORK), (60, 1, WORK)]), (Some(400), &[(7, 1, WORK)])],
+        (aligned, None, &[0, 10, 0]),
+    );
+    // No 64 bits hold these two on one clock.
+    check(
+        &[(Some(i64::MAX), &[(9, 1, WORK)]), (Some(-5), &[(2, 1, WORK)])],
+        (aligned, None, &[0, 0]),
+    );
+    // Nor the length of this one: it stays.
+    check(
+        &[(None, &[(i64::MIN, 0, WORK), (i64::MAX, 0, WORK)])],
+        (aligned, None, &[i64::MIN, i64::MAX]),
+    );
+}
+
+#[test]
+fn lost_timestamps_stay_zero() {
+    let lost = (0, 0, SpanKind::Kernel);
+    check(
+        &[(Some(0), &[(8, 1, WORK)]), (Some(100), &[lost, lost, (9, 1, SpanKind::Kernel)])],
+        (MergedClock::Common, Some(0), &[8, 0, 0, 109]),
+    );
+    check(
+        &[(None, &[lost, (9, 1, SpanKind::Kernel)])],
+        (MergedClock::StartsAligned, None, &[-9, 0]),
+    );
+}
+
+#[test]
+fn processes_are_told_apart() {
+    let one = || trace((Some(0), &[(1, 1, WORK)]));
+    let named = || {
+        let mut batch = Batch::default();
+        let track = batch.track(TrackKind::Thread, "Spans", "1");
+        let name = batch.string("python3");
+        batch.label(track, TrackLabel::ProcessName(name));
+        batch.seal();
+        let mut builder = TraceBuilder::new(1);
+        builder.push(batch);
+        builder.finish(SourceInfo { base_time_ns: Some(0), ..SourceInfo::default() }, None)
+    };
+    let parts = [("rank 0", one()), ("rank 1", one()), ("rank 2", named())];
+    let parts = parts.map(|(name, trace)| MergePart { name: name.to_owned(), trace });
+    let whole = merge(parts.into()).expect("few spans").trace;
+    let text = |id| whole.strings().get(id);
+    let tracks = whole.tracks().rows().iter();
+    let found: Vec<_> =
+        tracks.map(|track| (text(track.process), text(track.process_name))).collect();
+    let expected = [
+        ("414", "rank 0 · process 414"),
+        ("1414", "rank 1 · process 414"),
+        ("rank 2/Spans", "rank 2 · python3"),
+    ];
+    assert_eq!(found, expected);
+}
