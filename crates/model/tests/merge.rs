@@ -87,30 +87,37 @@ fn lost_timestamps_stay_zero() {
     );
 }
 
-#[test]
-fn processes_are_told_apart() {
-    let one = || trace((Some(0), &[(1, 1, WORK)]));
-    let named = || {
+/// The process of one span, by id and name, in the second of two parts.
+#[track_caller]
+fn check_process(kind: SpanKind, process: &str, name: &str, expected: (&str, &str)) {
+    let part = || {
         let mut batch = Batch::default();
-        let track = batch.track(TrackKind::Thread, "Spans", "1");
-        let name = batch.string("python3");
-        batch.label(track, TrackLabel::ProcessName(name));
+        let track = batch.track(TrackKind::Thread, process, "1");
+        let text = batch.string(name);
+        batch.label(track, TrackLabel::ProcessName(text));
+        let category = batch.category("work", kind);
+        let row = SpanRow { start: 1, dur: 1, key: NO_KEY, offset: 0, name: text, category };
+        batch.push_span(track, row);
         batch.seal();
         let mut builder = TraceBuilder::new(1);
         builder.push(batch);
-        builder.finish(SourceInfo { base_time_ns: Some(0), ..SourceInfo::default() }, None)
+        builder.finish(SourceInfo::default(), None)
     };
-    let parts = [("rank 0", one()), ("rank 1", one()), ("rank 2", named())];
+    let parts = [("rank 0", part()), ("rank 1", part())];
     let parts = parts.map(|(name, trace)| MergePart { name: name.to_owned(), trace });
     let whole = merge(parts.into()).expect("few spans").trace;
+    let track = &whole.tracks().rows()[1];
     let text = |id| whole.strings().get(id);
-    let tracks = whole.tracks().rows().iter();
-    let found: Vec<_> =
-        tracks.map(|track| (text(track.process), text(track.process_name))).collect();
-    let expected = [
-        ("414", "rank 0 · process 414"),
-        ("1414", "rank 1 · process 414"),
-        ("rank 2/Spans", "rank 2 · python3"),
-    ];
-    assert_eq!(found, expected);
+    assert_eq!((text(track.process), text(track.process_name)), expected);
+}
+
+#[test]
+fn processes_are_told_apart() {
+    check_process(WORK, "414", "", ("1414", "rank 1 · process 414"));
+    check_process(WORK, "414", "python3", ("1414", "rank 1 · python3"));
+    check_process(WORK, "Spans", "", ("rank 1/Spans", "rank 1 · Spans"));
+    check_process(WORK, "", "", ("rank 1/", "rank 1"));
+    check_process(SpanKind::Kernel, "0", "", ("1000", "rank 1 · GPU 0"));
+    check_process(SpanKind::Kernel, "0", "python3", ("1000", "rank 1 · GPU 0 (python3)"));
+    check_process(SpanKind::Kernel, "0", "GPU 0", ("1000", "rank 1 · GPU 0"));
 }

@@ -53,7 +53,8 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// The names of a part's processes by their ids, that of the part before each. A process
-/// without a name is shown by the id that it had.
+/// without a name is shown by the id that it had, and so is a GPU: recorders call it after
+/// the program that used it.
 pub(super) fn process_names(part: &MergePart) -> HashMap<StrId, String> {
     let trace = &part.trace;
     let mut known: HashMap<StrId, (StrId, bool)> = HashMap::new();
@@ -67,12 +68,14 @@ pub(super) fn process_names(part: &MergePart) -> HashMap<StrId, String> {
     let shown = known.into_iter().map(|(process, (name, has_gpu))| {
         let id = trace.strings.get(process);
         let shown = match trace.strings.get(name) {
-            "" if has_gpu => format!("GPU {id}"),
-            "" if number(id).is_some() => format!("process {id}"),
-            "" => id.to_owned(),
-            name => name.to_owned(),
+            "" if has_gpu => format!(" · GPU {id}"),
+            "" if number(id).is_some() => format!(" · process {id}"),
+            "" if id.is_empty() => String::new(),
+            "" => format!(" · {id}"),
+            name if has_gpu && !name.starts_with("GPU") => format!(" · GPU {id} ({name})"),
+            name => format!(" · {name}"),
         };
-        (process, format!("{} · {shown}", part.name))
+        (process, format!("{}{shown}", part.name))
     });
     shown.collect()
 }

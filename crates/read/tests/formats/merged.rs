@@ -58,7 +58,7 @@ fn expected(part: &Trace, span: SpanId, shift: i64, place: usize) -> Said {
 fn found(merged: &Trace, span: SpanId) -> Said {
     let track = merged.tracks().get(merged.spans().track(span));
     let name = merged.strings().get(track.process_name);
-    let place = name.strip_prefix("part ").and_then(|name| name.split(" · ").next());
+    let place = name.strip_prefix("part ").and_then(|name| name.split(' ').next());
     let process = place.expect("the name of the part").to_owned();
     Said { process, ..said(merged, span) }
 }
