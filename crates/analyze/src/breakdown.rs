@@ -7,7 +7,7 @@
 use crate::device::{Device, WorkKind, WorkKinds, devices};
 use crate::host::HostStates;
 use crate::intervals::{Interval, IntervalSet, length};
-use crate::profile::marks::Steps;
+use crate::steps::Steps;
 use crate::{Facts, TotalNanos};
 
 /// One GPU over the whole window or over one step.
@@ -65,7 +65,8 @@ pub fn breakdown(facts: &Facts<'_>) -> Vec<BreakdownRow> {
     let rank = trace.info().rank;
     let mut rows: Vec<BreakdownRow> =
         uses.iter().map(|used| used.row(facts.window(), rank, None)).collect();
-    for (from, to, step) in Steps::new(trace).iter() {
+    for step in Steps::new(trace).rows() {
+        let (from, to, step) = (step.start, step.end, step.number);
         rows.extend(uses.iter().map(|used| used.row((from, to), rank, Some(step))));
     }
     rows

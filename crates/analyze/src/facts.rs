@@ -6,7 +6,7 @@ use spanwise_model::{Nanos, Trace};
 
 use crate::host::HostStates;
 use crate::{
-    Frames, GpuUse, Names, SelfTime, ThreadTime, TotalNanos, Waits, gpu_use, self_time,
+    Frames, GpuUse, Names, Phases, SelfTime, ThreadTime, TotalNanos, Waits, gpu_use, self_time,
     thread_times,
 };
 
@@ -17,6 +17,7 @@ pub struct Facts<'a> {
     names: OnceLock<Names<'a>>,
     frames: OnceLock<Frames>,
     waits: OnceLock<Waits>,
+    phases: OnceLock<Phases>,
     self_time: OnceLock<SelfTime>,
     gpu: OnceLock<GpuUse>,
     threads: OnceLock<Vec<ThreadTime>>,
@@ -31,6 +32,7 @@ impl<'a> Facts<'a> {
             names: OnceLock::new(),
             frames: OnceLock::new(),
             waits: OnceLock::new(),
+            phases: OnceLock::new(),
             self_time: OnceLock::new(),
             gpu: OnceLock::new(),
             threads: OnceLock::new(),
@@ -62,6 +64,10 @@ impl<'a> Facts<'a> {
 
     pub fn waits(&self) -> &Waits {
         self.waits.get_or_init(|| Waits::new(self.trace))
+    }
+
+    pub fn phases(&self) -> &Phases {
+        self.phases.get_or_init(|| Phases::new(self.trace))
     }
 
     pub fn self_time(&self) -> &SelfTime {

@@ -6,6 +6,7 @@
 //! integers and add up exactly (I9).
 
 mod breakdown;
+mod classes;
 mod cover;
 mod device;
 mod facts;
@@ -19,6 +20,8 @@ mod intervals;
 mod launch;
 mod launches;
 mod names;
+mod phase;
+mod phase_use;
 mod profile;
 mod python;
 mod quality;
@@ -27,11 +30,15 @@ mod ranks;
 #[cfg(test)]
 mod sample;
 mod self_time;
+mod serving;
+mod steps;
 mod syncs;
+mod tables;
 mod threads;
 mod waits;
 
 pub use breakdown::{Balance, BreakdownRow, breakdown};
+pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use facts::Facts;
 pub use findings::{
     Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostLine, NotRecorded, Thresholds,
@@ -45,7 +52,9 @@ pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};
 pub use names::Names;
-pub use profile::{Backward, Phase, ProfileOptions, StackMode, VALUE_TYPES, profile};
+pub use phase::{Phase, Phases};
+pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
+pub use profile::{Backward, ProfileOptions, StackMode, VALUE_TYPES, profile};
 pub use quality::{Check, CheckKind, CheckStatus, quality};
 pub use queue::{QUEUE_DEPTHS, QueueRow, queues};
 pub use ranks::{
@@ -53,7 +62,9 @@ pub use ranks::{
     Ranks, Straggler, rank_digest, ranks,
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
+pub use serving::Batch;
 pub use syncs::{SyncRow, syncs};
+pub use tables::TableError;
 use threads::thread_times;
 pub use threads::{KindTimes, ThreadTime, main_thread};
 pub use waits::{WaitKind, Waits};

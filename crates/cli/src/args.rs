@@ -88,6 +88,9 @@ pub(crate) struct ReportArgs {
         sections::names()
     ))]
     pub(crate) section: Vec<String>,
+    /// Rules of your own for `classes`, before the built-in ones (docs/classes.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classes: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     #[command(flatten)]

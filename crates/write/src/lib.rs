@@ -6,12 +6,14 @@
 
 mod breakdown;
 mod civil;
+mod classes;
 mod document;
 mod escape;
 mod findings;
 mod flame;
 mod info;
 mod launches;
+mod phases;
 mod profile;
 mod ranks;
 mod report;
@@ -22,12 +24,14 @@ mod units;
 mod verify;
 
 pub use breakdown::{breakdown_section, idle_section};
+pub use classes::classes_section;
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
 pub use findings::findings_section;
 pub use flame::{FlameOptions, write_flame};
 pub use info::info_document;
 pub use launches::{launches_section, queue_section, syncs_section};
+pub use phases::{phases_section, steps_section};
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_pprof, write_profile_csv,
     write_speedscope,

@@ -7,25 +7,7 @@ use std::collections::HashMap;
 
 use spanwise_model::{Label, LabelValue, ProfileBuilder, StrId, Trace, TrackId};
 
-/// Which part of a training step work belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
-    Forward,
-    Backward,
-    Optimizer,
-    DataLoader,
-}
-
-impl Phase {
-    fn text(self) -> &'static str {
-        match self {
-            Phase::Forward => "forward",
-            Phase::Backward => "backward",
-            Phase::Optimizer => "optimizer",
-            Phase::DataLoader => "dataloader",
-        }
-    }
-}
+use crate::Phase;
 
 /// What decides a sample's labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,14 +9,11 @@
 mod frames;
 mod gpu;
 mod labels;
-pub(crate) mod marks;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
 use spanwise_model::{Profile, ProfileBuilder, Trace};
-
-pub use labels::Phase;
 
 /// Which frames make up a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,11 +9,12 @@ use spanwise_model::{
 };
 
 use super::frames::{FrameTable, made_up};
-use super::labels::{Context, Labels, Phase};
-use super::marks::{PhaseMarks, Steps};
+use super::labels::{Context, Labels};
 use super::{Backward, ProfileOptions, value};
-use crate::Waits;
+use crate::phase::PhaseMarks;
 use crate::self_time::takes_part;
+use crate::steps::Steps;
+use crate::{Phase, Waits};
 
 /// Spans open at once beyond this number have no stack of their own: no program
 /// calls so deep, and a hostile trace must not cost the square of its size.

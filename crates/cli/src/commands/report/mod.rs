@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
-use spanwise_analyze::{Facts, Thresholds};
+use anyhow::{Context, bail};
+use spanwise_analyze::{ClassRules, Facts, Thresholds};
 use spanwise_model::{Notice, Notices};
 use spanwise_write::{Document, Source};
 
@@ -21,6 +21,7 @@ use sections::Asked;
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     match args.traces.as_slice() {
         [path] if !path.is_dir() => run_one(args, path),
+        _ if args.classes.is_some() => bail!("--classes needs a single trace"),
         paths => ranks::run(args, paths),
     }
 }
@@ -31,12 +32,14 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
     {
         bail!("the section {name} needs the traces of several ranks, or a folder of them");
     }
+    let classes = class_rules(args.classes.as_deref())?;
     let trace = args.read.open(path, &Progress::new(args.quiet))?;
     let file = path.display().to_string();
     let asked = Asked {
         facts: Facts::new(&trace),
         source: Source { file: &file, info: trace.info(), window: trace.window() },
         thresholds: Thresholds::default(),
+        classes,
         top: args.top.rows(),
     };
     let sections = sections::chosen(&args.section).map(|row| (row.build)(&asked)).collect();
@@ -58,6 +61,13 @@ fn show(document: &Document, output: &OutputArgs) -> anyhow::Result<()> {
         _ => document.write(format, style, &mut out)?,
     }
     Ok(out.flush()?)
+}
+
+/// The rules that say what a kernel does, the user's own before the project's.
+fn class_rules(own: Option<&Path>) -> anyhow::Result<ClassRules> {
+    let Some(path) = own else { return Ok(ClassRules::standard()) };
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    ClassRules::with_own(&text).with_context(|| path.display().to_string())
 }
 
 /// One line for those who would believe the numbers without knowing.

@@ -3,7 +3,8 @@
 //! A section is worked out only when it is shown.
 
 use spanwise_analyze::{
-    Facts, Thresholds, breakdown, findings, hot_functions, idle, launches, queues, syncs,
+    ClassRules, Facts, Thresholds, breakdown, class_use, findings, hot_functions, idle, launches,
+    phase_use, queues, syncs,
 };
 use spanwise_write::{Section, Source, Top};
 
@@ -14,6 +15,7 @@ pub(super) struct Asked<'a> {
     pub(super) facts: Facts<'a>,
     pub(super) source: Source<'a>,
     pub(super) thresholds: Thresholds,
+    pub(super) classes: ClassRules,
     pub(super) top: Top,
 }
 
@@ -90,6 +92,26 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
         about: "where the host waits for the GPU, and what that costs",
         shown: Shown::OnRequest,
         build: |asked| spanwise_write::syncs_section(&syncs(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "phases",
+        about: "prefill, decode, forward, backward and so on: time, GPU work, tokens",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::phases_section(&phase_use(&asked.facts, &asked.classes)),
+    },
+    SectionRow {
+        key: "steps",
+        about: "each step: time, GPU work, tokens",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            spanwise_write::steps_section(&phase_use(&asked.facts, &asked.classes), asked.top)
+        },
+    },
+    SectionRow {
+        key: "classes",
+        about: "GPU time by class of work: attention, matrix products, copies and so on",
+        shown: Shown::Always,
+        build: |asked| spanwise_write::classes_section(&class_use(&asked.facts, &asked.classes)),
     },
     SectionRow {
         key: "kernels",
