@@ -58,19 +58,22 @@ pub(crate) struct Launchers<'a> {
     forward: HashMap<SpanId, SpanId>,
 }
 
+/// From backward operators to the forward ones that they differentiate.
+pub(crate) fn forward_operators(trace: &Trace) -> HashMap<SpanId, SpanId> {
+    let links = trace.links();
+    let is_forward_backward = |category: u16| {
+        trace.strings().get(trace.categories().get(CategoryId(category)).name) == FORWARD_BACKWARD
+    };
+    let arrows = links.iter().zip(links.category.iter());
+    arrows
+        .filter(|&(_, &category)| is_forward_backward(category))
+        .map(|((from, to), _)| (to, from))
+        .collect()
+}
+
 impl<'a> Launchers<'a> {
     pub(crate) fn new(trace: &'a Trace, frames: &'a Frames, names: &'a Names<'a>) -> Self {
-        let links = trace.links();
-        let is_forward_backward = |category: u16| {
-            trace.strings().get(trace.categories().get(CategoryId(category)).name)
-                == FORWARD_BACKWARD
-        };
-        let arrows = links.iter().zip(links.category.iter());
-        let forward = arrows
-            .filter(|&(_, &category)| is_forward_backward(category))
-            .map(|((from, to), _)| (to, from))
-            .collect();
-        Launchers { trace, frames, names, forward }
+        Launchers { trace, frames, names, forward: forward_operators(trace) }
     }
 
     pub(crate) fn of(&self, work: SpanId) -> LauncherKey {

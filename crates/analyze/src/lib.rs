@@ -5,6 +5,7 @@
 //! the order of a hash map, so the same trace gives the same answer (I7). Sums are
 //! integers and add up exactly (I9).
 
+mod architecture;
 mod breakdown;
 mod classes;
 mod cover;
@@ -19,6 +20,8 @@ mod idle;
 mod intervals;
 mod launch;
 mod launches;
+mod layers;
+mod modules;
 mod names;
 mod phase;
 mod phase_use;
@@ -27,6 +30,7 @@ mod python;
 mod quality;
 mod queue;
 mod ranks;
+mod roofline;
 #[cfg(test)]
 mod sample;
 mod self_time;
@@ -37,6 +41,7 @@ mod tables;
 mod threads;
 mod waits;
 
+pub use architecture::{Architecture, ArchitectureUse, Evidence, architecture};
 pub use breakdown::{Balance, BreakdownRow, breakdown};
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use facts::Facts;
@@ -51,6 +56,8 @@ pub use hot::{HotFunction, HotFunctions, hot_functions};
 pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};
+pub use layers::{LayerRow, LayerUse, LayersFrom, layer_use};
+pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;
 pub use phase::{Phase, Phases};
 pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
@@ -60,6 +67,9 @@ pub use queue::{QUEUE_DEPTHS, QueueRow, queues};
 pub use ranks::{
     Activity, CollectiveKey, CollectiveOp, CollectiveRow, Excess, RankDigest, RankRow, RankWait,
     Ranks, Straggler, rank_digest, ranks,
+};
+pub use roofline::{
+    Bound, Cost, DevicePeaks, Least, NumberType, Peaks, Roofline, RooflineRow, Uncovered, roofline,
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;

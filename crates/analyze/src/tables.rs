@@ -4,7 +4,22 @@
 
 use std::ops::Range;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+use crate::classes::RuleText;
+use crate::roofline::DeviceText;
+
+/// All that a file may hold: rules for classes, and devices.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TablesText {
+    #[serde(default)]
+    pub(crate) rule: Vec<Spanned<RuleText>>,
+    #[serde(default)]
+    pub(crate) device: Vec<Spanned<DeviceText>>,
+}
 
 /// What is wrong with a table, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -88,7 +88,7 @@ pub(crate) struct ReportArgs {
         sections::names()
     ))]
     pub(crate) section: Vec<String>,
-    /// Rules of your own for `classes`, before the built-in ones (docs/classes.md)
+    /// Rules for `classes` and devices for `roofline` of your own, before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) classes: Option<PathBuf>,
     #[command(flatten)]

@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use spanwise_analyze::{
-    Batch, ClassRules, ClassUse, Facts, OTHER, Phase, PhaseUse, class_use, phase_use,
+    Architecture, Batch, ClassRules, ClassUse, Facts, OTHER, Phase, PhaseUse, architecture,
+    class_use, layer_use, phase_use,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -127,6 +128,32 @@ fn a_prompt_is_read_then_tokens_are_made() {
     check_llama("llama_nostack", 512, 12);
     check_llama("mixtral_moe", 256, 6);
     check_llama("mamba_ssm", 64, 0);
+}
+
+/// Architecture and number of layers, from modules or from repetition.
+#[track_caller]
+fn check_model(path: &str, expected: Architecture, layers: usize) {
+    let path = shared(path);
+    if !path.exists() {
+        eprintln!("skipped: {} is not there", path.display());
+        return;
+    }
+    let trace = open(&path).expect("a trace");
+    let facts = Facts::new(&trace);
+    let classes = class_use(&facts, &ClassRules::standard());
+    let found = (architecture(&facts, &classes).architecture, layer_use(&facts).rows.len());
+    assert_eq!(found, (expected, layers), "{}", path.display());
+}
+
+#[test]
+fn models_are_known_by_what_they_run() {
+    use Architecture::{Convolutional, MoeTransformer, StateSpace, Transformer};
+    check_model("traces/llama_sdpa.json.gz", Transformer, 8);
+    check_model("traces/llama_nostack.json.gz", Transformer, 8);
+    check_model("traces/mixtral_moe.json.gz", MoeTransformer, 4);
+    check_model("traces/mamba_ssm.json.gz", StateSpace, 4);
+    check_model("traces/train_fast_loader.json.gz", Convolutional, 4);
+    check_model("corpora/tracelens/b200/eager_trace.json.gz", MoeTransformer, 36);
 }
 
 #[test]

@@ -13,10 +13,12 @@ mod findings;
 mod flame;
 mod info;
 mod launches;
+mod modules;
 mod phases;
 mod profile;
 mod ranks;
 mod report;
+mod roofline;
 mod table;
 mod text;
 mod trace;
@@ -31,6 +33,7 @@ pub use findings::findings_section;
 pub use flame::{FlameOptions, write_flame};
 pub use info::info_document;
 pub use launches::{launches_section, queue_section, syncs_section};
+pub use modules::{architecture_section, layers_section, modules_section};
 pub use phases::{phases_section, steps_section};
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_pprof, write_profile_csv,
@@ -41,6 +44,7 @@ pub use report::{
     copies_section, devices_section, functions_section, kernels_section, lines_section,
     no_lines_hint, threads_section, trace_section,
 };
+pub use roofline::roofline_section;
 pub use table::{Cell, Column, Table, Unit};
 pub use text::Style;
 pub use trace::{TraceFormat, write_chrome, write_fxt, write_perfetto, write_trace};

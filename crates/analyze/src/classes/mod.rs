@@ -14,7 +14,9 @@ use crate::{Facts, Phase, TotalNanos};
 mod glob;
 mod rules;
 
+pub(crate) use glob::Glob;
 use rules::Described;
+pub(crate) use rules::RuleText;
 pub use rules::{ClassRules, OTHER};
 
 /// GPU work by class, most time first, [`OTHER`] last.

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::glob::Glob;
 use crate::Phase;
-use crate::tables::{TableError, parse};
+use crate::tables::{TableError, TablesText, parse};
 
 /// Our own table.
 const STANDARD: &str = include_str!("../../tables/classes.toml");
@@ -53,14 +53,7 @@ pub(crate) struct Described<'a> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileText {
-    #[serde(default)]
-    rule: Vec<Spanned<RuleText>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleText {
+pub(crate) struct RuleText {
     class: Spanned<String>,
     #[serde(default)]
     kernel: Vec<String>,
@@ -76,7 +69,7 @@ struct RuleText {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Work {
+pub(crate) enum Work {
     Kernel,
     Memcpy,
     Memset,
@@ -107,7 +100,7 @@ impl ClassRules {
     }
 
     fn parse(text: &str) -> Result<Self, TableError> {
-        let file: FileText = parse(text)?;
+        let file: TablesText = parse(text)?;
         let mut rules = ClassRules { rules: Vec::new(), under: Vec::new() };
         for rule in file.rule {
             let place = rule.span();

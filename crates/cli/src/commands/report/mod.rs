@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use spanwise_analyze::{ClassRules, Facts, Thresholds};
+use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds};
 use spanwise_model::{Notice, Notices};
 use spanwise_write::{Document, Source};
 
@@ -32,7 +32,7 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
     {
         bail!("the section {name} needs the traces of several ranks, or a folder of them");
     }
-    let classes = class_rules(args.classes.as_deref())?;
+    let (classes, devices) = tables(args.classes.as_deref())?;
     let trace = args.read.open(path, &Progress::new(args.quiet))?;
     let file = path.display().to_string();
     let asked = Asked {
@@ -40,6 +40,7 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
         source: Source { file: &file, info: trace.info(), window: trace.window() },
         thresholds: Thresholds::default(),
         classes,
+        devices,
         top: args.top.rows(),
     };
     let sections = sections::chosen(&args.section).map(|row| (row.build)(&asked)).collect();
@@ -63,11 +64,13 @@ fn show(document: &Document, output: &OutputArgs) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The rules that say what a kernel does, the user's own before the project's.
-fn class_rules(own: Option<&Path>) -> anyhow::Result<ClassRules> {
-    let Some(path) = own else { return Ok(ClassRules::standard()) };
+/// What is known of kernels and devices, the user's own before the project's.
+fn tables(own: Option<&Path>) -> anyhow::Result<(ClassRules, DevicePeaks)> {
+    let Some(path) = own else { return Ok((ClassRules::standard(), DevicePeaks::standard())) };
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    ClassRules::with_own(&text).with_context(|| path.display().to_string())
+    let classes = ClassRules::with_own(&text).with_context(|| path.display().to_string())?;
+    let devices = DevicePeaks::with_own(&text).with_context(|| path.display().to_string())?;
+    Ok((classes, devices))
 }
 
 /// One line for those who would believe the numbers without knowing.

@@ -3,8 +3,8 @@
 //! A section is worked out only when it is shown.
 
 use spanwise_analyze::{
-    ClassRules, Facts, Thresholds, breakdown, class_use, findings, hot_functions, idle, launches,
-    phase_use, queues, syncs,
+    ClassRules, DevicePeaks, Facts, Thresholds, architecture, breakdown, class_use, findings,
+    hot_functions, idle, launches, layer_use, module_use, phase_use, queues, roofline, syncs,
 };
 use spanwise_write::{Section, Source, Top};
 
@@ -16,6 +16,7 @@ pub(super) struct Asked<'a> {
     pub(super) source: Source<'a>,
     pub(super) thresholds: Thresholds,
     pub(super) classes: ClassRules,
+    pub(super) devices: DevicePeaks,
     pub(super) top: Top,
 }
 
@@ -112,6 +113,35 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
         about: "GPU time by class of work: attention, matrix products, copies and so on",
         shown: Shown::Always,
         build: |asked| spanwise_write::classes_section(&class_use(&asked.facts, &asked.classes)),
+    },
+    SectionRow {
+        key: "roofline",
+        about: "operators against what the GPU can do: FLOP/s, GB/s, by shape",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            spanwise_write::roofline_section(&roofline(&asked.facts, &asked.devices), asked.top)
+        },
+    },
+    SectionRow {
+        key: "modules",
+        about: "GPU and host time by module of the model, as a tree",
+        shown: Shown::OnRequest,
+        build: |asked| spanwise_write::modules_section(&module_use(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "layers",
+        about: "GPU and host time of each layer",
+        shown: Shown::OnRequest,
+        build: |asked| spanwise_write::layers_section(&layer_use(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "architecture",
+        about: "what sort of model ran, and what shows it",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            let classes = class_use(&asked.facts, &asked.classes);
+            spanwise_write::architecture_section(&architecture(&asked.facts, &classes))
+        },
     },
     SectionRow {
         key: "kernels",
