@@ -21,6 +21,7 @@ mod intervals;
 mod launch;
 mod launches;
 mod layers;
+mod metrics;
 mod modules;
 mod names;
 mod phase;
@@ -46,8 +47,8 @@ pub use breakdown::{Balance, BreakdownRow, breakdown};
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use facts::Facts;
 pub use findings::{
-    Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostLine, NotRecorded, Thresholds,
-    TinyKernels, Waiting, findings,
+    Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap,
+    NotRecorded, Spent, SpentOn, Synchronisation, Thresholds, TinyKernels, Waiting, findings,
 };
 pub use frames::Frames;
 use gpu::gpu_use;
@@ -57,6 +58,7 @@ pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};
 pub use layers::{LayerRow, LayerUse, LayersFrom, layer_use};
+pub use metrics::{Metric, MetricValue, metrics};
 pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;
 pub use phase::{Phase, Phases};

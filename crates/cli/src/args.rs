@@ -77,7 +77,13 @@ Examples:
   spanwise report trace.json.gz
   spanwise report --section kernels --top 0 --format csv trace.json.gz > kernels.csv
   spanwise report --format json trace.json.gz | jq '.findings[].title'
-  spanwise report rank*.json.gz", sections::help()))]
+  spanwise report rank*.json.gz
+  spanwise report --section metrics --check gate.txt trace.json.gz
+
+A file for --check has a rule a line:
+  gpu_utilization >= 60%
+  wall_time < 300ms
+  finding.synchronisation == 0", sections::help()))]
 pub(crate) struct ReportArgs {
     /// The trace to read; or the traces of several ranks, or a folder of them
     #[arg(required = true, value_name = "TRACE")]
@@ -91,6 +97,13 @@ pub(crate) struct ReportArgs {
     /// Rules for `classes` and devices for `roofline` of your own, before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) classes: Option<PathBuf>,
+    /// Check metrics and findings against the rules in a file: exit status 1 where one
+    /// does not hold
+    #[arg(long, value_name = "FILE")]
+    pub(crate) check: Option<PathBuf>,
+    /// When something becomes a finding, such as gpu_idle_percent=50
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) threshold: Vec<String>,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     #[command(flatten)]

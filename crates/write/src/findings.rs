@@ -1,21 +1,22 @@
 //! Findings in words: a title, the numbers behind it, what to do.
 
 use spanwise_analyze::{
-    Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostLine, NotRecorded, TinyKernels,
-    TotalNanos, WaitKind, Waiting,
+    Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap,
+    NotRecorded, Spent, SpentOn, Synchronisation, TinyKernels, TotalNanos, WaitKind, Waiting,
 };
 
 use crate::document::{Body, Paragraph, Section};
 use crate::table::{Column, Table, Unit};
-use crate::units::{count_text, nanos_text, percent_text};
+use crate::units::{bytes_text, count_text, nanos_text, percent_text};
 use crate::{Top, text};
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column::new("finding", "finding", Unit::Text),
     Column::new("title", "title", Unit::Text),
     Column::new("evidence", "evidence", Unit::Text),
     Column::new("advice", "advice", Unit::Text),
     Column::new("about", "about", Unit::Nanos),
+    Column::new("gain_max", "gain at most", Unit::Nanos),
     Column::new("from", "from", Unit::Nanos),
     Column::new("to", "to", Unit::Nanos),
     Column::new("line", "line", Unit::Text),
@@ -27,20 +28,26 @@ const NAME_WIDTH: usize = 72;
 pub fn findings_section(findings: &[Finding], top: Top) -> Section {
     let mut table = Table::new(COLUMNS);
     let mut paragraphs = Vec::new();
-    for Finding { kind, about_ns } in top.of(findings) {
+    for Finding { kind, about_ns, gain_ns } in top.of(findings) {
         let full = Words { name_width: usize::MAX }.about(kind);
         let (range, line) = place(kind);
         table.push([
-            key(kind).into(),
+            finding_key(kind).into(),
             full.title.into(),
             full.evidence.into(),
             full.advice.into(),
             (*about_ns).into(),
+            (*gain_ns).into(),
             range.map(|(from, _)| from).into(),
             range.map(|(_, to)| to).into(),
             line.map(str::to_owned).into(),
         ]);
-        paragraphs.push(Words { name_width: NAME_WIDTH }.about(kind));
+        let mut paragraph = Words { name_width: NAME_WIDTH }.about(kind);
+        if let Some(gain_ns) = gain_ns {
+            let gain = format!(" Mending it gains at most {}.", nanos_text(*gain_ns));
+            paragraph.evidence.push_str(&gain);
+        }
+        paragraphs.push(paragraph);
     }
     Section {
         key: "findings",
@@ -51,13 +58,41 @@ pub fn findings_section(findings: &[Finding], top: Top) -> Section {
     }
 }
 
-fn key(kind: &FindingKind) -> &'static str {
+/// Every key that a finding can have.
+pub const FINDING_KEYS: [&str; 13] = [
+    "gpu-idle",
+    "waiting",
+    "host-line",
+    "tiny-kernels",
+    "not-recorded",
+    "data-loading",
+    "preprocessing",
+    "serialisation",
+    "event-loop",
+    "allocation",
+    "synchronisation",
+    "host-copies",
+    "lost-overlap",
+];
+
+/// What programs know a finding by: one of [`FINDING_KEYS`].
+pub fn finding_key(kind: &FindingKind) -> &'static str {
     match kind {
         FindingKind::GpuIdle(_) => "gpu-idle",
         FindingKind::Waiting(_) => "waiting",
         FindingKind::HostLine(_) => "host-line",
         FindingKind::TinyKernels(_) => "tiny-kernels",
         FindingKind::NotRecorded(_) => "not-recorded",
+        FindingKind::Spent(spent) => match spent.on {
+            SpentOn::DataLoading => "data-loading",
+            SpentOn::Preprocessing => "preprocessing",
+            SpentOn::Serialisation => "serialisation",
+            SpentOn::EventLoop => "event-loop",
+            SpentOn::Allocation => "allocation",
+        },
+        FindingKind::Synchronisation(_) => "synchronisation",
+        FindingKind::HostCopies(_) => "host-copies",
+        FindingKind::LostOverlap(_) => "lost-overlap",
     }
 }
 
@@ -73,7 +108,12 @@ fn place(kind: &FindingKind) -> (Option<Range>, Option<&str>) {
         }
         FindingKind::HostLine(host) => (Some((host.from, host.to)), Some(&host.line)),
         FindingKind::TinyKernels(tiny) => (None, tiny.top_line.as_deref()),
-        FindingKind::NotRecorded(_) => (None, None),
+        FindingKind::NotRecorded(_) | FindingKind::LostOverlap(_) => (None, None),
+        FindingKind::Spent(spent) => {
+            (range(spent.longest_from, spent.longest_ns), spent.line.as_deref())
+        }
+        FindingKind::Synchronisation(sync) => (None, sync.row.line.as_deref()),
+        FindingKind::HostCopies(copies) => (None, copies.line.as_deref()),
     }
 }
 
@@ -90,6 +130,10 @@ impl Words {
             FindingKind::HostLine(host) => self.host_line(host),
             FindingKind::TinyKernels(tiny) => self.tiny_kernels(tiny),
             FindingKind::NotRecorded(work) => not_recorded(work),
+            FindingKind::Spent(spent) => self.spent(spent),
+            FindingKind::Synchronisation(sync) => self.synchronisation(sync),
+            FindingKind::HostCopies(copies) => self.host_copies(copies),
+            FindingKind::LostOverlap(lost) => lost_overlap(lost),
         }
     }
 
@@ -178,6 +222,97 @@ impl Words {
         }
     }
 
+    fn spent(&self, spent: &Spent) -> Paragraph {
+        let (what, advice) = spent_words(spent.on);
+        let place = match &spent.line {
+            Some(line) => format!(" {} under {}", nanos_text(spent.line_ns), self.name(line)),
+            None => " No line of Python was recorded for it".to_owned(),
+        };
+        let idle = match spent.gpu_idle_ns {
+            Some(ns) => format!(" Meanwhile no GPU had work for {}.", nanos_text(ns)),
+            None => String::new(),
+        };
+        let evidence = format!(
+            "{} of {}, {}, the longest {} from {} on.{place}{}.{idle}",
+            nanos_text(spent.total_ns),
+            nanos_text(spent.window_ns),
+            times(spent.count),
+            nanos_text(spent.longest_ns),
+            nanos_text(spent.longest_from),
+            self.doing("; mostly in", spent.inside.as_ref()),
+        );
+        let share = percent_text(spent.total_ns, spent.window_ns);
+        Paragraph { title: format!("{share} of the time {what}"), evidence, advice: advice.into() }
+    }
+
+    fn synchronisation(&self, sync: &Synchronisation) -> Paragraph {
+        let row = &sync.row;
+        let what = row.operator.as_deref().unwrap_or(&row.call);
+        let line = row
+            .line
+            .as_deref()
+            .map_or("a line that was not recorded".to_owned(), |line| self.name(line));
+        let asked = if what == "aten::item" { ".item()".to_owned() } else { self.name(what) };
+        Paragraph {
+            title: format!("{asked} makes the host wait for the GPU {}: {line}", times(row.count)),
+            evidence: format!(
+                "The host is blocked in {} for {}. {} the GPU has run out of work when it goes \
+                 on, and then waits {} for more: {} of the time.",
+                row.call,
+                nanos_text(row.blocked_ns),
+                capital(&times(row.drained)),
+                nanos_text(row.idle_ns),
+                percent_text(row.idle_ns + row.blocked_ns, sync.window_ns),
+            ),
+            advice: "Keep results on the GPU: add up losses as tensors and read them once every \
+                     many steps, avoid .item(), .cpu(), .nonzero() and Python conditions on \
+                     tensors in the loop."
+                .to_owned(),
+        }
+    }
+
+    fn host_copies(&self, copies: &HostCopies) -> Paragraph {
+        let line = match &copies.line {
+            Some(line) => self.name(line),
+            None => "a line that was not recorded".to_owned(),
+        };
+        let is_both = copies.to_host.count > 0 && copies.to_device.count > 0;
+        let title = match is_both {
+            true => format!("Data goes to the host and back in {line}"),
+            false => format!("Copies through pageable memory in {line}"),
+        };
+        let side = |copied: Copied, words: &str| {
+            let bytes = bytes_text(copied.bytes.into());
+            let ns = nanos_text(copied.total_ns);
+            format!("{} {words} ({bytes}, {ns} on the GPU)", count_text(copied.count.into()))
+        };
+        let sides = [(copies.to_device, "to the GPU"), (copies.to_host, "to the host")];
+        let sides: Vec<String> = sides
+            .into_iter()
+            .filter(|(copied, _)| copied.count > 0)
+            .map(|(copied, words)| side(copied, words))
+            .collect();
+        Paragraph {
+            title,
+            evidence: format!(
+                "Copies: {}. The host is blocked for {}, the GPU without work for {} afterwards, \
+                 of {}.",
+                sides.join(" and "),
+                nanos_text(copies.blocked_ns),
+                nanos_text(copies.idle_ns),
+                nanos_text(copies.window_ns),
+            ),
+            advice: match is_both {
+                true => "Do it on the GPU instead, or leave it there.",
+                false => {
+                    "Use pinned memory (pin_memory=True) with non_blocking=True, so that the copy \
+                     runs beside other work; or create the tensor on the GPU."
+                }
+            }
+            .to_owned(),
+        }
+    }
+
     fn tiny_kernels(&self, tiny: &TinyKernels) -> Paragraph {
         let line = match &tiny.top_line {
             Some(line) => format!(", launched mostly by {}", self.name(line)),
@@ -200,6 +335,63 @@ impl Words {
                      (torch.compile, fused or foreach operators) or replay them as a graph."
                 .to_owned(),
         }
+    }
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{} times", count_text(count.into())) }
+}
+
+fn capital(text: &str) -> String {
+    text[..1].to_uppercase() + &text[1..]
+}
+
+/// What the time goes into, and what to do about it.
+fn spent_words(on: SpentOn) -> (&'static str, &'static str) {
+    match on {
+        SpentOn::DataLoading => (
+            "the main thread loads data",
+            "Load in worker processes (num_workers), ahead of time (prefetch_factor), into \
+             pinned memory; or make loading an item cheaper.",
+        ),
+        SpentOn::Preprocessing => (
+            "the main thread prepares data on the CPU",
+            "Move it into the workers of the data loader, do it once ahead of time, or do it on \
+             the GPU.",
+        ),
+        SpentOn::Serialisation => (
+            "the main thread packs or unpacks objects (pickle and its likes)",
+            "Send less: share tensors in shared memory, send indices instead of data, or batch \
+             messages.",
+        ),
+        SpentOn::EventLoop => (
+            "the event loop is busy with itself",
+            "Await fewer and larger pieces of work: each await costs a turn of the loop.",
+        ),
+        SpentOn::Allocation => (
+            "goes into asking the driver for memory",
+            "Let the caching allocator keep it: avoid torch.cuda.empty_cache(), reuse buffers, \
+             record after a warm-up, or set expandable_segments:True where sizes vary.",
+        ),
+    }
+}
+
+fn lost_overlap(lost: &LostOverlap) -> Paragraph {
+    Paragraph {
+        title: format!(
+            "GPU {} communicates {} of the time while nothing computes",
+            lost.device,
+            percent_text(lost.exposed_ns, lost.window_ns)
+        ),
+        evidence: format!(
+            "{} of {} of communication runs alone, in {}.",
+            nanos_text(lost.exposed_ns),
+            nanos_text(lost.communication_ns),
+            nanos_text(lost.window_ns)
+        ),
+        advice: "Start collectives earlier or in smaller buckets so that they run beside \
+                 computation; look at who waits for whom by giving the traces of all ranks."
+            .to_owned(),
     }
 }
 

@@ -109,7 +109,7 @@ pub(super) fn gpu_idle(
             facts.mostly(there.into_iter())
         }),
     });
-    Some(Finding { kind, about_ns: device.idle_ns() })
+    Some(Finding { kind, about_ns: device.idle_ns(), gain_ns: Some(device.idle_ns()) })
 }
 
 /// Kernels of one device and the calls that launched them.
@@ -193,7 +193,7 @@ pub(super) fn tiny_kernels(facts: &Facts<'_>, thresholds: &Thresholds) -> Option
         top_name,
         top_count,
     });
-    Some(Finding { kind, about_ns: total_ns })
+    Some(Finding { kind, about_ns: total_ns, gain_ns: None })
 }
 
 pub(super) fn not_recorded(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
@@ -204,5 +204,5 @@ pub(super) fn not_recorded(facts: &Facts<'_>, thresholds: &Thresholds) -> Option
     let (count, total_ns) = (row.count, row.total_ns);
     let kind =
         FindingKind::NotRecorded(NotRecorded { count, total_ns, work_ns: facts.gpu().work_ns });
-    Some(Finding { kind, about_ns: total_ns })
+    Some(Finding { kind, about_ns: total_ns, gain_ns: None })
 }

@@ -93,7 +93,9 @@ pub(super) fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding
             line: line.map(|line| facts.text(line)),
             line_ns,
         });
-        found.push(Finding { kind, about_ns: sum.total_ns });
+        // The backward pass is work, on another thread.
+        let gain_ns = (wait != WaitKind::Autograd).then_some(sum.total_ns);
+        found.push(Finding { kind, about_ns: sum.total_ns, gain_ns });
     }
     found
 }
@@ -142,7 +144,7 @@ pub(super) fn host_line(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Fi
         from: facts.since_start(spans.start(first)),
         to: facts.since_start(end),
     });
-    Some(Finding { kind, about_ns: line_ns })
+    Some(Finding { kind, about_ns: line_ns, gain_ns: Some(line_ns) })
 }
 
 fn thread_label(thread: &ThreadTime) -> String {

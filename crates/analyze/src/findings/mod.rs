@@ -12,9 +12,14 @@ use crate::{Facts, TotalNanos};
 
 mod gpu;
 mod host;
+mod spent;
+mod transfers;
 
 pub use gpu::{GpuIdle, GpuIdleCause, NotRecorded, TinyKernels};
 pub use host::{Doing, HostLine, Waiting};
+pub(crate) use spent::{Spending, spent_on};
+pub use spent::{Spent, SpentOn};
+pub use transfers::{Copied, HostCopies, LostOverlap, Synchronisation};
 
 /// When something becomes a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +46,72 @@ pub struct Thresholds {
     pub tiny_kernels_percent: i128,
     /// GPU work without a launch in the trace, as part of all GPU work.
     pub not_recorded_percent: i128,
+    /// The main thread loading data, preparing it, pickling, running an event loop for
+    /// at least this part of the window.
+    pub data_loading_percent: i128,
+    pub preprocessing_percent: i128,
+    pub serialisation_percent: i128,
+    pub event_loop_percent: i128,
+    /// Calls for memory of the driver, on all threads.
+    pub allocation_percent: i128,
+    /// A line that makes the host wait costs this part of the window: the host blocked,
+    /// and the GPU without work afterwards.
+    pub sync_percent: i128,
+    /// Copies between host and GPU from one line cost this part of the window.
+    pub host_copies_percent: i128,
+    /// Communication while nothing computes.
+    pub exposed_communication_percent: i128,
+}
+
+impl Thresholds {
+    /// Each by its name.
+    fn named(&mut self) -> [(&'static str, Limit<'_>); 18] {
+        use Limit::{Count, Nanos, Percent};
+        [
+            ("gpu_idle_percent", Percent(&mut self.gpu_idle_percent)),
+            ("host_busy_percent", Percent(&mut self.host_busy_percent)),
+            ("launch_percent", Percent(&mut self.launch_percent)),
+            ("one_gap_percent", Percent(&mut self.one_gap_percent)),
+            ("waiting_percent", Percent(&mut self.waiting_percent)),
+            ("host_line_percent", Percent(&mut self.host_line_percent)),
+            ("tiny_kernel_ns", Nanos(&mut self.tiny_kernel_ns)),
+            ("tiny_kernels_min", Count(&mut self.tiny_kernels_min)),
+            ("tiny_kernels_percent", Percent(&mut self.tiny_kernels_percent)),
+            ("not_recorded_percent", Percent(&mut self.not_recorded_percent)),
+            ("data_loading_percent", Percent(&mut self.data_loading_percent)),
+            ("preprocessing_percent", Percent(&mut self.preprocessing_percent)),
+            ("serialisation_percent", Percent(&mut self.serialisation_percent)),
+            ("event_loop_percent", Percent(&mut self.event_loop_percent)),
+            ("allocation_percent", Percent(&mut self.allocation_percent)),
+            ("sync_percent", Percent(&mut self.sync_percent)),
+            ("host_copies_percent", Percent(&mut self.host_copies_percent)),
+            ("exposed_communication_percent", Percent(&mut self.exposed_communication_percent)),
+        ]
+    }
+
+    /// Sets one by its name; says what is wrong with the name or the value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let number: u32 =
+            value.parse().map_err(|_| format!("{name}: not a whole number: {value:?}"))?;
+        let mut rows = self.named();
+        let names: Vec<&str> = rows.iter().map(|row| row.0).collect();
+        match rows.iter_mut().find(|row| row.0 == name) {
+            Some((_, Limit::Percent(limit))) => **limit = number.into(),
+            Some((_, Limit::Nanos(limit))) => **limit = number.into(),
+            Some((_, Limit::Count(limit))) => **limit = number.into(),
+            None => {
+                return Err(format!("no threshold named {name}; there are {}", names.join(", ")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a threshold is kept.
+enum Limit<'a> {
+    Percent(&'a mut i128),
+    Nanos(&'a mut Nanos),
+    Count(&'a mut u64),
 }
 
 impl Default for Thresholds {
@@ -56,6 +127,14 @@ impl Default for Thresholds {
             tiny_kernels_min: 200,
             tiny_kernels_percent: 50,
             not_recorded_percent: 1,
+            data_loading_percent: 10,
+            preprocessing_percent: 10,
+            serialisation_percent: 3,
+            event_loop_percent: 3,
+            allocation_percent: 3,
+            sync_percent: 1,
+            host_copies_percent: 1,
+            exposed_communication_percent: 10,
         }
     }
 }
@@ -66,6 +145,9 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The time it is about; findings are sorted by it.
     pub about_ns: TotalNanos,
+    /// What mending it can gain at most, where the trace tells: it does not say how much
+    /// of that another bottleneck would then take.
+    pub gain_ns: Option<TotalNanos>,
 }
 
 /// What was found. Moments count from the start of the window.
@@ -76,6 +158,10 @@ pub enum FindingKind {
     HostLine(HostLine),
     TinyKernels(TinyKernels),
     NotRecorded(NotRecorded),
+    Spent(Spent),
+    Synchronisation(Synchronisation),
+    HostCopies(HostCopies),
+    LostOverlap(LostOverlap),
 }
 
 /// All findings, those about most time first.
@@ -87,6 +173,8 @@ pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     found.extend(host::host_line(facts, thresholds));
     found.extend(gpu::tiny_kernels(facts, thresholds));
     found.extend(gpu::not_recorded(facts, thresholds));
+    found.extend(spent::spent(facts, thresholds));
+    found.extend(transfers::transfers(facts, thresholds));
     found.sort_by_key(|finding| Reverse(finding.about_ns));
     found
 }
@@ -209,14 +297,14 @@ mod tests {
         let mut sample = Sample::default();
         sample.span("1", SpanKind::Python, "a.py(1): main", 0, 100);
         sample.span("1", SpanKind::Python, "a.py(5): load", 10, 70);
-        sample.span("1", SpanKind::Python, "<built-in function loads at 0x1>", 15, 60);
+        sample.span("1", SpanKind::Python, "<built-in function crunch at 0x1>", 15, 60);
         let line = FindingKind::HostLine(HostLine {
             thread: "thread 1".into(),
             line: "a.py(5): load".into(),
             line_ns: 70,
             window_ns: 100,
             inside: Some(Doing {
-                function: "<built-in function loads>".into(),
+                function: "<built-in function crunch>".into(),
                 line: None,
                 self_ns: 60,
             }),
@@ -234,6 +322,17 @@ mod tests {
             &mut sample,
             &[FindingKind::NotRecorded(NotRecorded { count: 1, total_ns: 10, work_ns: 10 })],
         );
+    }
+
+    #[test]
+    fn thresholds_are_set_by_name() {
+        let mut thresholds = Thresholds::default();
+        assert_eq!(thresholds.set("gpu_idle_percent", "55"), Ok(()));
+        assert_eq!(thresholds.gpu_idle_percent, 55);
+        let wrong = thresholds.set("gpu_idle_percent", "many").expect_err("no number");
+        assert_eq!(wrong, "gpu_idle_percent: not a whole number: \"many\"");
+        let unknown = thresholds.set("idle", "1").expect_err("no such name");
+        assert!(unknown.starts_with("no threshold named idle; there are gpu_idle_percent, "));
     }
 
     #[test]

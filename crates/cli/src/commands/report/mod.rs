@@ -4,18 +4,21 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds};
+use anyhow::{Context, anyhow, bail};
+use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, metrics};
 use spanwise_model::{Notice, Notices};
 use spanwise_write::{Document, Source};
 
 use crate::args::{OutputArgs, ReportArgs};
+use crate::failure;
 use crate::output::stdout;
 use crate::progress::Progress;
 
+mod gate;
 pub(crate) mod ranks;
 pub(crate) mod sections;
 
+use gate::Gate;
 use sections::Asked;
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
@@ -33,12 +36,14 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
         bail!("the section {name} needs the traces of several ranks, or a folder of them");
     }
     let (classes, devices) = tables(args.classes.as_deref())?;
+    let gate = args.check.as_deref().map(Gate::read).transpose()?;
+    let thresholds = thresholds(&args.threshold)?;
     let trace = args.read.open(path, &Progress::new(args.quiet))?;
     let file = path.display().to_string();
     let asked = Asked {
         facts: Facts::new(&trace),
         source: Source { file: &file, info: trace.info(), window: trace.window() },
-        thresholds: Thresholds::default(),
+        thresholds,
         classes,
         devices,
         top: args.top.rows(),
@@ -49,8 +54,28 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
         document.hints.extend(spanwise_write::no_lines_hint(asked.facts.gpu()));
         document.hints.extend(notices_hint(trace.notices(), &file));
     }
+    let rows = match &gate {
+        Some(gate) => gate.check(&metrics(&asked.facts), &asked.findings())?,
+        None => Vec::new(),
+    };
+    if gate.is_some() {
+        document.sections.push(spanwise_write::gate_section(&rows));
+    }
     show(&document, &args.output)?;
-    Ok(ExitCode::SUCCESS)
+    let is_passed = rows.iter().all(|row| row.holds);
+    Ok(if is_passed { ExitCode::SUCCESS } else { ExitCode::from(failure::NO) })
+}
+
+/// The thresholds, with those that were given as `NAME=VALUE` put into place.
+fn thresholds(given: &[String]) -> anyhow::Result<Thresholds> {
+    let mut thresholds = Thresholds::default();
+    for text in given {
+        let Some((name, value)) = text.split_once('=') else {
+            bail!("--threshold {text}: write NAME=VALUE");
+        };
+        thresholds.set(name, value).map_err(|error| anyhow!("--threshold {error}"))?;
+    }
+    Ok(thresholds)
 }
 
 /// A section alone has nothing around it.

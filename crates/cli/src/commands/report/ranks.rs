@@ -42,6 +42,9 @@ pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCo
     if let Some(name) = args.section.iter().find(|name| !known(name)) {
         bail!("the section {name} is about one trace, and there are several");
     }
+    if args.check.is_some() || !args.threshold.is_empty() {
+        bail!("--check and --threshold are about one trace, and there are several");
+    }
     let files = files_of(paths)?;
     let mut digests = Vec::new();
     let mut unread = Vec::new();

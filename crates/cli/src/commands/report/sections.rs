@@ -3,8 +3,9 @@
 //! A section is worked out only when it is shown.
 
 use spanwise_analyze::{
-    ClassRules, DevicePeaks, Facts, Thresholds, architecture, breakdown, class_use, findings,
-    hot_functions, idle, launches, layer_use, module_use, phase_use, queues, roofline, syncs,
+    ClassRules, DevicePeaks, Facts, Finding, Thresholds, architecture, breakdown, class_use,
+    findings, hot_functions, idle, launches, layer_use, metrics, module_use, phase_use, queues,
+    roofline, syncs,
 };
 use spanwise_write::{Section, Source, Top};
 
@@ -18,6 +19,12 @@ pub(super) struct Asked<'a> {
     pub(super) classes: ClassRules,
     pub(super) devices: DevicePeaks,
     pub(super) top: Top,
+}
+
+impl Asked<'_> {
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        findings(&self.facts, &self.thresholds)
+    }
 }
 
 /// When a section is shown.
@@ -53,10 +60,13 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
         key: "findings",
         about: "what deserves attention first, with numbers and advice",
         shown: Shown::Always,
-        build: |asked| {
-            let found = findings(&asked.facts, &asked.thresholds);
-            spanwise_write::findings_section(&found, asked.top)
-        },
+        build: |asked| spanwise_write::findings_section(&asked.findings(), asked.top),
+    },
+    SectionRow {
+        key: "metrics",
+        about: "single numbers with exact meanings, for --check",
+        shown: Shown::OnRequest,
+        build: |asked| spanwise_write::metrics_section(&metrics(&asked.facts)),
     },
     SectionRow {
         key: "gpu",

@@ -1,0 +1,135 @@
+//! Single numbers that say how well a run went: what a gate can hold on to.
+
+use spanwise_model::SpanKind;
+
+use crate::findings::{Spending, SpentOn, spent_on};
+use crate::{BreakdownRow, Facts, TotalNanos, breakdown, main_thread};
+
+/// One number with its name and exact meaning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metric {
+    pub name: &'static str,
+    /// `None` where the trace lacks what it takes.
+    pub value: Option<MetricValue>,
+    pub about: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricValue {
+    /// Part and whole.
+    Share(i128, i128),
+    Nanos(TotalNanos),
+}
+
+/// All metrics of a trace, always the same names in the same order.
+pub fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
+    let window_ns = facts.window_ns();
+    let share = |part: Option<TotalNanos>| part.map(|part| MetricValue::Share(part, window_ns));
+    let mut gpus = breakdown(facts);
+    gpus.retain(|row| row.step.is_none());
+    let gpu = |part: fn(&BreakdownRow) -> TotalNanos| {
+        let whole: TotalNanos = gpus.iter().map(|row| row.window_ns).sum();
+        let part = gpus.iter().map(part).sum();
+        (!gpus.is_empty()).then_some(MetricValue::Share(part, whole))
+    };
+    let has_host = main_thread(facts.threads()).is_some();
+    let spending = Spending::new(facts);
+    let spent = |on: SpentOn| {
+        let row = spent_on(facts, &spending, on, None);
+        share(has_host.then(|| row.map_or(0, |row| row.total_ns)))
+    };
+    let working = main_thread(facts.threads()).map(|thread| thread.working_ns());
+    let metric = |name, value, about| Metric { name, value, about };
+    vec![
+        metric("wall_time", Some(MetricValue::Nanos(window_ns)), "length of the recording"),
+        metric(
+            "gpu_utilization",
+            gpu(BreakdownRow::busy_ns),
+            "while a GPU had work, of the recording; over all GPUs",
+        ),
+        metric("gpu_compute", gpu(|row| row.compute_ns), "while kernels computed"),
+        metric(
+            "gpu_exposed_communication",
+            gpu(|row| row.exposed_communication_ns),
+            "while kernels communicated and none computed",
+        ),
+        metric(
+            "gpu_exposed_copy",
+            gpu(|row| row.exposed_copy_ns),
+            "while memory was copied and no kernel ran",
+        ),
+        metric(
+            "data_loading_overhead",
+            spent(SpentOn::DataLoading),
+            "while the main thread fetched a batch or waited for one",
+        ),
+        metric(
+            "python_overhead",
+            share(python_ns(facts)),
+            "self time of the main thread's Python frames, waiting left out",
+        ),
+        metric(
+            "memory_allocation_cost",
+            spent(SpentOn::Allocation),
+            "in calls for memory of the driver, on all threads",
+        ),
+        metric("host_working", share(working), "while the main thread worked"),
+    ]
+}
+
+/// What the interpreter itself takes on the main thread.
+fn python_ns(facts: &Facts<'_>) -> Option<TotalNanos> {
+    let (trace, main) = (facts.trace(), main_thread(facts.threads())?);
+    let is_python = |kind: SpanKind| kind == SpanKind::Python;
+    if !trace.categories().rows().iter().any(|row| is_python(row.kind)) {
+        return None;
+    }
+    let spans = trace.tracks().get(main.track).span_ids();
+    let counts = |span: &_| is_python(trace.kind(*span)) && facts.waits().kind(*span).is_none();
+    let self_times = spans.filter(counts);
+    Some(self_times.map(|span| i128::from(facts.self_time().span_ns[span.index()])).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[track_caller]
+    fn check(sample: &mut Sample, name: &str, expected: Option<MetricValue>) {
+        let trace = sample.finish();
+        let rows = metrics(&Facts::new(&trace));
+        let row = rows.iter().find(|row| row.name == name).expect("it is there");
+        assert_eq!(row.value, expected, "{name}");
+    }
+
+    fn sample() -> Sample {
+        let mut sample = Sample::default();
+        sample.span("1", SpanKind::Python, "a.py(1): main", 0, 100);
+        sample.span("1", SpanKind::Annotation, "enumerate(DataLoader)#x", 10, 30);
+        sample.span("1", SpanKind::Runtime, "cudaMalloc", 50, 5);
+        sample.span("1", SpanKind::Python, "<built-in function sleep>", 60, 10);
+        sample.work("7", SpanKind::Kernel, "mm", (80, 20), 5);
+        sample
+    }
+
+    #[test]
+    fn numbers_have_exact_meanings() {
+        let share = |part| Some(MetricValue::Share(part, 100));
+        check(&mut sample(), "gpu_utilization", share(20));
+        check(&mut sample(), "data_loading_overhead", share(30));
+        check(&mut sample(), "memory_allocation_cost", share(5));
+        check(&mut sample(), "python_overhead", share(55));
+        check(&mut sample(), "wall_time", Some(MetricValue::Nanos(100)));
+    }
+
+    #[test]
+    fn what_a_trace_lacks_is_unknown_not_zero() {
+        let mut host = Sample::default();
+        host.span("1", SpanKind::Operator, "aten::mm", 0, 10);
+        check(&mut host, "gpu_utilization", None);
+        let mut host = Sample::default();
+        host.span("1", SpanKind::Operator, "aten::mm", 0, 10);
+        check(&mut host, "python_overhead", None);
+    }
+}
