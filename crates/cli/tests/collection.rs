@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use spanwise_analyze::{
-    Architecture, Batch, ClassRules, ClassUse, Facts, OTHER, Phase, PhaseUse, architecture,
-    class_use, layer_use, phase_use,
+    Architecture, Batch, ClassRules, ClassUse, Facts, FindingKind, OTHER, Phase, PhaseUse,
+    Thresholds, architecture, class_use, findings, layer_use, phase_use,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -166,4 +166,45 @@ fn a_batch_adds_up() {
         generation_tokens: None,
     };
     assert_eq!((batch.requests(), batch.tokens()), (Some(46), Some(8155)));
+}
+
+/// The keys of findings about one of our own traces, each with its line.
+#[track_caller]
+fn check_findings(trace: &str, expected: &[(&str, &str)], absent: &[&str]) {
+    let path = shared(&format!("traces/{trace}.json.gz"));
+    let Some(opened) = open(&path) else {
+        eprintln!("skipped: {} is not at hand", path.display());
+        return;
+    };
+    let found: Vec<(&str, String)> = findings(&Facts::new(&opened), &Thresholds::default())
+        .iter()
+        .map(|row| (spanwise_write::finding_key(&row.kind), line_of(&row.kind)))
+        .collect();
+    for (key, line) in expected {
+        let is_there = found.iter().any(|row| row.0 == *key && row.1.ends_with(line));
+        assert!(is_there, "{trace}: no {key} at {line} in {found:?}");
+    }
+    for key in absent {
+        assert!(!found.iter().any(|row| row.0 == *key), "{trace}: {key} in {found:?}");
+    }
+}
+
+fn line_of(kind: &FindingKind) -> String {
+    let line = match kind {
+        FindingKind::Spent(spent) => &spent.line,
+        FindingKind::Synchronisation(sync) => &sync.row.line,
+        FindingKind::HostCopies(copies) => &copies.line,
+        _ => &None,
+    };
+    line.clone().unwrap_or_default()
+}
+
+#[test]
+fn what_was_made_slow_is_found_where_it_is() {
+    let loader = [("data-loading", ": __getitem__"), ("synchronisation", ": train")];
+    check_findings("train_slow_loader", &loader, &[]);
+    check_findings("train_fast_loader", &[], &["data-loading", "synchronisation"]);
+    check_findings("pair_sync_every_layer", &[("synchronisation", ": after")], &["host-copies"]);
+    check_findings("pair_host_roundtrip", &[("host-copies", ": pre")], &["synchronisation"]);
+    check_findings("pair_base_rep1", &[], &["synchronisation", "host-copies", "data-loading"]);
 }
