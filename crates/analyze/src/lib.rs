@@ -8,6 +8,7 @@
 mod architecture;
 mod breakdown;
 mod classes;
+mod compat;
 mod cover;
 mod device;
 mod facts;
@@ -16,6 +17,7 @@ mod frames;
 mod gpu;
 mod host;
 mod hot;
+mod hta;
 mod idle;
 mod intervals;
 mod launch;
@@ -40,11 +42,13 @@ mod steps;
 mod syncs;
 mod tables;
 mod threads;
+mod tracelens;
 mod waits;
 
 pub use architecture::{Architecture, ArchitectureUse, Evidence, architecture};
 pub use breakdown::{Balance, BreakdownRow, breakdown};
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
+pub use compat::{CompatTable, CompatValue};
 pub use facts::Facts;
 pub use findings::{
     Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap,
@@ -54,6 +58,7 @@ pub use frames::Frames;
 use gpu::gpu_use;
 pub use gpu::{DeviceUse, GpuUse, LineUse, WorkUse};
 pub use hot::{HotFunction, HotFunctions, hot_functions};
+pub use hta::{HTA_TABLES, hta_tables};
 pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};
@@ -79,6 +84,7 @@ pub use syncs::{SyncRow, syncs};
 pub use tables::TableError;
 use threads::thread_times;
 pub use threads::{KindTimes, ThreadTime, main_thread};
+pub use tracelens::{TRACELENS_TABLES, tracelens_tables};
 pub use waits::{WaitKind, Waits};
 
 /// A sum of nanoseconds. Wider than a time: a file from a stranger may hold spans

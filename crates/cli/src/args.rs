@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::report::sections;
+use crate::commands::report::{compat, sections};
 
 /// Where did the time go, and why?
 ///
@@ -76,6 +76,7 @@ pub(crate) struct InfoArgs {
 Examples:
   spanwise report trace.json.gz
   spanwise report --section kernels --top 0 --format csv trace.json.gz > kernels.csv
+  spanwise report --compat hta --section temporal_breakdown trace.json.gz
   spanwise report --format json trace.json.gz | jq '.findings[].title'
   spanwise report rank*.json.gz
   spanwise report --section metrics --check gate.txt trace.json.gz
@@ -91,7 +92,7 @@ pub(crate) struct ReportArgs {
     /// Show these sections only, or `all`; one alone has nothing around its CSV or JSON
     #[arg(long, value_name = "NAME", value_delimiter = ',', hide_possible_values = true)]
     #[arg(value_parser = PossibleValuesParser::new(
-        sections::names()
+        sections::names().chain(compat::section_names())
     ))]
     pub(crate) section: Vec<String>,
     /// Rules for `classes` and devices for `roofline` of your own, before the built-in ones
@@ -104,6 +105,9 @@ pub(crate) struct ReportArgs {
     /// When something becomes a finding, such as gpu_idle_percent=50
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) threshold: Vec<String>,
+    /// Show the tables of another tool instead, with its numbers
+    #[arg(long, value_enum, value_name = "TOOL")]
+    pub(crate) compat: Option<compat::Compat>,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     #[command(flatten)]

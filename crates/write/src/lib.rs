@@ -7,6 +7,7 @@
 mod breakdown;
 mod civil;
 mod classes;
+mod compat;
 mod document;
 mod escape;
 mod findings;
@@ -28,6 +29,7 @@ mod verify;
 
 pub use breakdown::{breakdown_section, idle_section};
 pub use classes::classes_section;
+pub use compat::compat_section;
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
 pub use findings::{FINDING_KEYS, finding_key, findings_section};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail};
 use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, metrics};
 use spanwise_model::{Notice, Notices};
-use spanwise_write::{Document, Source};
+use spanwise_write::{Document, Section, Source};
 
 use crate::args::{OutputArgs, ReportArgs};
 use crate::failure;
@@ -15,6 +15,7 @@ use crate::output::stdout;
 use crate::progress::Progress;
 
 mod gate;
+pub(crate) mod compat;
 pub(crate) mod ranks;
 pub(crate) mod sections;
 
@@ -25,6 +26,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     match args.traces.as_slice() {
         [path] if !path.is_dir() => run_one(args, path),
         _ if args.classes.is_some() => bail!("--classes needs a single trace"),
+        _ if args.compat.is_some() => bail!("--compat takes the trace of one rank"),
         paths => ranks::run(args, paths),
     }
 }
@@ -48,9 +50,12 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
         devices,
         top: args.top.rows(),
     };
-    let sections = sections::chosen(&args.section).map(|row| (row.build)(&asked)).collect();
+    let sections = match args.compat {
+        Some(compat) => compat::sections(compat, &asked.facts, &args.section, asked.top)?,
+        None => own_sections(&args.section, &asked)?,
+    };
     let mut document = Document { sections, hints: Vec::new() };
-    if !args.quiet && args.section.is_empty() {
+    if !args.quiet && args.section.is_empty() && args.compat.is_none() {
         document.hints.extend(spanwise_write::no_lines_hint(asked.facts.gpu()));
         document.hints.extend(notices_hint(trace.notices(), &file));
     }
@@ -96,6 +101,16 @@ fn tables(own: Option<&Path>) -> anyhow::Result<(ClassRules, DevicePeaks)> {
     let classes = ClassRules::with_own(&text).with_context(|| path.display().to_string())?;
     let devices = DevicePeaks::with_own(&text).with_context(|| path.display().to_string())?;
     Ok((classes, devices))
+}
+
+fn own_sections(named: &[String], asked: &Asked<'_>) -> anyhow::Result<Vec<Section>> {
+    let is_own = |name: &&String| {
+        *name == sections::ALL || sections::SECTIONS.iter().any(|row| row.key == *name)
+    };
+    if let Some(other) = named.iter().find(|name| !is_own(name)) {
+        bail!("the section {other} is another tool's: see --compat");
+    }
+    Ok(sections::chosen(named).map(|row| (row.build)(asked)).collect())
 }
 
 /// One line for those who would believe the numbers without knowing.
