@@ -10,6 +10,7 @@ mod breakdown;
 mod classes;
 mod compat;
 mod cover;
+mod critical;
 mod device;
 mod facts;
 mod findings;
@@ -49,6 +50,7 @@ pub use architecture::{Architecture, ArchitectureUse, Evidence, architecture};
 pub use breakdown::{Balance, BreakdownRow, breakdown};
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use compat::{CompatTable, CompatValue};
+pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use facts::Facts;
 pub use findings::{
     Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap,

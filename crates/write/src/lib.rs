@@ -8,6 +8,7 @@ mod breakdown;
 mod civil;
 mod classes;
 mod compat;
+mod critical;
 mod document;
 mod escape;
 mod findings;
@@ -30,6 +31,7 @@ mod verify;
 pub use breakdown::{breakdown_section, idle_section};
 pub use classes::classes_section;
 pub use compat::compat_section;
+pub use critical::{critical_items_section, critical_path_section};
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
 pub use findings::{FINDING_KEYS, finding_key, findings_section};
@@ -80,6 +82,14 @@ pub enum Top {
 }
 
 impl Top {
+    /// The most rows that are shown.
+    pub fn rows(self) -> usize {
+        match self {
+            Top::All => usize::MAX,
+            Top::First(most) => most,
+        }
+    }
+
     fn of<T>(self, rows: &[T]) -> &[T] {
         match self {
             Top::All => rows,

@@ -14,8 +14,8 @@ use crate::failure;
 use crate::output::stdout;
 use crate::progress::Progress;
 
-mod gate;
 pub(crate) mod compat;
+mod gate;
 pub(crate) mod ranks;
 pub(crate) mod sections;
 

@@ -4,8 +4,8 @@
 
 use spanwise_analyze::{
     ClassRules, DevicePeaks, Facts, Finding, Thresholds, architecture, breakdown, class_use,
-    findings, hot_functions, idle, launches, layer_use, metrics, module_use, phase_use, queues,
-    roofline, syncs,
+    critical_path, findings, hot_functions, idle, launches, layer_use, metrics, module_use,
+    phase_use, queues, roofline, syncs,
 };
 use spanwise_write::{Section, Source, Top};
 
@@ -154,6 +154,23 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
         },
     },
     SectionRow {
+        key: "critical-path",
+        about: "the chain that the end of the window waited for, by kind",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            spanwise_write::critical_path_section(&critical_path(&asked.facts, 0), asked.top)
+        },
+    },
+    SectionRow {
+        key: "critical-items",
+        about: "functions and kernels on that chain, and what each could gain",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            let rows = asked.top.rows();
+            spanwise_write::critical_items_section(&critical_path(&asked.facts, rows), asked.top)
+        },
+    },
+    SectionRow {
         key: "kernels",
         about: "kernels by name, and what launched them",
         shown: Shown::Always,
@@ -207,11 +224,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn help() -> String {
     let line = |row: &SectionRow| {
         let mark = if row.shown == Shown::Always { ' ' } else { '+' };
-        format!(" {mark}{:<14}{}\n", row.key, row.about)
+        format!(" {mark}{:<15}{}\n", row.key, row.about)
     };
     let marked = SECTIONS.iter().any(|row| row.shown == Shown::OnRequest);
     let note = if marked { " (+ on request)" } else { "" };
-    let of_ranks = |row: &(&str, &str)| format!("  {:<14}{}\n", row.0, row.1);
+    let of_ranks = |row: &(&str, &str)| format!("  {:<15}{}\n", row.0, row.1);
     format!(
         "Sections{note}:\n{}\nSections about several ranks:\n{}",
         SECTIONS.iter().map(line).collect::<String>(),

@@ -1,0 +1,172 @@
+//! The critical path: the chain of what the last moment of the window waited for.
+//!
+//! Walked backwards from the end. A thread did one thing after another; where it
+//! waited for the GPU, the path goes on with the work it waited for; work goes back
+//! to what it had to wait for last: its launch, the work before it on its stream, or
+//! another stream. Every nanosecond of the window belongs to exactly one link.
+//!
+//! What shortening something would gain is not its time on the path: another chain
+//! may be nearly as long. So the run is replayed with that thing taking no time, all
+//! else as it was recorded. The replay lets work start as soon as what it is known
+//! to depend on allows, so its answer is the most that can be gained, not a promise.
+
+mod graph;
+mod replay;
+mod walk;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use spanwise_model::{Nanos, StrId};
+
+use crate::{Facts, TotalNanos};
+use graph::Graph;
+
+/// What a stretch of the path was spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PathKind {
+    /// A thread worked.
+    Host,
+    /// A thread waited for something that no other thread or GPU explains.
+    HostWaiting,
+    /// A thread of whose doings nothing is recorded.
+    HostUnrecorded,
+    /// From the start of a launching call to the start of its work.
+    Launch,
+    /// Between two pieces of work on one stream, both launched in time.
+    GpuGap,
+    /// From the end of work on another stream to the start of the work.
+    StreamWait,
+    Compute,
+    Communication,
+    Copy,
+    /// From the end of GPU work to the return of the call that waited for it.
+    SyncReturn,
+    /// One thread passed on to another.
+    Handoff,
+    /// Before anything that explains what came later.
+    Unknown,
+}
+
+/// How much of the path was of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathKindTime {
+    pub kind: PathKind,
+    pub total_ns: TotalNanos,
+    pub links: u64,
+}
+
+/// A function or a kernel on the path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathItem {
+    pub kind: PathKind,
+    pub name: String,
+    /// The Python line around it, or around the call that launched it.
+    pub line: Option<String>,
+    /// Its time on the path.
+    pub path_ns: TotalNanos,
+    pub links: u64,
+    /// How much earlier the window could end, at most, if all of it took no time;
+    /// `None` where that was not worked out.
+    pub gain_ns: Option<TotalNanos>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CriticalPath {
+    pub window_ns: TotalNanos,
+    /// Add up to the window, most time first.
+    pub kinds: Vec<PathKindTime>,
+    /// Most time on the path first.
+    pub items: Vec<PathItem>,
+    pub links: u64,
+}
+
+/// Replays are work for the whole trace each; more than this many nobody reads.
+const GAINS_MAX: usize = 50;
+
+/// The critical path of the whole window; what the first `gains` items are worth is
+/// worked out, as far as that is bearable.
+pub fn critical_path(facts: &Facts<'_>, gains: usize) -> CriticalPath {
+    let graph = Graph::new(facts);
+    let links = walk::path(&graph, facts.window());
+    let mut kinds: BTreeMap<PathKind, PathKindTime> = BTreeMap::new();
+    let mut items: BTreeMap<ItemKey, (TotalNanos, u64)> = BTreeMap::new();
+    for link in &links {
+        let ns = i128::from(link.to) - i128::from(link.from);
+        let empty = PathKindTime { kind: link.kind, total_ns: 0, links: 0 };
+        let kind = kinds.entry(link.kind).or_insert(empty);
+        kind.total_ns += ns;
+        kind.links += 1;
+        if let Some(node) = link.of {
+            let (total_ns, count) = items.entry(item_key(facts, &graph, node)).or_default();
+            *total_ns += ns;
+            *count += 1;
+        }
+    }
+    let mut kinds: Vec<PathKindTime> = kinds.into_values().collect();
+    kinds.sort_by_key(|row| (Reverse(row.total_ns), row.kind));
+    CriticalPath {
+        window_ns: facts.window_ns(),
+        kinds,
+        items: named(facts, &graph, items, gains.min(GAINS_MAX)),
+        links: links.len() as u64,
+    }
+}
+
+/// What tells one function or kernel from another.
+type ItemKey = (PathKind, StrId, Option<StrId>);
+
+fn item_key(facts: &Facts<'_>, graph: &Graph, node: u32) -> ItemKey {
+    let node = graph.node(node);
+    let spans = facts.trace().spans();
+    let name = |span| facts.names().merged(spans.name(span));
+    // Work stands under the line that launched it.
+    let place = spans.launch(node.span).unwrap_or(node.span);
+    let line = facts.frames().line(place).filter(|&line| line != node.span);
+    (node.kind, name(node.span), line.map(name))
+}
+
+fn named(
+    facts: &Facts<'_>,
+    graph: &Graph,
+    items: BTreeMap<ItemKey, (TotalNanos, u64)>,
+    gains: usize,
+) -> Vec<PathItem> {
+    let mut items: Vec<(ItemKey, (TotalNanos, u64))> = items.into_iter().collect();
+    items.sort_by_key(|&(key, (ns, _))| (Reverse(ns), key));
+    let worth = gains_of(facts, graph, items.iter().take(gains).map(|item| item.0));
+    let text = |id: StrId| facts.names().text(id).into_owned();
+    let mut rows = Vec::with_capacity(items.len());
+    for (place, ((kind, name, line), (path_ns, links))) in items.into_iter().enumerate() {
+        let (name, line) = (text(name), line.map(text));
+        let gain_ns = worth.get(place).copied();
+        rows.push(PathItem { kind, name, line, path_ns, links, gain_ns });
+    }
+    rows
+}
+
+/// What each item is worth, at most.
+fn gains_of(
+    facts: &Facts<'_>,
+    graph: &Graph,
+    keys: impl Iterator<Item = ItemKey>,
+) -> Vec<TotalNanos> {
+    let keys: Vec<ItemKey> = keys.collect();
+    let places: BTreeMap<ItemKey, usize> =
+        keys.iter().enumerate().map(|(place, &key)| (key, place)).collect();
+    let mut members: Vec<Vec<u32>> = vec![Vec::new(); keys.len()];
+    for node in 0..graph.len() as u32 {
+        if let Some(&place) = places.get(&item_key(facts, graph, node)) {
+            members[place].push(node);
+        }
+    }
+    let recorded = graph.last_end();
+    let gain = |free: Vec<u32>| {
+        let end: Nanos = replay::end_without(graph, &free);
+        i128::from(recorded) - i128::from(end)
+    };
+    members.into_iter().map(gain).collect()
+}
+
+#[cfg(test)]
+mod tests;
