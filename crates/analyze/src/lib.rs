@@ -12,6 +12,7 @@ mod compat;
 mod cover;
 mod critical;
 mod device;
+mod diff;
 mod facts;
 mod findings;
 mod frames;
@@ -51,6 +52,10 @@ pub use breakdown::{Balance, BreakdownRow, breakdown};
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use compat::{CompatTable, CompatValue};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
+pub use diff::{
+    DiffOptions, FunctionDiff, ProfileDiff, SideSums, base_and_other, difference, profile_diff,
+    step_count,
+};
 pub use facts::Facts;
 pub use findings::{
     Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap,
@@ -70,7 +75,7 @@ pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;
 pub use phase::{Phase, Phases};
 pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
-pub use profile::{Backward, ProfileOptions, StackMode, VALUE_TYPES, profile};
+pub use profile::{Backward, ProfileOptions, StackMode, VALUE_TYPES, profile, without_prefix};
 pub use quality::{Check, CheckKind, CheckStatus, quality};
 pub use queue::{QUEUE_DEPTHS, QueueRow, queues};
 pub use ranks::{

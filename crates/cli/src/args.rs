@@ -32,6 +32,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     #[command(visible_alias = "merge")]
     Convert(ConvertArgs),
+    Diff(DiffArgs),
     Flame(FlameArgs),
     Index(IndexArgs),
     Verify(VerifyArgs),
@@ -170,6 +171,58 @@ pub(crate) struct ConvertArgs {
     /// No progress bar, and no line about what was written
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Say what changed between two runs, function by function
+///
+/// Each side is a trace or a profile (pprof, speedscope, collapsed stacks). Functions
+/// are the same where name and file are, also when the code moved down its file; both
+/// lines are then shown. Every function of either side has a row, what changed most by
+/// itself first, and the self columns add up to the totals. Where both sides have steps,
+/// all sums are divided by their number, so that runs of different length compare.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Formats of --output, by its ending:
+  .pb.gz .pprof .pb   the difference; go tool pprof shows shares of the base
+  .folded .collapsed  lines of a stack, the base's value and the other's; flamegraph.pl
+
+Examples:
+  spanwise diff before.json.gz after.json.gz
+  spanwise diff --value gpu --stack ops before.json.gz after.json.gz
+  spanwise diff --format csv --top 0 before.pb.gz after.pb.gz > change.csv
+  spanwise diff before.json.gz after.json.gz -o change.pb.gz")]
+pub(crate) struct DiffArgs {
+    /// The trace or profile to compare with
+    pub(crate) base: PathBuf,
+    /// The trace or profile that may have changed
+    pub(crate) other: PathBuf,
+    /// Write the difference as a profile, instead of the table
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["top", "format", "color"])]
+    pub(crate) output: Option<PathBuf>,
+    /// What numbers are for: one step each, or the whole run
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = PerArg::Auto)]
+    pub(crate) per: PerArg,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
+    #[command(flatten)]
+    pub(crate) top: TopArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// No progress bar, and no line about what was written
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) show: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PerArg {
+    /// A step where both sides have steps, the run otherwise
+    Auto,
+    /// A step; an error where a side has none
+    Step,
+    /// The whole run
+    Run,
 }
 
 /// Draw a flame graph: who called whom, and how long it took

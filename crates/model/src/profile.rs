@@ -223,32 +223,14 @@ impl ProfileBuilder {
     /// Adds all samples of another profile, whose value types must be the same.
     pub fn add_profile(&mut self, other: &Profile) {
         debug_assert_eq!(self.value_types, other.value_types);
-        let mut stacks = vec![StackId::EMPTY; other.stack_parents.len()];
-        for row in 1..stacks.len() {
-            let frame = other.frames[other.stack_frames[row] as usize];
-            let frame = ProfileFrame {
-                name: self.string(other.text(frame.name)),
-                group: self.string(other.text(frame.group)),
-                file: self.string(other.text(frame.file)),
-                line: frame.line,
-            };
-            let frame = self.frame(frame);
-            stacks[row] = self.push(stacks[other.stack_parents[row] as usize], frame);
-        }
+        let stacks = self.copied_stacks(other, |builder, frame| {
+            builder.copied_frame(other, other.frames[frame as usize])
+        });
         let label_sets: Vec<u32> = other
             .label_sets
             .iter()
             .map(|labels| {
-                let labels = labels.iter().map(|label| Label {
-                    key: self.string(other.text(label.key)),
-                    value: match label.value {
-                        LabelValue::Text(text) => LabelValue::Text(self.string(other.text(text))),
-                        LabelValue::Number { value, unit } => {
-                            LabelValue::Number { value, unit: self.string(other.text(unit)) }
-                        }
-                    },
-                });
-                let labels = labels.collect();
+                let labels = labels.iter().map(|&label| self.copied_label(other, label)).collect();
                 self.labels(labels)
             })
             .collect();
@@ -258,6 +240,50 @@ impl ProfileBuilder {
                 self.add(stacks[sample.stack.index()], labels, value_type, value);
             }
         }
+    }
+
+    /// The same frame as in another profile.
+    pub fn copied_frame(&mut self, other: &Profile, frame: ProfileFrame) -> u32 {
+        let frame = ProfileFrame {
+            name: self.string(other.text(frame.name)),
+            group: self.string(other.text(frame.group)),
+            file: self.string(other.text(frame.file)),
+            line: frame.line,
+        };
+        self.frame(frame)
+    }
+
+    /// The stacks of another profile, given what its frames become here. Frames are
+    /// asked for in the order of the stacks, so that canonical order stays.
+    pub fn copied_stacks(
+        &mut self,
+        other: &Profile,
+        mut frame_of: impl FnMut(&mut Self, u32) -> u32,
+    ) -> Vec<StackId> {
+        let mut frames: Vec<Option<u32>> = vec![None; other.frames.len()];
+        let mut stacks = vec![StackId::EMPTY; other.stack_parents.len()];
+        for row in 1..stacks.len() {
+            let old = other.stack_frames[row];
+            let frame = match frames[old as usize] {
+                Some(frame) => frame,
+                None => frame_of(self, old),
+            };
+            frames[old as usize] = Some(frame);
+            stacks[row] = self.push(stacks[other.stack_parents[row] as usize], frame);
+        }
+        stacks
+    }
+
+    /// The same label as in another profile.
+    pub fn copied_label(&mut self, other: &Profile, label: Label) -> Label {
+        let key = self.string(other.text(label.key));
+        let value = match label.value {
+            LabelValue::Text(text) => LabelValue::Text(self.string(other.text(text))),
+            LabelValue::Number { value, unit } => {
+                LabelValue::Number { value, unit: self.string(other.text(unit)) }
+            }
+        };
+        Label { key, value }
     }
 
     /// The profile in canonical order; rows of zeros are left out.

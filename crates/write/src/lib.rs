@@ -9,6 +9,7 @@ mod civil;
 mod classes;
 mod compat;
 mod critical;
+mod diff;
 mod document;
 mod escape;
 mod findings;
@@ -32,6 +33,7 @@ pub use breakdown::{breakdown_section, idle_section};
 pub use classes::classes_section;
 pub use compat::compat_section;
 pub use critical::{critical_items_section, critical_path_section};
+pub use diff::{DiffSide, diff_document};
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
 pub use findings::{FINDING_KEYS, finding_key, findings_section};
@@ -42,8 +44,8 @@ pub use metrics::{GateRow, gate_section, metric_text, metrics_section};
 pub use modules::{architecture_section, layers_section, modules_section};
 pub use phases::{phases_section, steps_section};
 pub use profile::{
-    PprofOptions, ProfileView, write_firefox, write_folded, write_pprof, write_profile_csv,
-    write_speedscope,
+    PprofOptions, ProfileView, write_firefox, write_folded, write_folded_pair, write_pprof,
+    write_profile_csv, write_speedscope,
 };
 pub use ranks::ranks_document;
 pub use report::{

@@ -70,6 +70,10 @@ pub enum Cell {
     Flag(bool),
     /// Part and whole.
     Share(i128, i128),
+    /// A sum, and over how many it was taken: people see the mean, programs the sum.
+    Mean(i128, u64),
+    /// A difference: people see its sign also where it is more than nothing.
+    Change(i128),
 }
 
 impl From<&str> for Cell {
@@ -163,8 +167,10 @@ impl Table {
                 match cell {
                     Cell::None => {}
                     Cell::Text(text) => write_csv_field(text, out)?,
-                    Cell::Int(value) => write!(out, "{value}")?,
                     Cell::Decimal(number) => out.write_all(number.as_bytes())?,
+                    Cell::Int(value) | Cell::Mean(value, _) | Cell::Change(value) => {
+                        write!(out, "{value}")?;
+                    }
                     Cell::Flag(value) => write!(out, "{value}")?,
                     Cell::Share(part, whole) => {
                         out.write_all(share(*part, *whole, "").as_bytes())?
@@ -202,8 +208,10 @@ impl Table {
             match cell {
                 Cell::None => out.write_all(b"null")?,
                 Cell::Text(text) => write_json_string(text, out)?,
-                Cell::Int(value) => write!(out, "{value}")?,
                 Cell::Decimal(number) => out.write_all(number.as_bytes())?,
+                Cell::Int(value) | Cell::Mean(value, _) | Cell::Change(value) => {
+                    write!(out, "{value}")?;
+                }
                 Cell::Flag(value) => write!(out, "{value}")?,
                 Cell::Share(part, whole) => {
                     out.write_all(share(*part, *whole, "null").as_bytes())?

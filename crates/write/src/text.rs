@@ -4,7 +4,7 @@ use std::io;
 
 use crate::escape::printable;
 use crate::table::{Cell, Table, Unit};
-use crate::units::{bytes_text, count_text, nanos_text, percent_text};
+use crate::units::{bytes_text, count_text, nanos_text, percent_text, rounded};
 
 /// How text output looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,9 +107,20 @@ fn cell_text(cell: &Cell, unit: Unit) -> String {
         (Cell::Flag(value), _) => if *value { "yes" } else { "no" }.to_owned(),
         (Cell::Decimal(number), _) => number.clone(),
         (Cell::Share(part, whole), _) => percent_text(*part, *whole),
-        (Cell::Int(value), Unit::Nanos) => nanos_text(*value),
-        (Cell::Int(value), Unit::Bytes) => bytes_text(*value),
-        (Cell::Int(value), _) => count_text(*value),
+        (Cell::Int(value), unit) => amount_text(*value, unit),
+        (Cell::Mean(sum, of), unit) => amount_text(rounded(*sum, (*of).max(1).into(), 0), unit),
+        (Cell::Change(value), unit) => {
+            let sign = if *value > 0 { "+" } else { "" };
+            format!("{sign}{}", amount_text(*value, unit))
+        }
+    }
+}
+
+fn amount_text(value: i128, unit: Unit) -> String {
+    match unit {
+        Unit::Nanos => nanos_text(value),
+        Unit::Bytes => bytes_text(value),
+        _ => count_text(value),
     }
 }
 
@@ -311,6 +322,15 @@ mod tests {
                 "                            \x1b[2m↳ launched by a\\nb\x1b[0m\n",
             ),
         );
+    }
+
+    #[test]
+    fn means_and_changes() {
+        assert_eq!(cell_text(&Cell::Mean(7_000, 2), Unit::Nanos), "3.500 µs");
+        assert_eq!(cell_text(&Cell::Mean(5, 2), Unit::Count), "3");
+        assert_eq!(cell_text(&Cell::Change(1_500), Unit::Nanos), "+1.500 µs");
+        assert_eq!(cell_text(&Cell::Change(-2), Unit::Bytes), "-2 B");
+        assert_eq!(cell_text(&Cell::Change(0), Unit::Count), "0");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn scaled(value: i128, units: &[(&str, i128)], decimals: u32) -> String {
 }
 
 /// `value / size` in units of `10^-decimals`, half away from zero.
-fn rounded(value: i128, size: i128, decimals: u32) -> i128 {
+pub(crate) fn rounded(value: i128, size: i128, decimals: u32) -> i128 {
     let scaled = value.unsigned_abs().saturating_mul(10_u128.pow(decimals));
     let size = size.unsigned_abs();
     let whole = i128::try_from(scaled / size).unwrap_or(i128::MAX);

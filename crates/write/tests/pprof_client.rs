@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use spanwise_analyze::{DiffOptions, difference, profile_diff};
 use spanwise_model::{LabelValue, Profile};
 use spanwise_write::{PprofOptions, write_pprof};
 
@@ -292,6 +293,38 @@ fn differences_are_ours() {
     let expected = |scale: i64| expected_rows(&nasty(scale), WALL, |_| true);
     assert_eq!(rows(&client.three, &client.one), expected(2));
     assert_eq!(rows(&client.one, &client.three), expected(-2));
+}
+
+#[test]
+fn a_written_difference_shows_as_the_client_s_own() {
+    let Some(client) = client("written_difference") else { return };
+    let (one, three) = (nasty(1), nasty(3));
+    let options = DiffOptions { values: [WALL, WALL], steps: [1, 1] };
+    let path = client.folder.join("difference.pb.gz");
+    let mut bytes = Vec::new();
+    let difference = difference(&one, &three, &options);
+    write_pprof(&difference, &PprofOptions::default(), &mut bytes).expect("a vector takes all");
+    std::fs::write(&path, bytes).expect("the folder for tests is writable");
+    let output = client.run(&["-top", "-unit=nanoseconds"], &[&path]);
+    let rows = top_rows(&output);
+    let base = format!("-diff_base={}", client.one.display());
+    let own = client.run(&["-top", "-unit=nanoseconds", &base], &[&client.three]);
+    assert_eq!(rows, top_rows(&own));
+    let diff = profile_diff(&one, &three, &options);
+    let expected = diff.functions.iter().map(|row| {
+        let [base, other] = row.both();
+        let change = |base: i128, other: i128| i64::try_from(other - base).expect("small");
+        let own = change(base.self_sum, other.self_sum);
+        (row.label.clone(), (own, change(base.total_sum, other.total_sum)))
+    });
+    assert_eq!(rows, expected.collect::<Rows>());
+    // Shares are those of the base.
+    let of_total = |text: &str| {
+        let (_, after) = text.split_once("% of ").expect("a share of a total");
+        after.split_whitespace().next().map(str::to_owned)
+    };
+    assert_eq!(of_total(&output), Some(format!("{}ns", one.totals()[WALL])));
+    assert_eq!(of_total(&output), of_total(&own));
 }
 
 #[test]

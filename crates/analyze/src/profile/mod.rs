@@ -9,11 +9,14 @@
 mod frames;
 mod gpu;
 mod labels;
+mod prefix;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
 use spanwise_model::{Profile, ProfileBuilder, Trace};
+
+pub use prefix::without_prefix;
 
 /// Which frames make up a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

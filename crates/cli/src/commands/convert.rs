@@ -54,7 +54,7 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What the ending of a file's name says about its format.
-fn format_of(output: &Path) -> Option<ConvertFormatArg> {
+pub(super) fn format_of(output: &Path) -> Option<ConvertFormatArg> {
     let name = output.file_name()?.to_string_lossy().to_lowercase();
     let endings = [
         (".pb.gz", ConvertFormatArg::Pprof),

@@ -12,6 +12,7 @@ use crate::progress::Progress;
 mod completions;
 mod convert;
 mod convert_trace;
+mod diff;
 mod flame;
 mod index;
 mod info;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),
         Command::Convert(args) => convert::run(args),
+        Command::Diff(args) => diff::run(args),
         Command::Flame(args) => flame::run(args),
         Command::Index(args) => index::run(args),
         Command::Verify(args) => verify::run(args),

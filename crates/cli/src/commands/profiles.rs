@@ -26,7 +26,8 @@ impl ProfileArgs {
             // What is no trace may be a profile; if it is neither, that it is no trace
             // says more.
             Err(error @ ReadError { kind: ReadErrorKind::NotATrace { .. }, .. }) => {
-                return spanwise_read::open_profile(path).map_err(|_| error.into());
+                let profile = spanwise_read::open_profile(path).map_err(|_| error)?;
+                return self.adapted(profile, path);
             }
             Err(error) => return Err(error.into()),
         };
@@ -45,6 +46,18 @@ impl ProfileArgs {
             strip_prefix: self.strip_prefix.clone(),
         };
         Ok(spanwise_analyze::profile(&trace, &options))
+    }
+
+    /// A profile that a file holds, as the options ask for it.
+    fn adapted(&self, profile: Profile, path: &Path) -> anyhow::Result<Profile> {
+        if self.stack != StackArg::Mixed || self.backward != BackwardArg::Own {
+            let file = path.display();
+            bail!("{file}: a profile; its stacks are made: --stack and --backward are for traces");
+        }
+        if self.strip_prefix.is_empty() {
+            return Ok(profile);
+        }
+        Ok(spanwise_analyze::without_prefix(&profile, &self.strip_prefix))
     }
 
     /// The column that was asked for, or the profile's own first.

@@ -15,24 +15,41 @@ use super::{NO_STACK, root_first, value_type};
 /// One line a stack that the chosen value is not 0 for; labels are added up.
 pub fn write_folded(profile: &Profile, value: usize, out: &mut dyn io::Write) -> io::Result<()> {
     value_type(profile, value)?;
+    write_columns(profile, &[value], out)
+}
+
+/// Lines with two values, of a profile whose columns are the base and the other: what
+/// flame graph scripts draw as a difference.
+pub fn write_folded_pair(profile: &Profile, out: &mut dyn io::Write) -> io::Result<()> {
+    value_type(profile, 1)?;
+    write_columns(profile, &[0, 1], out)
+}
+
+fn write_columns(profile: &Profile, columns: &[usize], out: &mut dyn io::Write) -> io::Result<()> {
     let mut out = io::BufWriter::new(out);
     let (mut frames, mut line) = (Vec::new(), String::new());
     let mut row = 0;
     while row < profile.samples.len() {
         let stack = profile.samples[row].stack;
-        let mut total = 0i128;
+        let mut totals = vec![0i128; columns.len()];
         // Samples of a stack stand side by side, whatever their labels.
         while profile.samples.get(row).is_some_and(|sample| sample.stack == stack) {
-            total += i128::from(profile.values_of(row)[value]);
+            for (total, &column) in totals.iter_mut().zip(columns) {
+                *total += i128::from(profile.values_of(row)[column]);
+            }
             row += 1;
         }
-        if total == 0 {
+        if totals.iter().all(|&total| total == 0) {
             continue;
         }
         root_first(profile, stack, &mut frames);
         line.clear();
         push_stack(profile, &frames, &mut line);
-        writeln!(out, "{line} {total}")?;
+        write!(out, "{line}")?;
+        for total in totals {
+            write!(out, " {total}")?;
+        }
+        writeln!(out)?;
     }
     out.flush()
 }

@@ -18,7 +18,7 @@ use spanwise_model::{Profile, ProfileFrame, StackId, ValueType};
 
 pub use csv::write_profile_csv;
 pub use firefox::write_firefox;
-pub use folded::write_folded;
+pub use folded::{write_folded, write_folded_pair};
 pub use pprof::{PprofOptions, write_pprof};
 pub use speedscope::write_speedscope;
 
