@@ -31,6 +31,7 @@ mod names;
 mod phase;
 mod phase_use;
 mod profile;
+mod profile_use;
 mod python;
 mod quality;
 mod queue;
@@ -76,6 +77,7 @@ pub use names::Names;
 pub use phase::{Phase, Phases};
 pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
 pub use profile::{Backward, ProfileOptions, StackMode, VALUE_TYPES, profile, without_prefix};
+pub use profile_use::{FunctionUse, LabelUse, ProfileUse, profile_use};
 pub use quality::{Check, CheckKind, CheckStatus, quality};
 pub use queue::{QUEUE_DEPTHS, QueueRow, queues};
 pub use ranks::{

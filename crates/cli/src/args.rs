@@ -70,7 +70,8 @@ pub(crate) struct InfoArgs {
 /// spans overlap without nesting. GPU work is shown with the operator and the line
 /// of Python that launched it; of the frames around a launch the innermost one of
 /// your own code is taken. Of several traces, the ranks of a run, it says who waits for
-/// whom, and why.
+/// whom, and why. Of a profile (pprof, speedscope, collapsed stacks), it says which
+/// functions and labels its values stand under.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 {}
@@ -80,6 +81,7 @@ Examples:
   spanwise report --compat hta --section temporal_breakdown trace.json.gz
   spanwise report --format json trace.json.gz | jq '.findings[].title'
   spanwise report rank*.json.gz
+  spanwise report --value gpu profile.pb.gz
   spanwise report --section metrics --check gate.txt trace.json.gz
 
 A file for --check has a rule a line:
@@ -87,7 +89,7 @@ A file for --check has a rule a line:
   wall_time < 300ms
   finding.synchronisation == 0", sections::help()))]
 pub(crate) struct ReportArgs {
-    /// The trace to read; or the traces of several ranks, or a folder of them
+    /// The trace or profile to read; or the traces of several ranks, or a folder of them
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
     /// Show these sections only, or `all`; one alone has nothing around its CSV or JSON
@@ -96,6 +98,9 @@ pub(crate) struct ReportArgs {
         sections::names().chain(compat::section_names())
     ))]
     pub(crate) section: Vec<String>,
+    /// Of a profile, the column to show [default: the profile's own]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) value: Option<String>,
     /// Rules for `classes` and devices for `roofline` of your own, before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) classes: Option<PathBuf>,

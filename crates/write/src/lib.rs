@@ -20,6 +20,7 @@ mod metrics;
 mod modules;
 mod phases;
 mod profile;
+mod profile_use;
 mod ranks;
 mod report;
 mod roofline;
@@ -46,6 +47,10 @@ pub use phases::{phases_section, steps_section};
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_folded_pair, write_pprof,
     write_profile_csv, write_speedscope,
+};
+pub use profile_use::{
+    columns_section, profile_labels_section, profile_section, profile_self_section,
+    profile_total_section,
 };
 pub use ranks::ranks_document;
 pub use report::{

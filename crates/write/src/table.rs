@@ -72,6 +72,8 @@ pub enum Cell {
     Share(i128, i128),
     /// A sum, and over how many it was taken: people see the mean, programs the sum.
     Mean(i128, u64),
+    /// An amount whose unit is not that of its column.
+    Amount(i128, Unit),
     /// A difference: people see its sign also where it is more than nothing.
     Change(i128),
 }
@@ -168,7 +170,10 @@ impl Table {
                     Cell::None => {}
                     Cell::Text(text) => write_csv_field(text, out)?,
                     Cell::Decimal(number) => out.write_all(number.as_bytes())?,
-                    Cell::Int(value) | Cell::Mean(value, _) | Cell::Change(value) => {
+                    Cell::Int(value)
+                    | Cell::Mean(value, _)
+                    | Cell::Amount(value, _)
+                    | Cell::Change(value) => {
                         write!(out, "{value}")?;
                     }
                     Cell::Flag(value) => write!(out, "{value}")?,
@@ -209,7 +214,10 @@ impl Table {
                 Cell::None => out.write_all(b"null")?,
                 Cell::Text(text) => write_json_string(text, out)?,
                 Cell::Decimal(number) => out.write_all(number.as_bytes())?,
-                Cell::Int(value) | Cell::Mean(value, _) | Cell::Change(value) => {
+                Cell::Int(value)
+                | Cell::Mean(value, _)
+                | Cell::Amount(value, _)
+                | Cell::Change(value) => {
                     write!(out, "{value}")?;
                 }
                 Cell::Flag(value) => write!(out, "{value}")?,

@@ -108,6 +108,7 @@ fn cell_text(cell: &Cell, unit: Unit) -> String {
         (Cell::Decimal(number), _) => number.clone(),
         (Cell::Share(part, whole), _) => percent_text(*part, *whole),
         (Cell::Int(value), unit) => amount_text(*value, unit),
+        (Cell::Amount(value, unit), _) => amount_text(*value, *unit),
         (Cell::Mean(sum, of), unit) => amount_text(rounded(*sum, (*of).max(1).into(), 0), unit),
         (Cell::Change(value), unit) => {
             let sign = if *value > 0 { "+" } else { "" };

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use spanwise_model::{LabelValue, Profile};
 
 pub use aligned::{base_and_other, difference};
-use names::{Function, Functions};
+pub(crate) use names::{Function, Functions};
 
 /// What is compared: a column of each profile, and whether by step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,14 +150,15 @@ fn row(
     })
 }
 
-fn no_stack() -> Function {
+/// What samples without a frame stand under.
+pub(crate) fn no_stack() -> Function {
     let (name, file, form) = ("[no stack]".to_owned(), String::new(), names::Form::Plain);
     let key = names::Key { name, file, form };
     Function { key, group: String::new(), lines: [None, None] }
 }
 
 /// What one profile spent in each function; behind the functions, in none.
-fn spent(
+pub(crate) fn spent(
     profile: &Profile,
     value: usize,
     side: usize,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use spanwise_analyze::{Backward, ProfileOptions, StackMode};
-use spanwise_model::Profile;
+use spanwise_model::{Profile, Trace};
 use spanwise_read::{ReadError, ReadErrorKind};
 
 use crate::args::{BackwardArg, ProfileArgs, ReadArgs, StackArg};
@@ -21,15 +21,9 @@ impl ProfileArgs {
         read: &ReadArgs,
         quiet: bool,
     ) -> anyhow::Result<Profile> {
-        let trace = match read.open(path, &Progress::new(quiet)) {
-            Ok(trace) => trace,
-            // What is no trace may be a profile; if it is neither, that it is no trace
-            // says more.
-            Err(error @ ReadError { kind: ReadErrorKind::NotATrace { .. }, .. }) => {
-                let profile = spanwise_read::open_profile(path).map_err(|_| error)?;
-                return self.adapted(profile, path);
-            }
-            Err(error) => return Err(error.into()),
+        let trace = match open(path, read, quiet)? {
+            Opened::Trace(trace) => trace,
+            Opened::Profile(profile) => return self.adapted(*profile, path),
         };
         let options = ProfileOptions {
             stack: match self.stack {
@@ -62,12 +56,35 @@ impl ProfileArgs {
 
     /// The column that was asked for, or the profile's own first.
     pub(super) fn column(&self, profile: &Profile) -> anyhow::Result<usize> {
-        let Some(name) = self.value.as_deref() else { return Ok(profile.default_value) };
-        let names: Vec<&str> = profile.value_types.iter().map(|value| &*value.name).collect();
-        match names.iter().position(|&known| known == name) {
-            Some(index) => Ok(index),
-            None => bail!("no column named {name}; there are {}", names.join(", ")),
+        column(self.value.as_deref(), profile)
+    }
+}
+
+/// The column of that name; without a name, the profile's own first.
+pub(super) fn column(name: Option<&str>, profile: &Profile) -> anyhow::Result<usize> {
+    let Some(name) = name else { return Ok(profile.default_value) };
+    let names: Vec<&str> = profile.value_types.iter().map(|value| &*value.name).collect();
+    match names.iter().position(|&known| known == name) {
+        Some(index) => Ok(index),
+        None => bail!("no column named {name}; there are {}", names.join(", ")),
+    }
+}
+
+/// What a file turned out to hold.
+pub(super) enum Opened {
+    Trace(Box<Trace>),
+    Profile(Box<Profile>),
+}
+
+/// What is no trace may be a profile; if it is neither, that it is no trace says more.
+pub(super) fn open(path: &Path, read: &ReadArgs, quiet: bool) -> anyhow::Result<Opened> {
+    match read.open(path, &Progress::new(quiet)) {
+        Ok(trace) => Ok(Opened::Trace(Box::new(trace))),
+        Err(error @ ReadError { kind: ReadErrorKind::NotATrace { .. }, .. }) => {
+            let profile = spanwise_read::open_profile(path).map_err(|_| error)?;
+            Ok(Opened::Profile(Box::new(profile)))
         }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -9,13 +9,14 @@ use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, metrics};
 use spanwise_model::{Notice, Notices};
 use spanwise_write::{Document, Section, Source};
 
+use super::profiles::{self, Opened};
 use crate::args::{OutputArgs, ReportArgs};
 use crate::failure;
 use crate::output::stdout;
-use crate::progress::Progress;
 
 pub(crate) mod compat;
 mod gate;
+pub(crate) mod profile;
 pub(crate) mod ranks;
 pub(crate) mod sections;
 
@@ -25,6 +26,7 @@ use sections::Asked;
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     match args.traces.as_slice() {
         [path] if !path.is_dir() => run_one(args, path),
+        _ if args.value.is_some() => bail!("--value needs a single profile"),
         _ if args.classes.is_some() => bail!("--classes needs a single trace"),
         _ if args.compat.is_some() => bail!("--compat takes the trace of one rank"),
         paths => ranks::run(args, paths),
@@ -40,7 +42,11 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
     let (classes, devices) = tables(args.classes.as_deref())?;
     let gate = args.check.as_deref().map(Gate::read).transpose()?;
     let thresholds = thresholds(&args.threshold)?;
-    let trace = args.read.open(path, &Progress::new(args.quiet))?;
+    let trace = match profiles::open(path, &args.read, args.quiet)? {
+        Opened::Profile(profile) => return profile::run(args, path, &profile),
+        Opened::Trace(trace) => trace,
+    };
+    refuse_options_of_profiles(args, path)?;
     let file = path.display().to_string();
     let asked = Asked {
         facts: Facts::new(&trace),
@@ -69,6 +75,18 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
     show(&document, &args.output)?;
     let is_passed = rows.iter().all(|row| row.holds);
     Ok(if is_passed { ExitCode::SUCCESS } else { ExitCode::from(failure::NO) })
+}
+
+/// What only a profile can answer is an error, not an empty answer.
+fn refuse_options_of_profiles(args: &ReportArgs, path: &Path) -> anyhow::Result<()> {
+    if args.value.is_some() {
+        bail!("{}: a trace; --value is for profiles", path.display());
+    }
+    let is_unknown = |name: &&String| profile::is_section(name) && !sections::is_section(name);
+    if let Some(name) = args.section.iter().find(is_unknown) {
+        bail!("{}: a trace; the section {name} is about profiles", path.display());
+    }
+    Ok(())
 }
 
 /// The thresholds, with those that were given as `NAME=VALUE` put into place.

@@ -40,7 +40,7 @@ const ENDINGS: &[&str] = &[
 pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let known = |name: &str| SECTIONS.iter().any(|row| row.0 == name) || name == sections::ALL;
     if let Some(name) = args.section.iter().find(|name| !known(name)) {
-        bail!("the section {name} is about one trace, and there are several");
+        bail!("the section {name} is about one file, and there are several");
     }
     if args.check.is_some() || !args.threshold.is_empty() {
         bail!("--check and --threshold are about one trace, and there are several");

@@ -9,7 +9,7 @@ use spanwise_analyze::{
 };
 use spanwise_write::{Section, Source, Top};
 
-use super::ranks;
+use super::{profile, ranks};
 
 /// What a section is made from.
 pub(super) struct Asked<'a> {
@@ -216,22 +216,32 @@ pub(super) fn chosen(named: &[String]) -> impl Iterator<Item = &'static SectionR
 
 /// Everything that `--section` takes.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    let of_ranks = ranks::SECTIONS.iter().map(|row| row.0);
-    SECTIONS.iter().map(|row| row.key).chain(of_ranks).chain([ALL])
+    let others = ranks::SECTIONS.iter().chain(profile::SECTIONS).map(|row| row.0);
+    // Traces and profiles both have functions.
+    let others = others.filter(|name| !is_section(name));
+    SECTIONS.iter().map(|row| row.key).chain(others).chain([ALL])
+}
+
+/// Whether a report on a trace has it.
+pub(super) fn is_section(name: &str) -> bool {
+    SECTIONS.iter().any(|row| row.key == name)
 }
 
 /// The list of sections for the help.
 pub(crate) fn help() -> String {
     let line = |row: &SectionRow| {
         let mark = if row.shown == Shown::Always { ' ' } else { '+' };
-        format!(" {mark}{:<15}{}\n", row.key, row.about)
+        format!(" {mark}{:<16}{}\n", row.key, row.about)
     };
     let marked = SECTIONS.iter().any(|row| row.shown == Shown::OnRequest);
     let note = if marked { " (+ on request)" } else { "" };
-    let of_ranks = |row: &(&str, &str)| format!("  {:<15}{}\n", row.0, row.1);
+    let lines = |rows: &[(&str, &str)]| -> String {
+        rows.iter().map(|row| format!("  {:<16}{}\n", row.0, row.1)).collect()
+    };
     format!(
-        "Sections{note}:\n{}\nSections about several ranks:\n{}",
+        "Sections{note}:\n{}\nSections about several ranks:\n{}\nSections about profiles:\n{}",
         SECTIONS.iter().map(line).collect::<String>(),
-        ranks::SECTIONS.iter().map(of_ranks).collect::<String>()
+        lines(ranks::SECTIONS),
+        lines(profile::SECTIONS),
     )
 }
