@@ -8,6 +8,7 @@
 mod architecture;
 mod breakdown;
 mod classes;
+mod compare;
 mod compat;
 mod cover;
 mod critical;
@@ -51,6 +52,10 @@ mod waits;
 pub use architecture::{Architecture, ArchitectureUse, Evidence, architecture};
 pub use breakdown::{Balance, BreakdownRow, breakdown};
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
+pub use compare::{
+    Allowance, CompareBy, CompareRow, CompareSeries, Comparison, Place, STEPS_MIN, SideTotals,
+    StepTime, Verdict, compare, compare_series,
+};
 pub use compat::{CompatTable, CompatValue};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use diff::{

@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     Diff(DiffArgs),
     Flame(FlameArgs),
+    Compare(CompareArgs),
     Index(IndexArgs),
     Verify(VerifyArgs),
     Completions(CompletionsArgs),
@@ -309,6 +310,57 @@ pub(crate) enum StackArg {
 pub(crate) enum BackwardArg {
     Own,
     ForwardStack,
+}
+
+/// Say what changed between two traces, and whether that is more than noise
+///
+/// Times are per step. A verdict needs several steps: the shift between the two sides is
+/// the median of all differences of a step here and a step there (Hodges and Lehmann),
+/// which outliers do not move, with its 95 % interval; steps that resemble the ones before
+/// them count for less; p is corrected for the number of rows (Benjamini and Hochberg).
+/// What two recordings of one program differ by anyway is no change: 1.5 % on a GPU,
+/// 10 % on the host, or 0.5 % of the step there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Rows, by --by:
+  op        the innermost operator around the work, on GPU and host
+  class     class of GPU work (attention, gemm, norm …)
+  kernel    kernel
+  phase     prefill, decode, forward, backward …, on GPU and host
+  function  the Python function around it, by file and name, on GPU and host
+
+Examples:
+  spanwise compare before.json.gz after.json.gz
+  spanwise compare --by kernel --top 30 before.json.gz after.json.gz
+  spanwise compare before1.json before2.json -- after1.json after2.json")]
+pub(crate) struct CompareArgs {
+    /// The two traces to compare; or, with --, the traces of the base
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// The traces of the other side
+    #[arg(last = true, value_name = "OTHER")]
+    pub(crate) others: Vec<PathBuf>,
+    /// What the rows stand for
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = CompareByArg::Op)]
+    pub(crate) by: CompareByArg,
+    #[command(flatten)]
+    pub(crate) top: TopArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// No progress bar and no hints at the end
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareByArg {
+    Op,
+    Class,
+    Kernel,
+    Phase,
+    Function,
 }
 
 /// Write the index beside each trace, so that it opens at once

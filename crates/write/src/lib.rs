@@ -7,6 +7,7 @@
 mod breakdown;
 mod civil;
 mod classes;
+mod compare;
 mod compat;
 mod critical;
 mod diff;
@@ -32,6 +33,7 @@ mod verify;
 
 pub use breakdown::{breakdown_section, idle_section};
 pub use classes::classes_section;
+pub use compare::compare_document;
 pub use compat::compat_section;
 pub use critical::{critical_items_section, critical_path_section};
 pub use diff::{DiffSide, diff_document};

@@ -9,6 +9,7 @@ use super::collective::{CollectiveCall, collective_calls};
 use crate::device::is_communication;
 use crate::gpu::gpu_work;
 use crate::launch::Launchers;
+use crate::steps::Steps;
 use crate::{BreakdownRow, Facts, TotalNanos, WaitKind, breakdown, main_thread};
 
 /// Functions and kernels kept for comparing ranks, most time first.
@@ -74,7 +75,7 @@ pub fn rank_digest(facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDige
         rank: info.rank.or(rank),
         world_size: info.world_size,
         window: (base_ns + i128::from(from), base_ns + i128::from(to)),
-        steps: steps(facts),
+        steps: Steps::new(facts.trace()).rows().len() as u64,
         host_working_ns: main.map_or(0, |thread| thread.working_ns()),
         host_waiting_ns: main.map_or(0, |thread| thread.waiting_ns),
         compute_ns: gpu(|row| row.compute_ns),
@@ -87,12 +88,6 @@ pub fn rank_digest(facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDige
         collectives,
         doing: doing(facts),
     }
-}
-
-fn steps(facts: &Facts<'_>) -> u64 {
-    let strings = facts.trace().strings();
-    let is_step = |id: &u32| strings.get(StrId(*id)).starts_with("ProfilerStep#");
-    (0..strings.len() as u32).filter(is_step).count() as u64
 }
 
 /// An activity in the trace's own numbers.

@@ -9,6 +9,7 @@ use spanwise_read::{IndexUse, OpenOptions, ReadError};
 use crate::args::{Command, ReadArgs};
 use crate::progress::Progress;
 
+mod compare;
 mod completions;
 mod convert;
 mod convert_trace;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Convert(args) => convert::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Flame(args) => flame::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Index(args) => index::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Completions(args) => completions::run(args),
