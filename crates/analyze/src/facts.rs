@@ -6,8 +6,8 @@ use spanwise_model::{Nanos, Trace};
 
 use crate::host::HostStates;
 use crate::{
-    Frames, GpuUse, Names, Phases, SelfTime, ThreadTime, TotalNanos, Waits, gpu_use, self_time,
-    thread_times,
+    Frames, GpuUse, Memory, Names, Phases, SelfTime, ThreadTime, TotalNanos, Waits, gpu_use,
+    self_time, thread_times,
 };
 
 /// A trace and the answers that others build on.
@@ -22,6 +22,7 @@ pub struct Facts<'a> {
     gpu: OnceLock<GpuUse>,
     threads: OnceLock<Vec<ThreadTime>>,
     host_states: OnceLock<HostStates>,
+    memory: OnceLock<Memory>,
 }
 
 impl<'a> Facts<'a> {
@@ -37,6 +38,7 @@ impl<'a> Facts<'a> {
             gpu: OnceLock::new(),
             threads: OnceLock::new(),
             host_states: OnceLock::new(),
+            memory: OnceLock::new(),
         }
     }
 
@@ -86,5 +88,10 @@ impl<'a> Facts<'a> {
     /// When the threads that launch GPU work worked, and when they waited.
     pub(crate) fn host_states(&self) -> &HostStates {
         self.host_states.get_or_init(|| HostStates::new(self.trace, self.waits()))
+    }
+
+    /// Allocations and frees of each device.
+    pub fn memory(&self) -> &Memory {
+        self.memory.get_or_init(|| Memory::new(self.trace))
     }
 }

@@ -26,6 +26,7 @@ mod intervals;
 mod launch;
 mod launches;
 mod layers;
+mod memory;
 mod metrics;
 mod modules;
 mod names;
@@ -64,8 +65,9 @@ pub use diff::{
 };
 pub use facts::Facts;
 pub use findings::{
-    Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap,
-    NotRecorded, Spent, SpentOn, Synchronisation, Thresholds, TinyKernels, Waiting, findings,
+    AllocationStorm, Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies,
+    HostLine, LostOverlap, NotRecorded, Spent, SpentOn, Synchronisation, Thresholds, TinyKernels,
+    Waiting, findings,
 };
 pub use frames::Frames;
 use gpu::gpu_use;
@@ -76,6 +78,11 @@ pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};
 pub use layers::{LayerRow, LayerUse, LayersFrom, layer_use};
+pub use memory::{
+    Allocation, BEFORE_RECORDING, DeviceMemory, Level, Memory, MemoryOf, MemoryPlace, MemorySlice,
+    MemoryUse, NO_ADDRESS, Replayed, SHORT_LIVED_NS, TotalBytes, memory_churn, memory_peak,
+    memory_timeline, memory_use,
+};
 pub use metrics::{Metric, MetricValue, metrics};
 pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;

@@ -1,8 +1,10 @@
 //! Small traces for the tests, through the same door as real ones.
 
+use std::collections::BTreeMap;
+
 use spanwise_model::{
-    Batch, FlowPhase, FlowRow, NO_KEY, SourceInfo, SpanKind, SpanRow, Trace, TraceBuilder,
-    TrackKind,
+    ArgValue, ArgsSource, Batch, FlowPhase, FlowRow, InstantRow, NO_KEY, SourceInfo, SpanKind,
+    SpanRow, Trace, TraceBuilder, TrackKind,
 };
 
 /// A trace of process 1 and GPU 0, span by span.
@@ -10,6 +12,17 @@ use spanwise_model::{
 pub(crate) struct Sample {
     batch: Batch,
     rows: u64,
+    args: Args,
+}
+
+/// Arguments by offset.
+#[derive(Default)]
+struct Args(BTreeMap<u64, Vec<(String, ArgValue)>>);
+
+impl ArgsSource for Args {
+    fn args(&self, offset: u64) -> Result<Vec<(String, ArgValue)>, String> {
+        Ok(self.0.get(&offset).cloned().unwrap_or_default())
+    }
 }
 
 impl Sample {
@@ -77,11 +90,40 @@ impl Sample {
         }
     }
 
+    /// An allocation, or a free where `bytes` is below 0, of a device of PyTorch's sort 0
+    /// (CPU) or 1 (GPU).
+    pub(crate) fn memory(
+        &mut self,
+        thread: &str,
+        time: i64,
+        (sort, address): (i64, i64),
+        bytes: i64,
+        total: i64,
+    ) {
+        let track = self.batch.track(TrackKind::Thread, "1", thread);
+        let category = self.batch.category("cpu_instant_event", SpanKind::Other);
+        let (name, offset) = (self.batch.string("[memory]"), self.rows);
+        self.batch.instants.push(InstantRow { time, offset, name, track, category });
+        let number = if sort == 0 { -1 } else { 0 };
+        let args = [
+            ("Device Type", sort),
+            ("Device Id", number),
+            ("Addr", address),
+            ("Bytes", bytes),
+            ("Total Allocated", total),
+            ("Total Reserved", sort * 1000),
+        ];
+        let args = args.map(|(key, value)| (key.to_owned(), ArgValue::Int(value)));
+        self.args.0.insert(offset, args.into());
+        self.rows += 1;
+    }
+
     pub(crate) fn finish(&mut self) -> Trace {
         let mut batch = std::mem::take(&mut self.batch);
         batch.seal();
         let mut builder = TraceBuilder::new(1);
         builder.push(batch);
-        builder.finish(SourceInfo::default(), None)
+        let args = std::mem::take(&mut self.args);
+        builder.finish(SourceInfo::default(), Some(Box::new(args)))
     }
 }

@@ -97,23 +97,25 @@ pub(crate) fn innermost_pieces(
 }
 
 /// For each span whether it may stand in a thread's call stack.
-///
-/// A range that outlives the operator that opened it belongs to no call: it is an
-/// asynchronous collective, which would otherwise seem to be what the thread did
-/// until it ended.
 pub(crate) fn takes_part(trace: &Trace) -> Vec<bool> {
     let spans = trace.spans();
     let on_stack = on_stack_by_category(trace);
-    let is_asynchronous = |span: SpanId| {
-        trace.kind(span) == SpanKind::Annotation
-            && spans.parent(span).is_some_and(|parent| {
-                trace.kind(parent) == SpanKind::Operator && spans.end(parent) < spans.end(span)
-            })
-    };
     let takes = spans
         .ids()
-        .map(|span| on_stack[usize::from(spans.category(span).0)] && !is_asynchronous(span));
+        .map(|span| on_stack[usize::from(spans.category(span).0)] && !is_asynchronous(trace, span));
     takes.collect()
+}
+
+/// Whether a range belongs to no call, because it outlives the operator that opened it.
+///
+/// It is an asynchronous collective, which would otherwise seem to be what the thread did
+/// until it ended.
+pub(crate) fn is_asynchronous(trace: &Trace, span: SpanId) -> bool {
+    let spans = trace.spans();
+    trace.kind(span) == SpanKind::Annotation
+        && spans.parent(span).is_some_and(|parent| {
+            trace.kind(parent) == SpanKind::Operator && spans.end(parent) < spans.end(span)
+        })
 }
 
 /// For each category whether its spans may stand in a thread's call stack.

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spanwise_model::{Nanos, SpanId, SpanKind, StrId};
+use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace};
 
 use crate::device::{Device, devices};
 use crate::intervals::{IntervalSet, length};
@@ -103,12 +103,18 @@ fn drained_gap(facts: &Facts<'_>, idle: &IntervalSet, call: SpanId) -> Option<(N
 }
 
 fn place(facts: &Facts<'_>, call: SpanId) -> Place {
-    let (trace, spans) = (facts.trace(), facts.trace().spans());
+    let spans = facts.trace().spans();
     let name = |span: SpanId| facts.names().merged(spans.name(span));
-    let above = std::iter::successors(spans.parent(call), |&span| spans.parent(span));
-    let below_python = above.take_while(|&span| trace.kind(span) != SpanKind::Python);
-    let operator = below_python.filter(|&span| trace.kind(span) == SpanKind::Operator).last();
+    let operator = asked_operator(facts.trace(), spans.parent(call));
     (name(call), operator.map(name), facts.frames().line(call).map(name))
+}
+
+/// The outermost operator around a span, itself included, below the Python line: what the
+/// program asked for, rather than what that came down to.
+pub(crate) fn asked_operator(trace: &Trace, span: Option<SpanId>) -> Option<SpanId> {
+    let around = std::iter::successors(span, |&span| trace.spans().parent(span));
+    let below_python = around.take_while(|&span| trace.kind(span) != SpanKind::Python);
+    below_python.filter(|&span| trace.kind(span) == SpanKind::Operator).last()
 }
 
 fn empty_row(facts: &Facts<'_>, (call, operator, line): Place) -> SyncRow {

@@ -148,7 +148,9 @@ Formats, by the ending of the output or by --to:
                                   the trace itself; ui.perfetto.dev, Perfetto's SQL
   fxt         .fxt .fxt.gz        the trace itself; Fuchsia's tools, magic-trace's viewer
 
-Columns: samples, wall, gpu, gpu_busy, gpu_launches, copy, alloc_space, alloc_objects.
+Columns: samples, wall, gpu, gpu_busy, gpu_launches, copy; of memory, each as _space and
+_objects: alloc (all that was asked for), inuse (held at the end), peak (held at the peak
+of its device).
 Labels: thread, rank, device, stream, phase, step, state.
 
 Examples:
@@ -157,6 +159,7 @@ Examples:
   go tool pprof -http=: -sample_index=gpu trace.pb.gz
   spanwise convert rank*.json.gz -o run.pb.gz
   spanwise convert --value gpu --stack python trace.json.gz -o gpu.folded
+  go tool pprof -top -sample_index=peak_space -tagfocus=device=gpu0 trace.pb.gz
   spanwise convert damaged.json -o repaired.json.gz
   spanwise convert trace.json.gz -o trace.perfetto-trace
   spanwise convert rank*.json.gz -o run.perfetto-trace")]
@@ -242,6 +245,7 @@ pub(crate) enum PerArg {
 Examples:
   spanwise flame trace.json.gz -o trace.svg
   spanwise flame --value gpu --stack python trace.json.gz -o gpu.html
+  spanwise flame --value peak_space trace.json.gz -o memory.svg
   spanwise flame --diff before.json.gz after.json.gz -o change.svg")]
 pub(crate) struct FlameArgs {
     /// The trace or profile to draw

@@ -110,6 +110,11 @@ impl Document {
 }
 
 impl Section {
+    /// Whether it has no rows to show.
+    pub fn is_empty(&self) -> bool {
+        self.body.table().is_empty()
+    }
+
     /// The section alone: clean CSV, or JSON without a key around it.
     pub fn write(&self, format: Format, style: Style, out: &mut dyn io::Write) -> io::Result<()> {
         match format {

@@ -1,8 +1,9 @@
 //! Findings in words: a title, the numbers behind it, what to do.
 
 use spanwise_analyze::{
-    Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap,
-    NotRecorded, Spent, SpentOn, Synchronisation, TinyKernels, TotalNanos, WaitKind, Waiting,
+    AllocationStorm, Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies,
+    HostLine, LostOverlap, NotRecorded, Spent, SpentOn, Synchronisation, TinyKernels, TotalNanos,
+    WaitKind, Waiting,
 };
 
 use crate::document::{Body, Paragraph, Section};
@@ -59,7 +60,7 @@ pub fn findings_section(findings: &[Finding], top: Top) -> Section {
 }
 
 /// Every key that a finding can have.
-pub const FINDING_KEYS: [&str; 13] = [
+pub const FINDING_KEYS: [&str; 14] = [
     "gpu-idle",
     "waiting",
     "host-line",
@@ -73,6 +74,7 @@ pub const FINDING_KEYS: [&str; 13] = [
     "synchronisation",
     "host-copies",
     "lost-overlap",
+    "allocation-storm",
 ];
 
 /// What programs know a finding by: one of [`FINDING_KEYS`].
@@ -93,6 +95,7 @@ pub fn finding_key(kind: &FindingKind) -> &'static str {
         FindingKind::Synchronisation(_) => "synchronisation",
         FindingKind::HostCopies(_) => "host-copies",
         FindingKind::LostOverlap(_) => "lost-overlap",
+        FindingKind::AllocationStorm(_) => "allocation-storm",
     }
 }
 
@@ -114,6 +117,10 @@ fn place(kind: &FindingKind) -> (Option<Range>, Option<&str>) {
         }
         FindingKind::Synchronisation(sync) => (None, sync.row.line.as_deref()),
         FindingKind::HostCopies(copies) => (None, copies.line.as_deref()),
+        FindingKind::AllocationStorm(storm) => {
+            let line = storm.place.as_deref().filter(|_| storm.is_line);
+            (range(storm.longest_from, storm.longest_ns), line)
+        }
     }
 }
 
@@ -134,6 +141,7 @@ impl Words {
             FindingKind::Synchronisation(sync) => self.synchronisation(sync),
             FindingKind::HostCopies(copies) => self.host_copies(copies),
             FindingKind::LostOverlap(lost) => lost_overlap(lost),
+            FindingKind::AllocationStorm(storm) => self.allocation_storm(storm),
         }
     }
 
@@ -310,6 +318,35 @@ impl Words {
                 }
             }
             .to_owned(),
+        }
+    }
+
+    fn allocation_storm(&self, storm: &AllocationStorm) -> Paragraph {
+        let place = match &storm.place {
+            Some(place) => self.name(place),
+            None => "a line that was not recorded".to_owned(),
+        };
+        let count = i128::from(storm.count);
+        Paragraph {
+            title: format!(
+                "{} allocations of {} memory in {}: {place}",
+                count_text(count),
+                storm.device,
+                nanos_text(storm.total_ns)
+            ),
+            evidence: format!(
+                "One every {}, {} in all where at most {} was held at once; {} of them were \
+                 freed within 1 ms. The longest stretch takes {} from {} on.",
+                nanos_text(storm.total_ns / count.max(1)),
+                bytes_text(storm.bytes),
+                bytes_text(storm.peak),
+                percent_text(storm.short_lived.into(), count),
+                nanos_text(storm.longest_ns),
+                nanos_text(storm.longest_from),
+            ),
+            advice: "Ask once and reuse: make buffers before the loop, write into them (out=, \
+                     in-place operators), or do the work of many small tensors in one."
+                .to_owned(),
         }
     }
 

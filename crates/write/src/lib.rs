@@ -17,6 +17,7 @@ mod findings;
 mod flame;
 mod info;
 mod launches;
+mod memory;
 mod metrics;
 mod modules;
 mod phases;
@@ -43,6 +44,9 @@ pub use findings::{FINDING_KEYS, finding_key, findings_section};
 pub use flame::{FlameOptions, write_flame};
 pub use info::info_document;
 pub use launches::{launches_section, queue_section, syncs_section};
+pub use memory::{
+    memory_churn_section, memory_peak_section, memory_section, memory_timeline_section,
+};
 pub use metrics::{GateRow, gate_section, metric_text, metrics_section};
 pub use modules::{architecture_section, layers_section, modules_section};
 pub use phases::{phases_section, steps_section};

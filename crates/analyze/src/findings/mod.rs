@@ -13,12 +13,14 @@ use crate::{Facts, TotalNanos};
 mod gpu;
 mod host;
 mod spent;
+mod storm;
 mod transfers;
 
 pub use gpu::{GpuIdle, GpuIdleCause, NotRecorded, TinyKernels};
 pub use host::{Doing, HostLine, Waiting};
 pub(crate) use spent::{Spending, spent_on};
 pub use spent::{Spent, SpentOn};
+pub use storm::AllocationStorm;
 pub use transfers::{Copied, HostCopies, LostOverlap, Synchronisation};
 
 /// When something becomes a finding.
@@ -61,11 +63,15 @@ pub struct Thresholds {
     pub host_copies_percent: i128,
     /// Communication while nothing computes.
     pub exposed_communication_percent: i128,
+    /// So many allocations under one line …
+    pub allocation_storm_min: u64,
+    /// … in at most this time.
+    pub allocation_storm_ns: Nanos,
 }
 
 impl Thresholds {
     /// Each by its name.
-    fn named(&mut self) -> [(&'static str, Limit<'_>); 18] {
+    fn named(&mut self) -> [(&'static str, Limit<'_>); 20] {
         use Limit::{Count, Nanos, Percent};
         [
             ("gpu_idle_percent", Percent(&mut self.gpu_idle_percent)),
@@ -86,6 +92,8 @@ impl Thresholds {
             ("sync_percent", Percent(&mut self.sync_percent)),
             ("host_copies_percent", Percent(&mut self.host_copies_percent)),
             ("exposed_communication_percent", Percent(&mut self.exposed_communication_percent)),
+            ("allocation_storm_min", Count(&mut self.allocation_storm_min)),
+            ("allocation_storm_ns", Nanos(&mut self.allocation_storm_ns)),
         ]
     }
 
@@ -135,6 +143,8 @@ impl Default for Thresholds {
             sync_percent: 1,
             host_copies_percent: 1,
             exposed_communication_percent: 10,
+            allocation_storm_min: 1000,
+            allocation_storm_ns: 10_000_000,
         }
     }
 }
@@ -162,6 +172,7 @@ pub enum FindingKind {
     Synchronisation(Synchronisation),
     HostCopies(HostCopies),
     LostOverlap(LostOverlap),
+    AllocationStorm(AllocationStorm),
 }
 
 /// All findings, those about most time first.
@@ -175,6 +186,7 @@ pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     found.extend(gpu::not_recorded(facts, thresholds));
     found.extend(spent::spent(facts, thresholds));
     found.extend(transfers::transfers(facts, thresholds));
+    found.extend(storm::storms(facts, thresholds));
     found.sort_by_key(|finding| Reverse(finding.about_ns));
     found
 }

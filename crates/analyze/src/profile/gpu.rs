@@ -34,8 +34,7 @@ pub(crate) fn work(
             None => {
                 unlinked += 1;
                 let root = made_up(builder, "[launched before the recording]");
-                let nothing =
-                    Context { thread: None, stream, step: None, phase: None, is_waiting: None };
+                let nothing = Context { stream, ..Context::default() };
                 (builder.push(StackId::EMPTY, root), nothing)
             }
         };

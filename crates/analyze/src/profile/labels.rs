@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use spanwise_model::{Label, LabelValue, ProfileBuilder, StrId, Trace, TrackId};
 
-use crate::Phase;
+use crate::{MemoryOf, Phase};
 
 /// What decides a sample's labels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Context {
     /// The thread that did it, or that launched it.
     pub(crate) thread: Option<TrackId>,
@@ -20,6 +20,8 @@ pub(crate) struct Context {
     pub(crate) phase: Option<Phase>,
     /// Work waits or runs; GPU work does neither.
     pub(crate) is_waiting: Option<bool>,
+    /// The device whose memory was asked for.
+    pub(crate) memory: Option<MemoryOf>,
 }
 
 /// Numbers of label sets, mostly the same as last time.
@@ -69,6 +71,9 @@ impl<'a> Labels<'a> {
             let stream = stream.strip_prefix("stream ").unwrap_or(stream);
             text(builder, "device", &format!("gpu{device}"));
             text(builder, "stream", &format!("stream {stream}"));
+        }
+        if let Some(of) = context.memory {
+            text(builder, "device", &of.label());
         }
         if let Some(phase) = context.phase {
             text(builder, "phase", phase.text());

@@ -1,14 +1,15 @@
 //! A trace becomes a profile whose numbers add up.
 //!
 //! Wall time stands on the stack of everything open at that moment (`sweep`), GPU
-//! time on the stack that launched it (`gpu`), allocations on the stack that made
-//! them. Per thread, wall adds up to the union of its spans; GPU time adds up to
+//! time on the stack that launched it (`gpu`), memory on the stack that asked for it
+//! (`memory`). Per thread, wall adds up to the union of its spans; GPU time adds up to
 //! the GPU work, with what was launched before the recording under a root of its
 //! own (I9).
 
 mod frames;
 mod gpu;
 mod labels;
+mod memory;
 mod prefix;
 mod sweep;
 #[cfg(test)]
@@ -17,6 +18,8 @@ mod tests;
 use spanwise_model::{Profile, ProfileBuilder, Trace};
 
 pub use prefix::without_prefix;
+
+use crate::Memory;
 
 /// Which frames make up a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,7 +58,7 @@ pub struct ProfileOptions {
 
 /// The columns of every profile made from a trace. The list is the same whatever
 /// the trace holds, since clients refuse to merge or diff lists that differ.
-pub const VALUE_TYPES: [(&str, &str); 8] = [
+pub const VALUE_TYPES: [(&str, &str); 12] = [
     ("samples", "count"),
     ("wall", "nanoseconds"),
     ("gpu", "nanoseconds"),
@@ -64,6 +67,10 @@ pub const VALUE_TYPES: [(&str, &str); 8] = [
     ("copy", "bytes"),
     ("alloc_space", "bytes"),
     ("alloc_objects", "count"),
+    ("inuse_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("peak_space", "bytes"),
+    ("peak_objects", "count"),
 ];
 
 /// Columns of [`VALUE_TYPES`], by name.
@@ -76,6 +83,10 @@ pub(crate) mod value {
     pub(crate) const COPY_BYTES: usize = 5;
     pub(crate) const ALLOC_BYTES: usize = 6;
     pub(crate) const ALLOC_OBJECTS: usize = 7;
+    pub(crate) const INUSE_BYTES: usize = 8;
+    pub(crate) const INUSE_OBJECTS: usize = 9;
+    pub(crate) const PEAK_BYTES: usize = 10;
+    pub(crate) const PEAK_OBJECTS: usize = 11;
 }
 
 /// The profile of a trace.
@@ -86,7 +97,10 @@ pub fn profile(trace: &Trace, options: &ProfileOptions) -> Profile {
     builder.time_ns = info.base_time_ns.and_then(|base| base.checked_add(window.0));
     builder.duration_ns = window.1.saturating_sub(window.0);
     builder.comments = vec![format!("made by spanwise from {}", info.format)];
-    let launches = sweep::threads(trace, options, &mut builder);
+    let memory = Memory::new(trace);
+    let allocations = memory::allocations(trace, &memory);
+    let launches = sweep::threads(trace, options, &allocations, &mut builder);
+    memory::before(trace, options, &memory, &mut builder);
     let unlinked = gpu::work(trace, options, &launches, &mut builder);
     if unlinked > 0 {
         let note = format!("{unlinked} pieces of GPU work were launched before the recording");

@@ -10,6 +10,7 @@ use spanwise_model::{
 
 use super::frames::{FrameTable, made_up};
 use super::labels::{Context, Labels};
+use super::memory::Allocated;
 use super::{Backward, ProfileOptions, value};
 use crate::phase::PhaseMarks;
 use crate::self_time::takes_part;
@@ -43,6 +44,7 @@ impl Launches {
 pub(crate) fn threads<'a>(
     trace: &'a Trace,
     options: &'a ProfileOptions,
+    allocations: &'a [Allocated],
     builder: &mut ProfileBuilder,
 ) -> Launches {
     let spans = trace.spans();
@@ -60,6 +62,7 @@ pub(crate) fn threads<'a>(
     }
     let mut sweep = Sweep {
         trace,
+        allocations,
         builder,
         frames: FrameTable::new(trace, options),
         labels: Labels::new(trace, options.rank),
@@ -98,6 +101,8 @@ struct Open {
 
 struct Sweep<'a, 'b> {
     trace: &'a Trace,
+    /// In order of (thread, time).
+    allocations: &'a [Allocated],
     builder: &'b mut ProfileBuilder,
     frames: FrameTable<'a>,
     labels: Labels<'a>,
@@ -121,25 +126,25 @@ struct Walk {
     deep_end: Nanos,
 }
 
-impl Sweep<'_, '_> {
+impl<'a> Sweep<'a, '_> {
     fn thread(&mut self, thread: TrackId, track: &Track) {
         let spans = self.trace.spans();
         let (open, reached, deep_end) = (Vec::new(), Nanos::MIN, Nanos::MIN);
         let mut walk = Walk { thread, open, reached, deep_end };
-        let mut allocations = self.allocations(thread).into_iter().peekable();
+        let mut allocations = self.allocations(thread).iter().peekable();
         for span in track.span_ids() {
             if !self.takes_part[span.index()] {
                 continue;
             }
             let start = spans.start(span);
-            while let Some((time, bytes)) = allocations.next_if(|&(time, _)| time < start) {
-                self.allocation(&mut walk, time, bytes);
+            while let Some(&row) = allocations.next_if(|row| row.time < start) {
+                self.allocation(&mut walk, row);
             }
             self.advance(&mut walk, start);
             self.push(&mut walk, span);
         }
-        for (time, bytes) in allocations {
-            self.allocation(&mut walk, time, bytes);
+        for &row in allocations {
+            self.allocation(&mut walk, row);
         }
         self.advance(&mut walk, Nanos::MAX);
     }
@@ -203,6 +208,7 @@ impl Sweep<'_, '_> {
             step,
             phase: open.phase,
             is_waiting: Some(open.is_waiting),
+            memory: None,
         }
     }
 
@@ -273,23 +279,15 @@ impl Sweep<'_, '_> {
         self.credit(walk, &open, walk.reached, stop);
     }
 
-    /// The allocations that a thread recorded: when, and how many bytes.
-    fn allocations(&self, thread: TrackId) -> Vec<(Nanos, i64)> {
-        let instants = self.trace.instants();
-        let first = instants.track.partition_point(|&track| track < thread.0);
-        let rows = (first..instants.len()).take_while(|&row| instants.track[row] == thread.0);
-        let memory = rows.filter(|&row| {
-            self.trace.strings().get(spanwise_model::StrId(instants.name[row])) == "[memory]"
-        });
-        let allocated = memory.filter_map(|row| {
-            let args = self.trace.args_at(instants.offset[row]).ok()?;
-            let bytes = args.iter().find(|(key, _)| key == "Bytes")?.1.as_i64()?;
-            (bytes > 0).then_some((instants.time[row], bytes))
-        });
-        allocated.collect()
+    /// The allocations of a thread, in order of time.
+    fn allocations(&self, thread: TrackId) -> &'a [Allocated] {
+        let first = self.allocations.partition_point(|row| row.thread < thread);
+        let after = self.allocations.partition_point(|row| row.thread <= thread);
+        &self.allocations[first..after]
     }
 
-    fn allocation(&mut self, walk: &mut Walk, time: Nanos, bytes: i64) {
+    fn allocation(&mut self, walk: &mut Walk, allocated: Allocated) {
+        let time = allocated.time;
         self.advance(walk, time);
         let open = match walk.open.last() {
             Some(&open) => open,
@@ -299,11 +297,13 @@ impl Sweep<'_, '_> {
                 Open { row, end, first_end: end, stack, phase: None, is_waiting: false }
             }
         };
-        let context = self.context(walk, &open, self.steps.at(time).0);
+        let context = Context {
+            memory: Some(allocated.of),
+            ..self.context(walk, &open, self.steps.at(time).0)
+        };
         let labels = self.labels.of(self.builder, context);
         let stack = self.rooted(open.stack);
-        self.builder.add(stack, labels, value::ALLOC_BYTES, bytes);
-        self.builder.add(stack, labels, value::ALLOC_OBJECTS, 1);
+        allocated.add(self.builder, stack, labels);
     }
 }
 

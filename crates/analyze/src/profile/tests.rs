@@ -143,6 +143,29 @@ fn backward_work_can_stand_under_its_forward_stack() {
 }
 
 #[test]
+fn memory_stands_on_the_stack_that_asked_for_it() {
+    let mut sample = Sample::default();
+    sample.span("1", SpanKind::Python, "a.py(1): f", 0, 100);
+    sample.span("1", SpanKind::Operator, "mm", 20, 30);
+    sample.memory("1", 10, (1, 64), 100, 1100);
+    sample.memory("1", 25, (1, 65), 300, 1400);
+    sample.memory("1", 60, (1, 65), -300, 1100);
+    sample.memory("1", 70, (1, 99), -200, 900);
+    sample.memory("1", 80, (0, 64), 7, 7);
+    let profile = profile(&sample.finish(), &ProfileOptions::default());
+    let (early, line, operator) = (crate::BEFORE_RECORDING, "a.py(1): f", "a.py(1): f;mm");
+    let rows = |value| folded(&profile, value);
+    check(&rows(value::ALLOC_BYTES), &[(line, 107), (operator, 300)]);
+    check(&rows(value::PEAK_BYTES), &[(early, 1000), (line, 107), (operator, 300)]);
+    check(&rows(value::PEAK_OBJECTS), &[(early, 1), (line, 2), (operator, 1)]);
+    check(&rows(value::INUSE_BYTES), &[(early, 800), (line, 107)]);
+    check(&rows(value::INUSE_OBJECTS), &[(line, 2)]);
+    // By device it is the peak and the end of each.
+    check(&by_label(&profile, value::PEAK_BYTES, "device"), &[("cpu", 7), ("gpu0", 1400)]);
+    check(&by_label(&profile, value::INUSE_BYTES, "device"), &[("cpu", 7), ("gpu0", 900)]);
+}
+
+#[test]
 fn waiting_is_a_state() {
     let mut sample = Sample::default();
     sample.span("1", SpanKind::Python, "a.py(1): f", 0, 100);

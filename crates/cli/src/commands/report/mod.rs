@@ -128,7 +128,7 @@ fn own_sections(named: &[String], asked: &Asked<'_>) -> anyhow::Result<Vec<Secti
     if let Some(other) = named.iter().find(|name| !is_own(name)) {
         bail!("the section {other} is another tool's: see --compat");
     }
-    Ok(sections::chosen(named).map(|row| (row.build)(asked)).collect())
+    Ok(sections::chosen(named, asked))
 }
 
 /// One line for those who would believe the numbers without knowing.

@@ -4,8 +4,8 @@
 
 use spanwise_analyze::{
     ClassRules, DevicePeaks, Facts, Finding, Thresholds, architecture, breakdown, class_use,
-    critical_path, findings, hot_functions, idle, launches, layer_use, metrics, module_use,
-    phase_use, queues, roofline, syncs,
+    critical_path, findings, hot_functions, idle, launches, layer_use, memory_churn, memory_peak,
+    memory_timeline, memory_use, metrics, module_use, phase_use, queues, roofline, syncs,
 };
 use spanwise_write::{Section, Source, Top};
 
@@ -25,6 +25,10 @@ impl Asked<'_> {
     pub(super) fn findings(&self) -> Vec<Finding> {
         findings(&self.facts, &self.thresholds)
     }
+
+    fn unread_memory(&self) -> u64 {
+        self.facts.memory().unread
+    }
 }
 
 /// When a section is shown.
@@ -32,6 +36,8 @@ impl Asked<'_> {
 pub(crate) enum Shown {
     /// Part of every report.
     Always,
+    /// Part of every report of a trace that has something to say about it.
+    WhereRecorded,
     /// Only where `--section` names it.
     OnRequest,
 }
@@ -189,6 +195,45 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
         build: |asked| spanwise_write::lines_section(asked.facts.gpu(), asked.top),
     },
     SectionRow {
+        key: "memory",
+        about: "each device, where recorded: peak, end, unused, how much was asked for",
+        shown: Shown::WhereRecorded,
+        build: |asked| {
+            spanwise_write::memory_section(&memory_use(&asked.facts), asked.unread_memory())
+        },
+    },
+    SectionRow {
+        key: "memory-peak",
+        about: "who held the memory at the peak, by line and operator",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            let (rows, unread) = (memory_peak(&asked.facts), asked.unread_memory());
+            spanwise_write::memory_peak_section(&rows, unread, asked.top)
+        },
+    },
+    SectionRow {
+        key: "memory-churn",
+        about: "who asked for memory how often, by line and operator",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            let (rows, unread) = (memory_churn(&asked.facts), asked.unread_memory());
+            spanwise_write::memory_churn_section(&rows, unread, asked.top)
+        },
+    },
+    SectionRow {
+        key: "memory-timeline",
+        about: "memory over time, the most in each of --top slices",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            let slices = match asked.top {
+                Top::All => None,
+                Top::First(slices) => Some(slices),
+            };
+            let rows = memory_timeline(&asked.facts, slices);
+            spanwise_write::memory_timeline_section(&rows, asked.unread_memory())
+        },
+    },
+    SectionRow {
         key: "threads",
         about: "self time of each thread by kind, and waiting",
         shown: Shown::Always,
@@ -206,12 +251,18 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
 ];
 
 /// The sections that were named, in order of the report; by default those that are
-/// part of every report.
-pub(super) fn chosen(named: &[String]) -> impl Iterator<Item = &'static SectionRow> {
-    SECTIONS.iter().filter(move |row| match named {
-        [] => row.shown == Shown::Always,
+/// part of every report, and those that this trace fills.
+pub(super) fn chosen(named: &[String], asked: &Asked<'_>) -> Vec<Section> {
+    let is_chosen = |row: &&SectionRow| match named {
+        [] => row.shown != Shown::OnRequest,
         named => named.iter().any(|name| name == row.key || name == ALL),
-    })
+    };
+    let build = |row: &SectionRow| {
+        let section = (row.build)(asked);
+        let is_shown = !named.is_empty() || row.shown == Shown::Always || !section.is_empty();
+        is_shown.then_some(section)
+    };
+    SECTIONS.iter().filter(is_chosen).filter_map(build).collect()
 }
 
 /// Everything that `--section` takes.
@@ -230,7 +281,7 @@ pub(super) fn is_section(name: &str) -> bool {
 /// The list of sections for the help.
 pub(crate) fn help() -> String {
     let line = |row: &SectionRow| {
-        let mark = if row.shown == Shown::Always { ' ' } else { '+' };
+        let mark = if row.shown == Shown::OnRequest { '+' } else { ' ' };
         format!(" {mark}{:<16}{}\n", row.key, row.about)
     };
     let marked = SECTIONS.iter().any(|row| row.shown == Shown::OnRequest);

@@ -1,0 +1,178 @@
+//! Memory: who asked for it, who held it at the peak and at the end, how often.
+//!
+//! PyTorch's profiler records each allocation and each free as a moment called `[memory]`
+//! when it is told to (`profile_memory=True`). Here they are read once, told apart by
+//! device and played again in order of time, whatever thread recorded them. Lines and
+//! operators are those of the span that was open on the thread at that moment.
+
+mod open_spans;
+mod replay;
+mod rows;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use spanwise_model::{ArgValue, StrId, Trace, TrackId};
+
+use open_spans::innermost_at;
+pub use replay::{Allocation, Level, Replayed};
+use replay::{Event, replay};
+pub use rows::{
+    BEFORE_RECORDING, MemoryPlace, MemoryUse, NO_ADDRESS, SHORT_LIVED_NS, memory_churn,
+    memory_peak, memory_use,
+};
+pub(crate) use rows::{caller, is_short_lived};
+pub use timeline::{MemorySlice, memory_timeline};
+
+/// A sum of bytes; wide, so that no input makes it overflow.
+pub type TotalBytes = i128;
+
+/// How the profiler names the moments at which memory is allocated or freed.
+const MEMORY: &str = "[memory]";
+
+const KEYS: [&str; 6] =
+    ["Device Type", "Device Id", "Addr", "Bytes", "Total Allocated", "Total Reserved"];
+
+/// Whose memory it is. Addresses mean nothing outside of their process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemoryOf {
+    pub(crate) process: StrId,
+    /// As PyTorch numbers its sorts of device.
+    sort: i64,
+    number: i64,
+}
+
+impl MemoryOf {
+    /// "CPU", "GPU 0".
+    pub fn name(self) -> String {
+        match self.sort {
+            0 => "CPU".to_owned(),
+            // CUDA, HIP, XPU and MPS.
+            1 | 6 | 12 | 13 => format!("GPU {}", self.number.max(0)),
+            sort => format!("device {sort}:{}", self.number),
+        }
+    }
+
+    /// What labels of profiles call it: "cpu", "gpu0".
+    pub(crate) fn label(self) -> String {
+        self.name().to_lowercase().replace(' ', "")
+    }
+
+    pub fn is_cpu(self) -> bool {
+        self.sort == 0
+    }
+}
+
+/// The memory of one device, as one process used it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceMemory {
+    pub of: MemoryOf,
+    /// Its name, with the process where the trace has several.
+    pub name: String,
+    pub replayed: Replayed,
+    /// The first of the levels at which most was held.
+    pub peak: usize,
+}
+
+impl DeviceMemory {
+    pub fn peak_level(&self) -> &Level {
+        &self.replayed.levels[self.peak]
+    }
+
+    /// The level that stands when the recording ends.
+    pub fn last(&self) -> usize {
+        self.replayed.levels.len() - 1
+    }
+
+    pub fn last_level(&self) -> &Level {
+        &self.replayed.levels[self.last()]
+    }
+
+    /// Who holds what is no known allocation.
+    pub(crate) fn early_holder(&self) -> &'static str {
+        if self.replayed.unpaired > 0 { NO_ADDRESS } else { BEFORE_RECORDING }
+    }
+}
+
+/// All memory events of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// GPUs in order of their numbers, then other devices, then the CPU.
+    pub devices: Vec<DeviceMemory>,
+    /// Events that do not say how many bytes of which device.
+    pub unread: u64,
+}
+
+impl Memory {
+    pub fn new(trace: &Trace) -> Self {
+        let (mut by_device, unread) = events(trace);
+        let start = trace.window().map_or(0, |window| window.0);
+        let processes = processes(&by_device);
+        let device = |(of, events): (MemoryOf, &mut Vec<Event>)| {
+            // Of one moment the order of the source decides.
+            let offsets = &trace.instants().offset;
+            events.sort_by_key(|event| (event.time, offsets[event.row]));
+            let start = events.first().map_or(start, |first| start.min(first.time));
+            let replayed = replay(events, start);
+            let levels = replayed.levels.iter().enumerate();
+            let peak = levels.rev().max_by_key(|(_, level)| level.allocated);
+            let peak = peak.map_or(0, |(at, _)| at);
+            let process = trace.strings().get(of.process);
+            let name = match processes {
+                0 | 1 => of.name(),
+                _ => format!("{} (process {process})", of.name()),
+            };
+            DeviceMemory { of, name, replayed, peak }
+        };
+        let mut devices: Vec<DeviceMemory> =
+            by_device.iter_mut().map(|(&of, events)| device((of, events))).collect();
+        let order = |of: MemoryOf| (of.is_cpu(), of.sort, of.number, of.process);
+        devices.sort_by_key(|device| order(device.of));
+        Memory { devices, unread }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+}
+
+fn processes(by_device: &BTreeMap<MemoryOf, Vec<Event>>) -> usize {
+    let mut processes: Vec<StrId> = by_device.keys().map(|of| of.process).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    processes.len()
+}
+
+/// The events of each device, thread by thread; and how many say too little.
+fn events(trace: &Trace) -> (BTreeMap<MemoryOf, Vec<Event>>, u64) {
+    let instants = trace.instants();
+    let is_memory = |&row: &usize| trace.strings().get(StrId(instants.name[row])) == MEMORY;
+    let rows: Vec<usize> = (0..instants.len()).filter(is_memory).collect();
+    let mut by_device: BTreeMap<MemoryOf, Vec<Event>> = BTreeMap::new();
+    let mut unread = 0;
+    // Moments stand in order of (track, time).
+    let spans = rows.chunk_by(|&a, &b| instants.track[a] == instants.track[b]).flat_map(|rows| {
+        let times: Vec<i64> = rows.iter().map(|&row| instants.time[row]).collect();
+        innermost_at(trace, TrackId(instants.track[rows[0]]), &times)
+    });
+    for (&row, span) in rows.iter().zip(spans) {
+        let args = trace.pick_args_at(instants.offset[row], &KEYS).unwrap_or_default();
+        let value = |key: usize| args.get(key)?.as_ref().and_then(ArgValue::as_i64);
+        let (Some(sort), Some(bytes)) = (value(0), value(3)) else {
+            unread += 1;
+            continue;
+        };
+        let process = trace.tracks().get(TrackId(instants.track[row])).process;
+        let of = MemoryOf { process, sort, number: value(1).unwrap_or(0) };
+        by_device.entry(of).or_default().push(Event {
+            time: instants.time[row],
+            address: value(2),
+            bytes,
+            total: value(4),
+            reserved: value(5).filter(|&reserved| reserved > 0),
+            row,
+            span,
+        });
+    }
+    (by_device, unread)
+}
