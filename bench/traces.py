@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from install import BENCH, CACHE, say
 from process import Failed, last_line
 
 COPY_BYTES = 1 << 20
+
+RANK = re.compile(rb'("distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*)\d+')
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,20 @@ class Trace:
         path = self.replicated(f"{copies}x")
         name, key = f"{self.name}, {copies} times over", f"{self.key}-{copies}x"
         return Trace(name, key, path, path.stat().st_size, warm(path))
+
+    @classmethod
+    def of_ranks(cls, sources: list[Path], copies: int, ranks: int) -> Trace:
+        """A folder with so many ranks, each the events of one source over and over."""
+        bases = [cls.open(source).replicated(f"{copies}x") for source in sources]
+        folder = CACHE / "traces" / f"ranks-{ranks}"
+        folder.mkdir(exist_ok=True)
+        for rank in range(ranks):
+            base = bases[rank % len(bases)]
+            path = made(f"rank{rank}-{base.name}", lambda out: as_rank(base, rank, out))
+            with contextlib.suppress(FileExistsError):
+                (folder / path.name).hardlink_to(path)
+        bytes_ = sum(path.stat().st_size for path in folder.iterdir())
+        return cls(f"{ranks} ranks", folder.name, folder, bytes_, warm(folder))
 
     @contextlib.contextmanager
     def form(self, form: str) -> Iterator[tuple[Path, dict[str, str]]]:
@@ -116,8 +133,19 @@ def unpack(packed: Path, out: Path) -> None:
         shutil.copyfileobj(source, plain, COPY_BYTES)
 
 
+def as_rank(trace: Path, rank: int, out: Path) -> None:
+    """Write the trace as if another rank had recorded it."""
+    text = trace.read_bytes()
+    text, found = RANK.subn(rb"\g<1>%d" % rank, text, count=1)
+    if not found:
+        raise Failed(f"{trace.name}: no rank in its head")
+    out.write_bytes(text)
+
+
 def warm(path: Path) -> int:
-    """Read the file, so that no row waits for the disk; count its events."""
+    """Read the file or folder, so that no row waits for the disk; count its events."""
+    if path.is_dir():
+        return sum(warm(file) for file in sorted(path.iterdir()))
     events = 0
     kept = b""
     with path.open("rb") as file:

@@ -10,6 +10,7 @@ mod breakdown;
 mod classes;
 mod compare;
 mod compat;
+mod correlate;
 mod cover;
 mod critical;
 mod device;
@@ -26,10 +27,12 @@ mod intervals;
 mod launch;
 mod launches;
 mod layers;
+mod matching;
 mod memory;
 mod metrics;
 mod modules;
 mod names;
+mod observe;
 mod phase;
 mod phase_use;
 mod profile;
@@ -43,6 +46,7 @@ mod roofline;
 mod sample;
 mod self_time;
 mod serving;
+mod stats;
 mod steps;
 mod syncs;
 mod tables;
@@ -58,6 +62,7 @@ pub use compare::{
     StepTime, Verdict, compare, compare_series,
 };
 pub use compat::{CompatTable, CompatValue};
+pub use correlate::{Correlations, Moved, Mover, Outcome, SAMPLES_MIN, correlate};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use diff::{
     DiffOptions, FunctionDiff, ProfileDiff, SideSums, base_and_other, difference, profile_diff,
@@ -78,6 +83,7 @@ pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};
 pub use layers::{LayerRow, LayerUse, LayersFrom, layer_use};
+pub use matching::{MatchError, MatchedBy, Matching, has_steps, match_runs, match_steps, outcomes};
 pub use memory::{
     Allocation, BEFORE_RECORDING, DeviceMemory, Level, Memory, MemoryOf, MemoryPlace, MemorySlice,
     MemoryUse, NO_ADDRESS, Replayed, SHORT_LIVED_NS, TotalBytes, memory_churn, memory_peak,
@@ -86,6 +92,7 @@ pub use memory::{
 pub use metrics::{Metric, MetricValue, metrics};
 pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;
+pub use observe::{Feature, FeatureGroup, Observation, observe_run, observe_steps};
 pub use phase::{Phase, Phases};
 pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
 pub use profile::{Backward, ProfileOptions, StackMode, VALUE_TYPES, profile, without_prefix};

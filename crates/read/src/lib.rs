@@ -19,11 +19,13 @@ mod fxt;
 mod index;
 mod json;
 mod kineto;
+mod measurements;
 mod perfetto;
 mod profile;
 mod source;
 
 pub use error::{ReadError, ReadErrorKind};
+pub use measurements::{MeasurementsError, open_measurements};
 pub use profile::{NotAProfile, open_profile};
 
 /// Whether to use the index beside a trace.

@@ -231,6 +231,16 @@ mod tests {
     }
 
     #[test]
+    fn a_scan_is_not_the_projections_beside_it() {
+        let (product, frame) = ("nvjet_sm90_tst_64x8", "modeling_mamba.py(173): selective_scan");
+        check(product, &["aten::bmm", "aten::matmul", frame], None, "ssm");
+        check("elementwise_kernel", &["aten::mul", frame], None, "ssm");
+        check(product, &["aten::mm", "aten::linear", "MambaInnerFn"], None, "gemm");
+        check("selective_scan_fwd_kernel", &["MambaInnerFn"], None, "ssm");
+        check(product, &["aten::mm", "nn.Module: MambaMixer_0"], None, "gemm");
+    }
+
+    #[test]
     fn a_name_that_says_nothing_stays_other() {
         check("void at::native::something_new<float>", &["aten::something"], None, OTHER);
         check("my_kernel", &[], None, OTHER);

@@ -13,6 +13,7 @@ mod compare;
 mod completions;
 mod convert;
 mod convert_trace;
+mod correlate;
 mod diff;
 mod flame;
 mod index;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Correlate(args) => correlate::run(args),
         Command::Flame(args) => flame::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Index(args) => index::run(args),
