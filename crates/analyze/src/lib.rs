@@ -78,7 +78,7 @@ pub use frames::Frames;
 use gpu::gpu_use;
 pub use gpu::{DeviceUse, GpuUse, LineUse, WorkUse};
 pub use hot::{HotFunction, HotFunctions, hot_functions};
-pub use hta::{HTA_TABLES, hta_tables};
+pub use hta::{HTA_TABLES, HtaWindow, hta_tables};
 pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};

@@ -116,6 +116,13 @@ pub(crate) struct ReportArgs {
     /// Show the tables of another tool instead, with its numbers
     #[arg(long, value_enum, value_name = "TOOL")]
     pub(crate) compat: Option<compat::Compat>,
+    /// Ask HTA's critical path of annotations with this in their name; "" asks it of all.
+    /// Without it: of ProfilerStep, or of all where there is none
+    #[arg(long, value_name = "NAME", requires = "compat")]
+    pub(crate) annotation: Option<String>,
+    /// Which of these annotations, from 0; the first where it is not said
+    #[arg(long, value_name = "N", requires = "compat")]
+    pub(crate) instance: Option<usize>,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     #[command(flatten)]

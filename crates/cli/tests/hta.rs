@@ -12,7 +12,7 @@ use std::path::Path;
 
 use corpus::{close, corpus};
 use serde_json::Value;
-use spanwise_analyze::{CompatTable, CompatValue, hta_tables};
+use spanwise_analyze::{CompatTable, CompatValue, HtaWindow, hta_tables};
 use spanwise_read::{IndexUse, OpenOptions};
 
 /// Beginning of the expected files, and the trace they are about.
@@ -75,7 +75,7 @@ fn computed(path: &Path) -> Vec<CompatTable> {
     let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
     let trace = spanwise_read::open(path, &options).expect("a trace");
     let keys: Vec<&str> = spanwise_analyze::HTA_TABLES.iter().map(|row| row.0).collect();
-    hta_tables(&trace, &keys)
+    hta_tables(&trace, &keys, &HtaWindow::default())
 }
 
 /// How many values were compared, how many are only near, and which are wrong.

@@ -39,11 +39,13 @@ pub(super) struct Loaded<'a> {
     pub(super) rank: i64,
     pub(super) cpu: Vec<Row>,
     pub(super) gpu: Vec<Row>,
+    /// Waits of the host for the GPU, which have no stream.
+    pub(super) syncs: Vec<Row>,
 }
 
-const STEP: &str = "ProfilerStep";
+pub(super) const STEP: &str = "ProfilerStep";
 /// Events of the host's side for HTA even where they have a stream.
-const SYNCS: [&str; 2] = ["Event Sync", "Context Sync"];
+pub(super) const SYNCS: [&str; 2] = ["Event Sync", "Context Sync"];
 
 impl<'a> Loaded<'a> {
     pub(super) fn new(trace: &'a Trace) -> Self {
@@ -63,8 +65,8 @@ impl<'a> Loaded<'a> {
             let times = |row: &Row| kept.get(&row.correlation).copied().unwrap_or(0);
             gpu = gpu.iter().flat_map(|row| vec![*row; times(row)]).collect();
         }
-        gpu.retain(|row| row.stream != -1);
-        Loaded { trace, rank: trace.info().rank.unwrap_or(0), cpu, gpu }
+        let (gpu, syncs) = gpu.into_iter().partition(|row| row.stream != -1);
+        Loaded { trace, rank: trace.info().rank.unwrap_or(0), cpu, gpu, syncs }
     }
 
     pub(super) fn name(&self, row: &Row) -> &'a str {

@@ -15,6 +15,7 @@
 mod annotations;
 mod breakdown;
 mod counters;
+mod critical;
 mod idle;
 mod launch;
 mod load;
@@ -23,6 +24,7 @@ mod stats;
 use spanwise_model::Trace;
 
 use crate::CompatTable;
+pub use critical::HtaWindow;
 use load::Loaded;
 
 /// The tables of HTA: key and title.
@@ -37,16 +39,23 @@ pub const HTA_TABLES: &[(&str, &str)] = &[
     ("queue_length", "Queue length (HTA)"),
     ("memory_bandwidth", "Memory bandwidth (HTA)"),
     ("gpu_user_annotations", "GPU time by annotation (HTA)"),
+    ("critical_path", "Critical path (HTA)"),
 ];
 
-/// The tables with these keys, in the order of [`HTA_TABLES`].
-pub fn hta_tables(trace: &Trace, keys: &[&str]) -> Vec<CompatTable> {
+/// The tables with these keys, in the order of [`HTA_TABLES`]; the window is for the
+/// critical path alone.
+pub fn hta_tables(trace: &Trace, keys: &[&str], window: &HtaWindow) -> Vec<CompatTable> {
     let loaded = Loaded::new(trace);
     let wanted = HTA_TABLES.iter().filter(|(key, _)| keys.contains(key));
-    wanted.map(|&(key, title)| table(&loaded, key, title)).collect()
+    wanted.map(|&(key, title)| table(&loaded, key, title, window)).collect()
 }
 
-fn table(loaded: &Loaded<'_>, key: &'static str, title: &'static str) -> CompatTable {
+fn table(
+    loaded: &Loaded<'_>,
+    key: &'static str,
+    title: &'static str,
+    window: &HtaWindow,
+) -> CompatTable {
     let (columns, rows) = match key {
         "temporal_breakdown" => breakdown::temporal(loaded),
         "comm_comp_overlap" => breakdown::overlap(loaded),
@@ -57,6 +66,7 @@ fn table(loaded: &Loaded<'_>, key: &'static str, title: &'static str) -> CompatT
         "launch_stats" => launch::launch_stats(loaded),
         "queue_length" => counters::queue_length(loaded),
         "memory_bandwidth" => counters::memory_bandwidth(loaded),
+        "critical_path" => critical::critical_path(loaded, window),
         _ => annotations::gpu_user_annotations(loaded),
     };
     CompatTable { key, title, columns, rows }

@@ -2,9 +2,11 @@
 
 use clap::ValueEnum;
 use spanwise_analyze::{
-    CompatTable, Facts, HTA_TABLES, TRACELENS_TABLES, hta_tables, tracelens_tables,
+    CompatTable, Facts, HTA_TABLES, HtaWindow, TRACELENS_TABLES, hta_tables, tracelens_tables,
 };
-use spanwise_write::{Section, Top, compat_section};
+use spanwise_write::{Section, compat_section};
+
+use crate::args::ReportArgs;
 
 /// A tool whose numbers can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -33,9 +35,9 @@ pub(crate) fn section_names() -> impl Iterator<Item = &'static str> {
 pub(super) fn sections(
     compat: Compat,
     facts: &Facts<'_>,
-    named: &[String],
-    top: Top,
+    args: &ReportArgs,
 ) -> anyhow::Result<Vec<Section>> {
+    let (named, top) = (&args.section, args.top.rows());
     let known = |name: &str| compat.tables().iter().any(|row| row.0 == name);
     if let Some(unknown) = named.iter().find(|name| !known(name) && *name != super::sections::ALL) {
         let names: Vec<&str> = compat.tables().iter().map(|row| row.0).collect();
@@ -46,7 +48,13 @@ pub(super) fn sections(
     };
     let keys: Vec<&str> = compat.tables().iter().map(|row| row.0).filter(is_wanted).collect();
     let tables: Vec<CompatTable> = match compat {
-        Compat::Hta => hta_tables(facts.trace(), &keys),
+        Compat::Hta => {
+            let (annotation, instance) = (args.annotation.clone(), args.instance.unwrap_or(0));
+            hta_tables(facts.trace(), &keys, &HtaWindow { annotation, instance })
+        }
+        Compat::Tracelens if args.annotation.is_some() || args.instance.is_some() => {
+            anyhow::bail!("--annotation and --instance are for --compat hta");
+        }
         Compat::Tracelens => tracelens_tables(facts, &keys),
     };
     Ok(tables.iter().map(|table| compat_section(table, top)).collect())

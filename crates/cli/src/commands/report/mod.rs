@@ -57,7 +57,7 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
         top: args.top.rows(),
     };
     let sections = match args.compat {
-        Some(compat) => compat::sections(compat, &asked.facts, &args.section, asked.top)?,
+        Some(compat) => compat::sections(compat, &asked.facts, args)?,
         None => own_sections(&args.section, &asked)?,
     };
     let mut document = Document { sections, hints: Vec::new() };
