@@ -24,12 +24,17 @@ pub(crate) struct Steps(Vec<Step>);
 
 impl Steps {
     pub(crate) fn new(trace: &Trace) -> Self {
-        let numbered = |name: &str| name.strip_prefix(STEP)?.parse().ok();
-        let steps = Steps::marked(trace, |name| Some((numbered(name)?, None)));
+        let steps = Steps::of_profiler(trace);
         if !steps.0.is_empty() {
             return steps;
         }
         Steps::of_batches(trace)
+    }
+
+    /// Those that the profiler was told of.
+    pub(crate) fn of_profiler(trace: &Trace) -> Self {
+        let numbered = |name: &str| name.strip_prefix(STEP)?.parse().ok();
+        Steps::marked(trace, |name| Some((numbered(name)?, None)))
     }
 
     /// The batches that a serving engine annotates, the outer where they nest.

@@ -68,7 +68,9 @@ pub(crate) fn threads<'a>(
         labels: Labels::new(trace, options.rank),
         phases: PhaseMarks::new(trace),
         waits: Waits::new(trace),
-        steps: Steps::new(trace),
+        // A server runs thousands of batches: a label for each would make the profile as
+        // large as the trace. The phase tells them apart.
+        steps: Steps::of_profiler(trace),
         takes_part: takes_part(trace),
         wanted,
         forward,
