@@ -17,7 +17,7 @@ mod walk;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use spanwise_model::{Nanos, StrId};
+use spanwise_model::{StrId, map_indices, threads_available};
 
 use crate::{Facts, TotalNanos};
 use graph::Graph;
@@ -160,12 +160,14 @@ fn gains_of(
             members[place].push(node);
         }
     }
-    let recorded = graph.last_end();
-    let gain = |free: Vec<u32>| {
-        let end: Nanos = replay::end_without(graph, &free);
+    if members.is_empty() {
+        return Vec::new();
+    }
+    let (recorded, order) = (graph.last_end(), replay::Order::new(graph));
+    map_indices(members.len(), threads_available(), |place| {
+        let end = order.end_without(graph, &members[place]);
         i128::from(recorded) - i128::from(end)
-    };
-    members.into_iter().map(gain).collect()
+    })
 }
 
 #[cfg(test)]

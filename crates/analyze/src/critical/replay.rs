@@ -4,15 +4,101 @@ use spanwise_model::Nanos;
 
 use super::graph::{Graph, Point};
 
-/// When the last node would end if the nodes of `free` (ascending) took no time.
-///
-/// Each point is reached as soon as all that it waits for allows. What nothing
-/// holds back stays where it was recorded.
-pub(super) fn end_without(graph: &Graph, free: &[u32]) -> Nanos {
-    let (times, is_open) = (vec![[None; 2]; graph.len()], vec![[false; 2]; graph.len()]);
-    let mut replay = Replay { graph, free, times, is_open };
-    let ends = (0..graph.len() as u32).map(|node| replay.time(node, Point::End));
-    ends.max().unwrap_or(0)
+/// An order in which every point comes after all that it waits for: found once, since
+/// it does not depend on how long anything takes.
+pub(super) struct Order(Vec<Turn>);
+
+/// When a point can be worked out.
+#[derive(Clone, Copy)]
+struct Turn {
+    node: u32,
+    point: Point,
+    /// On a circle, which clocks that disagree can draw: it stays as recorded.
+    is_circular: bool,
+}
+
+impl Order {
+    pub(super) fn new(graph: &Graph) -> Self {
+        let points = vec![[Progress::Untouched; 2]; graph.len()];
+        let mut search = Search { graph, points, turns: Vec::with_capacity(2 * graph.len()) };
+        for node in 0..graph.len() as u32 {
+            search.visit(node, Point::End);
+        }
+        Order(search.turns)
+    }
+
+    /// When the last node would end if the nodes of `free` (ascending) took no time.
+    ///
+    /// Each point is reached as soon as all that it waits for allows. What nothing
+    /// holds back stays where it was recorded.
+    pub(super) fn end_without(&self, graph: &Graph, free: &[u32]) -> Nanos {
+        let mut replay = Replay { graph, free, times: vec![[None; 2]; graph.len()] };
+        let mut last: Option<Nanos> = None;
+        for turn in &self.0 {
+            let time = match turn.is_circular {
+                true => graph.time(turn.node, turn.point),
+                false => replay.earliest(turn.node, turn.point),
+            };
+            replay.times[turn.node as usize][turn.point as usize] = Some(time);
+            if turn.point == Point::End {
+                last = last.max(Some(time));
+            }
+        }
+        last.unwrap_or(0)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Untouched,
+    Open,
+    Done,
+}
+
+struct Search<'a> {
+    graph: &'a Graph,
+    points: Vec<[Progress; 2]>,
+    turns: Vec<Turn>,
+}
+
+impl Search<'_> {
+    /// Puts a point after all that it hangs on, without recursion: chains are as long as
+    /// a trace.
+    fn visit(&mut self, node: u32, point: Point) {
+        let mut open = vec![(node, point)];
+        while let Some(&(node, point)) = open.last() {
+            if self.progress(node, point) == Progress::Done {
+                open.pop();
+                continue;
+            }
+            let missing = self.missing(node, point);
+            match missing {
+                Some((from, of)) if self.progress(from, of) == Progress::Untouched => {
+                    self.points[from as usize][of as usize] = Progress::Open;
+                    open.push((from, of));
+                }
+                missing => {
+                    self.turns.push(Turn { node, point, is_circular: missing.is_some() });
+                    self.points[node as usize][point as usize] = Progress::Done;
+                }
+            }
+        }
+    }
+
+    fn progress(&self, node: u32, point: Point) -> Progress {
+        self.points[node as usize][point as usize]
+    }
+
+    /// Something that has to come first.
+    fn missing(&self, node: u32, point: Point) -> Option<(u32, Point)> {
+        let is_missing = |node, point| self.progress(node, point) != Progress::Done;
+        if point == Point::End && is_missing(node, Point::Start) {
+            return Some((node, Point::Start));
+        }
+        let edges = self.graph.edges(node, point);
+        let mut waits_for = edges.map(|edge| (edge.from, edge.point));
+        waits_for.find(|&(from, point)| is_missing(from, point))
+    }
 }
 
 struct Replay<'a> {
@@ -20,52 +106,11 @@ struct Replay<'a> {
     free: &'a [u32],
     /// Start and end of each node, once known.
     times: Vec<[Option<Nanos>; 2]>,
-    /// What is being worked out.
-    is_open: Vec<[bool; 2]>,
 }
 
 impl Replay<'_> {
-    /// Works out a point and all that it hangs on, without recursion: chains are as
-    /// long as a trace.
-    fn time(&mut self, node: u32, point: Point) -> Nanos {
-        let mut open = vec![(node, point)];
-        while let Some(&(node, point)) = open.last() {
-            if self.known(node, point).is_some() {
-                open.pop();
-                continue;
-            }
-            match self.missing(node, point) {
-                Some(missing) if !self.is_open[missing.0 as usize][missing.1 as usize] => {
-                    self.is_open[missing.0 as usize][missing.1 as usize] = true;
-                    open.push(missing);
-                }
-                // A circle, which clocks that disagree can draw: keep the recording.
-                Some(_) => self.set(node, point, self.graph.time(node, point)),
-                None => {
-                    let time = self.earliest(node, point);
-                    self.set(node, point, time);
-                }
-            }
-        }
-        self.known(node, point).unwrap_or(0)
-    }
-
     fn known(&self, node: u32, point: Point) -> Option<Nanos> {
         self.times[node as usize][point as usize]
-    }
-
-    fn set(&mut self, node: u32, point: Point, time: Nanos) {
-        self.times[node as usize][point as usize] = Some(time);
-    }
-
-    /// Something that has to be worked out first.
-    fn missing(&self, node: u32, point: Point) -> Option<(u32, Point)> {
-        if point == Point::End && self.known(node, Point::Start).is_none() {
-            return Some((node, Point::Start));
-        }
-        let edges = self.graph.edges(node, point);
-        let mut waits_for = edges.map(|edge| (edge.from, edge.point));
-        waits_for.find(|&(from, point)| self.known(from, point).is_none())
     }
 
     fn earliest(&self, node: u32, point: Point) -> Nanos {
