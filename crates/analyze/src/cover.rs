@@ -5,11 +5,12 @@ use crate::TotalNanos;
 /// Total length covered by the intervals; where they overlap counts once.
 ///
 /// `intervals` ascend by start.
-pub(crate) fn covered_ns(intervals: impl IntoIterator<Item = (i64, i64)>) -> TotalNanos {
+pub(crate) fn covered_ns<T: Into<i128>>(intervals: impl IntoIterator<Item = (T, T)>) -> TotalNanos {
     let mut covered = 0;
-    let mut reached = i64::MIN;
+    let mut reached = i128::MIN;
     for (start, end) in intervals {
-        covered += i128::from(end).saturating_sub(i128::from(start.max(reached))).max(0);
+        let (start, end) = (start.into(), end.into());
+        covered += end.saturating_sub(start.max(reached)).max(0);
         reached = reached.max(end);
     }
     covered

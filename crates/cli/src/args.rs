@@ -115,6 +115,7 @@ pub(crate) struct ReportArgs {
     pub(crate) threshold: Vec<String>,
     /// Show the tables of another tool instead, with its numbers
     #[arg(long, value_enum, value_name = "TOOL")]
+    #[arg(conflicts_with_all = ["classes", "check", "threshold"])]
     pub(crate) compat: Option<compat::Compat>,
     /// Ask HTA's critical path of annotations with this in their name; "" asks it of all.
     /// Without it: of ProfilerStep, or of all where there is none

@@ -23,6 +23,16 @@ fn open(path: &Path) -> Option<Trace> {
     spanwise_read::open(path, &options).ok()
 }
 
+/// One of our own traces. A file that is there and cannot be read is no reason to skip.
+fn own_trace(name: &str) -> Option<Trace> {
+    let path = shared(&format!("traces/{name}.json.gz"));
+    if !path.exists() {
+        eprintln!("skipped: {} is not at hand", path.display());
+        return None;
+    }
+    Some(open(&path).expect("a trace"))
+}
+
 /// Files below a folder, without indexes, in order of name.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
@@ -172,11 +182,7 @@ fn a_batch_adds_up() {
 /// The keys of findings about one of our own traces, each with its line.
 #[track_caller]
 fn check_findings(trace: &str, expected: &[(&str, &str)], absent: &[&str]) {
-    let path = shared(&format!("traces/{trace}.json.gz"));
-    let Some(opened) = open(&path) else {
-        eprintln!("skipped: {} is not at hand", path.display());
-        return;
-    };
+    let Some(opened) = own_trace(trace) else { return };
     let found: Vec<(&str, String)> = findings(&Facts::new(&opened), &Thresholds::default())
         .iter()
         .map(|row| (spanwise_write::finding_key(&row.kind), line_of(&row.kind)))
@@ -213,12 +219,8 @@ fn what_was_made_slow_is_found_where_it_is() {
 /// What a comparison of two of our own traces is sure of, the largest change first.
 fn sure_changes(base: &str, other: &str, by: CompareBy) -> Option<Vec<String>> {
     let series = |name: &str| {
-        let path = shared(&format!("traces/{name}.json.gz"));
-        let trace = open(&path);
-        if trace.is_none() {
-            eprintln!("skipped: {} is not at hand", path.display());
-        }
-        Some(compare_series(&Facts::new(&trace?), &ClassRules::standard(), by))
+        let trace = own_trace(name)?;
+        Some(compare_series(&Facts::new(&trace), &ClassRules::standard(), by))
     };
     let found = compare(&[series(base)?], &[series(other)?], &Allowance::default());
     let sure = |row: &&CompareRow| matches!(row.verdict, Verdict::Slower | Verdict::Faster);

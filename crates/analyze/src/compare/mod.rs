@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::TotalNanos;
+use crate::stats::adjusted;
 
 mod series;
 mod shift;
@@ -192,14 +193,10 @@ fn row(place: Option<Place>, key: &str, base: &[Cell], other: &[Cell]) -> Compar
 
 /// Raises each p to the rate of false discoveries that accepting it would bring.
 fn correct(rows: &mut [CompareRow]) {
-    let mut order: Vec<usize> = (0..rows.len()).filter(|&at| rows[at].p.is_some()).collect();
-    order.sort_by(|&a, &b| rows[a].p.partial_cmp(&rows[b].p).unwrap_or(std::cmp::Ordering::Equal));
-    let count = order.len() as f64;
-    let mut least: f64 = 1.0;
-    for (rank, &at) in order.iter().enumerate().rev() {
-        let raised = rows[at].p.unwrap_or(1.0) * count / (rank as f64 + 1.0);
-        least = least.min(raised);
-        rows[at].p = Some(least);
+    let p_values: Vec<f64> = rows.iter().filter_map(|row| row.p).collect();
+    let with_p = rows.iter_mut().filter(|row| row.p.is_some());
+    for (row, p) in with_p.zip(adjusted(&p_values)) {
+        row.p = Some(p);
     }
 }
 

@@ -7,6 +7,8 @@
 //! other, which makes them worth less than as many independent ones: the variance is
 //! raised by (1 + r) / (1 − r), r being how much a step resembles the one before it.
 
+use crate::stats::doubled_ranks;
+
 /// How two sets of times differ: `other` minus `base`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shift {
@@ -63,27 +65,16 @@ fn resemblance(values: &[i128]) -> f64 {
     if values.len() < 6 {
         return 0.0;
     }
-    let ranks = ranks(values);
-    let middle = (values.len() as f64 + 1.0) / 2.0;
-    let spread: f64 = ranks.iter().map(|rank| (rank - middle).powi(2)).sum();
+    let ranks = doubled_ranks(&values.iter().map(|&value| value as f64).collect::<Vec<_>>());
+    // Twice the middle rank, like the ranks themselves.
+    let middle = values.len() as f64 + 1.0;
+    let off: Vec<f64> = ranks.iter().map(|&rank| rank as f64 - middle).collect();
+    let spread: f64 = off.iter().map(|off| off * off).sum();
     if spread == 0.0 {
         return 0.0;
     }
-    let together: f64 = ranks.windows(2).map(|pair| (pair[0] - middle) * (pair[1] - middle)).sum();
+    let together: f64 = off.windows(2).map(|pair| pair[0] * pair[1]).sum();
     (together / spread).clamp(0.0, 0.9)
-}
-
-/// Ranks from 1; equal values share theirs.
-fn ranks(values: &[i128]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by_key(|&at| values[at]);
-    let mut ranks = vec![0.0; values.len()];
-    for group in order.chunk_by(|&a, &b| values[a] == values[b]) {
-        let first = order.iter().position(|at| at == &group[0]).unwrap_or(0);
-        let rank = first as f64 + (group.len() as f64 + 1.0) / 2.0;
-        group.iter().for_each(|&at| ranks[at] = rank);
-    }
-    ranks
 }
 
 /// The part of a normal distribution above `z` ≥ 0 (Abramowitz and Stegun 26.2.17, good

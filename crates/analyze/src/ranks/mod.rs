@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::TotalNanos;
+use crate::cover::covered_ns;
 
 mod collective;
 mod digest;
@@ -225,7 +226,12 @@ fn collective_rows(
 }
 
 fn straggler(digests: &[RankDigest], meetings: &[Meeting], waits: &Waits) -> Option<Straggler> {
-    let late = waits.late.iter().map(|(&row, times)| (row, covered_ns(times)));
+    let covered = |times: &[(i128, i128)]| {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        covered_ns(times)
+    };
+    let late = waits.late.iter().map(|(&row, times)| (row, covered(times)));
     let (row, late_ns) = late.rev().max_by_key(|&(_, ns)| ns)?;
     let digest = &digests[row];
     let is_late = late_ns * 100 >= digest.window_ns() * LATE_PERCENT;
@@ -241,18 +247,6 @@ fn straggler(digests: &[RankDigest], meetings: &[Meeting], waits: &Waits) -> Opt
         others_compute_ns: median(&mut others_compute).unwrap_or(0),
         excess: excess(digests, row, late_ns),
     })
-}
-
-/// Time covered by intervals, where they overlap counted once.
-fn covered_ns(intervals: &[(i128, i128)]) -> TotalNanos {
-    let mut intervals = intervals.to_vec();
-    intervals.sort_unstable();
-    let (mut covered, mut reached) = (0, i128::MIN);
-    for (start, end) in intervals {
-        covered += (end - start.max(reached)).max(0);
-        reached = reached.max(end);
-    }
-    covered
 }
 
 /// What a rank spends more time on than the median of the others.
