@@ -3,7 +3,8 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -47,8 +48,7 @@ pub(super) fn replace(target: &Path, fill: impl FnOnce(&Path) -> io::Result<()>)
         return Err(io::Error::other("a file of that name is in the way"));
     }
     remove_abandoned(target, parent);
-    let making = making_name(target);
-    fs::create_dir(&making)?;
+    let making = make_aside(target)?;
     let done = fill(&making).and_then(|()| swap_in(&making, target));
     if done.is_err() {
         let _ = fs::remove_dir_all(&making);
@@ -56,12 +56,21 @@ pub(super) fn replace(target: &Path, fill: impl FnOnce(&Path) -> io::Result<()>)
     done
 }
 
-/// A name of its own for each writer, also for two in one process.
-fn making_name(target: &Path) -> PathBuf {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+/// Makes a folder of its own for each writer, also for two threads of one process, and
+/// for two processes that have the same number in their containers.
+fn make_aside(target: &Path) -> io::Result<PathBuf> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
     let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".making-{}-{}", std::process::id(), now.as_nanos()));
-    target.with_file_name(name)
+    name.push(format!(".making-{}-", std::process::id()));
+    loop {
+        let mut name = name.clone();
+        name.push(MADE.fetch_add(1, Ordering::Relaxed).to_string());
+        let aside = target.with_file_name(name);
+        match fs::create_dir(&aside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => return other.map(|()| aside),
+        }
+    }
 }
 
 fn swap_in(making: &Path, target: &Path) -> io::Result<()> {
@@ -69,16 +78,28 @@ fn swap_in(making: &Path, target: &Path) -> io::Result<()> {
         return Ok(());
     }
     if renameat_with(CWD, making, CWD, target, RenameFlags::EXCHANGE).is_ok() {
-        return fs::remove_dir_all(making);
+        // The new one is in its place; what is left of the old one goes with the abandoned.
+        let _ = fs::remove_dir_all(making);
+        return Ok(());
     }
-    // File systems without either: for a moment there is no index, never a wrong one.
-    if fs::symlink_metadata(target).is_ok_and(|metadata| metadata.is_dir()) {
-        let mut old = making.as_os_str().to_owned();
-        old.push("-old");
-        fs::rename(target, &old)?;
-        let _ = fs::remove_dir_all(&old);
+    swap_in_by_two(making, target)
+}
+
+/// For file systems that can do neither: for a moment there is no index, never a wrong one.
+fn swap_in_by_two(making: &Path, target: &Path) -> io::Result<()> {
+    let mut old = making.as_os_str().to_owned();
+    old.push("-old");
+    loop {
+        // Fails where there is none, or where another writer moves it away at this moment.
+        if fs::rename(target, &old).is_ok() {
+            let _ = fs::remove_dir_all(&old).or_else(|_| fs::remove_file(&old));
+        }
+        match fs::rename(making, target) {
+            // Another writer was quicker to fill the place.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            other => return other,
+        }
     }
-    fs::rename(making, target)
 }
 
 fn remove_abandoned(target: &Path, parent: &Path) {
@@ -92,5 +113,37 @@ fn remove_abandoned(target: &Path, parent: &Path) {
         if is_making && age.is_some_and(|age| age > ABANDONED_AFTER) {
             let _ = fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writers that replace one folder at a time of their own choosing all succeed, and
+    /// leave one whole folder and nothing else.
+    #[track_caller]
+    fn check_race(swap: fn(&Path, &Path) -> io::Result<()>) {
+        let parent = tempfile::tempdir().expect("a folder");
+        let target = parent.path().join("trace.spanwise");
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let making = make_aside(&target).expect("a name of its own");
+                        fs::write(making.join("table"), b"whole").expect("writable");
+                        swap(&making, &target).expect("swapped");
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read(target.join("table")).expect("there"), b"whole");
+        assert_eq!(fs::read_dir(parent.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn writers_do_not_disturb_each_other() {
+        check_race(swap_in);
+        check_race(swap_in_by_two);
     }
 }
