@@ -1,0 +1,143 @@
+//! What can be asked on the command line.
+//!
+//! Each option stands only on the commands where it changes something, so that
+//! none is accepted and ignored.
+
+mod compare;
+mod profiles;
+mod report;
+mod shared;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use compare::{CompareArgs, CompareByArg, CorrelateArgs};
+pub(crate) use profiles::{
+    BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
+};
+pub(crate) use report::ReportArgs;
+pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs};
+
+/// Where did the time go, and why?
+///
+/// spanwise reads traces of programs, such as those of the PyTorch profiler, and
+/// says where the time went: on the GPU, on each thread, in each function, and
+/// which line of Python launched what.
+#[derive(Debug, Parser)]
+#[command(version, name = "spanwise", max_term_width = 100, propagate_version = false)]
+#[command(after_help = "\
+Exit status: 0 fine, 1 the answer is no (a failed verification), 2 an error.
+
+Example: spanwise report trace.json.gz")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Info(InfoArgs),
+    Report(ReportArgs),
+    #[command(visible_alias = "merge")]
+    Convert(ConvertArgs),
+    Diff(DiffArgs),
+    Flame(FlameArgs),
+    Compare(CompareArgs),
+    Correlate(CorrelateArgs),
+    Index(IndexArgs),
+    Verify(VerifyArgs),
+    Completions(CompletionsArgs),
+}
+
+/// Say what a trace is: source, devices, categories, tracks, notices
+///
+/// Counts and names, quickly: from the index beside the trace where there is one.
+/// Notices tell what of the file was skipped or repaired: what, how often, where
+/// first, and an example.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise info trace.json.gz
+  spanwise info --format json trace.json.gz | jq .trace.spans")]
+pub(crate) struct InfoArgs {
+    /// The trace to read
+    pub(crate) trace: PathBuf,
+    #[command(flatten)]
+    pub(crate) top: TopArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// No progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Write the index beside each trace, so that it opens at once
+///
+/// An index holds the same columns as the trace in memory and is mapped instead of
+/// read. Other commands write it by themselves when they read a trace for the first
+/// time; this one writes it anew, whatever is there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  spanwise index traces/*.json.gz")]
+pub(crate) struct IndexArgs {
+    /// The traces to index
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Check that each trace is sound, and say what is odd about its data
+///
+/// A violated check means that numbers computed from the trace cannot be trusted
+/// and makes the exit status 1. A note is an oddity of the recording, such as GPU
+/// work without a launch or spans that overlap without nesting.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise verify trace.json.gz
+  spanwise verify --quiet traces/*.json.gz && echo sound")]
+pub(crate) struct VerifyArgs {
+    /// The traces to check
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// Show what is violated only, and no progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise completions bash > ~/.local/share/bash-completion/completions/spanwise
+  spanwise completions zsh > ~/.zfunc/_spanwise")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

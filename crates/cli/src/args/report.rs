@@ -1,0 +1,79 @@
+//! What `report` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::{OutputArgs, ReadArgs, TopArgs};
+use crate::commands::report::{compat, sections};
+
+/// Say where the time went: findings, GPU, kernels, threads, functions
+///
+/// Self time is exact: on each thread every moment belongs to the innermost span
+/// open then, so self times add up to the time the thread was busy, also where
+/// spans overlap without nesting. GPU work is shown with the operator and the line
+/// of Python that launched it; of the frames around a launch the innermost one of
+/// your own code is taken. Of several traces, the ranks of a run, it says who waits for
+/// whom, and why. Of a profile (pprof, speedscope, collapsed stacks), it says which
+/// functions and labels its values stand under.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+{}
+Examples:
+  spanwise report trace.json.gz
+  spanwise report --section kernels --top 0 --format csv trace.json.gz > kernels.csv
+  spanwise report --compat hta --section temporal_breakdown trace.json.gz
+  spanwise report --format json trace.json.gz | jq '.findings[].title'
+  spanwise report rank*.json.gz
+  spanwise report --value gpu profile.pb.gz
+  spanwise report --section metrics --check gate.txt trace.json.gz
+
+A file for --check has a rule a line:
+  gpu_utilization >= 60%
+  wall_time < 300ms
+  finding.synchronisation == 0", sections::help()))]
+pub(crate) struct ReportArgs {
+    /// The trace or profile to read; or the traces of several ranks, or a folder of them
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Show these sections only, or `all`; one alone has nothing around its CSV or JSON
+    #[arg(long, value_name = "NAME", value_delimiter = ',', hide_possible_values = true)]
+    #[arg(value_parser = PossibleValuesParser::new(
+        sections::names().chain(compat::section_names())
+    ))]
+    pub(crate) section: Vec<String>,
+    /// Of a profile, the column to show [default: the profile's own]
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) value: Option<String>,
+    /// Rules for `classes` and devices for `roofline` of your own, before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classes: Option<PathBuf>,
+    /// Check metrics and findings against the rules in a file: exit status 1 where one
+    /// does not hold
+    #[arg(long, value_name = "FILE")]
+    pub(crate) check: Option<PathBuf>,
+    /// When something becomes a finding, such as gpu_idle_percent=50
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) threshold: Vec<String>,
+    /// Show the tables of another tool instead, with its numbers
+    #[arg(long, value_enum, value_name = "TOOL")]
+    #[arg(conflicts_with_all = ["classes", "check", "threshold"])]
+    pub(crate) compat: Option<compat::Compat>,
+    /// Ask HTA's critical path of annotations with this in their name; "" asks it of all.
+    /// Without it: of ProfilerStep, or of all where there is none
+    #[arg(long, value_name = "NAME", requires = "compat")]
+    pub(crate) annotation: Option<String>,
+    /// Which of these annotations, from 0; the first where it is not said
+    #[arg(long, value_name = "N", requires = "compat")]
+    pub(crate) instance: Option<usize>,
+    #[command(flatten)]
+    pub(crate) top: TopArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// No progress bar and no hints at the end
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}

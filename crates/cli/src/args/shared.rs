@@ -1,0 +1,59 @@
+//! Options that several commands have.
+
+use clap::{Args, ValueEnum};
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Rows of each list, in every format; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    pub(crate) top: usize,
+}
+
+impl TopArgs {
+    pub(crate) fn rows(&self) -> spanwise_write::Top {
+        match self.top {
+            0 => spanwise_write::Top::All,
+            rows => spanwise_write::Top::First(rows),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ThreadsArgs {
+    /// Threads that may read at once; 0 for one a core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) threads: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReadArgs {
+    /// Read the trace itself; neither use nor write an index beside it
+    #[arg(long)]
+    pub(crate) no_index: bool,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// For people (text) or for programs: raw integers, with the unit in the key
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = FormatArg::Text)]
+    pub(crate) format: FormatArg,
+    /// Colour in text; `auto` means on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
+    pub(crate) color: ColorArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    Text,
+    Json,
+    Csv,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorArg {
+    Auto,
+    Always,
+    Never,
+}
