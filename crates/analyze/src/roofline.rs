@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_model::{SpanId, StrId, map_indices, threads_available};
+use spanwise_model::{SpanId, StrId, map_items};
 
 mod costs;
 mod devices;
@@ -165,18 +165,12 @@ fn is_tf32(kernel: &str) -> bool {
 
 /// Reads shapes on all cores: arguments are most of what a trace holds.
 fn costs_of(facts: &Facts<'_>, calls: &[(SpanId, Launched)]) -> Vec<Option<(Cost, String)>> {
-    const CALLS_A_PIECE: usize = 4096;
-    let pieces: Vec<&[(SpanId, Launched)]> = calls.chunks(CALLS_A_PIECE).collect();
-    let cost = |operator: SpanId| {
+    map_items(calls, |&(operator, _)| {
         let model = model_of(facts.trace().name(operator))?;
         let args = facts.trace().pick_args(operator, &INPUT_KEYS).ok()?;
         let inputs = Inputs::new(&args)?;
         Some((model.cost(&inputs)?, inputs.shape_text()))
-    };
-    let costs = map_indices(pieces.len(), threads_available(), |piece| {
-        pieces[piece].iter().map(|&(operator, _)| cost(operator)).collect::<Vec<_>>()
-    });
-    costs.into_iter().flatten().collect()
+    })
 }
 
 /// The longer of the times for arithmetic and for memory.

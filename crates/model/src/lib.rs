@@ -42,7 +42,7 @@ pub use info::{Device, SourceInfo};
 pub use measurements::{MeasuredRow, Measurements};
 pub use merge::{MergePart, Merged, MergedClock, merge};
 pub use notice::{Notice, NoticeKind, Notices};
-pub use parallel::{for_each_index, map_indices, threads_available};
+pub use parallel::{for_each_index, map_indices, map_items, threads_available};
 pub use profile::{
     Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, Sample, StackId, ValueType,
 };

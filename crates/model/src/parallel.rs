@@ -47,9 +47,27 @@ pub fn map_indices<T: Send>(
     taken.map(|result| result.expect("every index was visited")).collect()
 }
 
+/// What `work` makes of each item, in order, on all cores: for items that are many and
+/// each worth about a microsecond, such as arguments to be read.
+pub fn map_items<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    const ITEMS_A_PIECE: usize = 4096;
+    let pieces: Vec<&[I]> = items.chunks(ITEMS_A_PIECE).collect();
+    let done = map_indices(pieces.len(), threads_available(), |piece| {
+        pieces[piece].iter().map(&work).collect::<Vec<_>>()
+    });
+    done.into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_come_in_order() {
+        let items: Vec<usize> = (0..10_000).collect();
+        assert_eq!(map_items(&items, |i| i + 1), (1..10_001).collect::<Vec<_>>());
+        assert_eq!(map_items(&[], |i: &usize| i + 1), []);
+    }
 
     #[test]
     fn results_come_in_order() {

@@ -16,6 +16,18 @@ pub(super) struct Node {
     pub(super) end: Nanos,
     pub(super) span: SpanId,
     pub(super) kind: PathKind,
+    pub(super) follows: Follows,
+}
+
+/// Whether a piece of a thread comes after the node before it. Nearly all do, so this is
+/// no edge of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follows {
+    Nothing,
+    /// As long after it as was recorded.
+    Recorded,
+    /// Another edge explains what lies between.
+    AtOnce,
 }
 
 /// Which end of a node.
@@ -77,11 +89,25 @@ impl Graph {
         &self.nodes[node as usize]
     }
 
-    /// What a point of a node waits for.
-    pub(super) fn edges(&self, node: u32, gates: Point) -> impl Iterator<Item = &Edge> {
+    /// What a point of a node waits for; the piece before it on its thread comes last.
+    #[inline]
+    pub(super) fn edges(&self, node: u32, gates: Point) -> impl Iterator<Item = Edge> + use<'_> {
         let at = node as usize;
         let (from, to) = (self.first_edge[at] as usize, self.first_edge[at + 1] as usize);
-        self.edges[from..to].iter().filter(move |edge| edge.gates == gates)
+        let known = self.edges[from..to].iter().copied().filter(move |edge| edge.gates == gates);
+        let before = (gates == Point::Start).then(|| self.before(node)).flatten();
+        known.chain(before)
+    }
+
+    fn before(&self, node: u32) -> Option<Edge> {
+        let this = self.node(node);
+        let lag = match this.follows {
+            Follows::Nothing => return None,
+            Follows::Recorded => this.start - self.node(node - 1).end,
+            Follows::AtOnce => 0,
+        };
+        let (gates, point, kind) = (Point::Start, Point::End, PathKind::HostUnrecorded);
+        Some(Edge { to: node, gates, from: node - 1, point, lag, kind })
     }
 
     /// When a point was reached in the recording.
@@ -147,7 +173,7 @@ impl<'a, 't> Build<'a, 't> {
                 };
                 let slot = &mut first_node[span.index()];
                 *slot = (*slot).min(nodes.len() as u32);
-                nodes.push(Node { start, end, span, kind });
+                nodes.push(Node { start, end, span, kind, follows: Follows::Nothing });
             });
             self.threads.push(first..self.nodes.len() as u32);
         }
@@ -159,7 +185,7 @@ impl<'a, 't> Build<'a, 't> {
         let waits = self.wait_starts();
         for (thread, nodes) in self.threads.clone().into_iter().enumerate() {
             for node in nodes.clone() {
-                let Node { start, end, span, kind } = self.nodes[node as usize];
+                let Node { start, end, span, kind, .. } = self.nodes[node as usize];
                 let before = (node > nodes.start).then(|| node - 1);
                 let reached = before.map_or(Nanos::MIN, |node| self.nodes[node as usize].end);
                 let passed_on = match reached < start {
@@ -173,10 +199,11 @@ impl<'a, 't> Build<'a, 't> {
                     let lag = start - time;
                     edge(Point::Start, waiting, Point::Start, lag, PathKind::Handoff);
                 }
-                if let Some(before) = before {
-                    let lag = if passed_on.is_some() { 0 } else { start - reached };
-                    edge(Point::Start, before, Point::End, lag, PathKind::HostUnrecorded);
-                }
+                self.nodes[node as usize].follows = match (before, passed_on) {
+                    (None, _) => Follows::Nothing,
+                    (Some(_), None) => Follows::Recorded,
+                    (Some(_), Some(_)) => Follows::AtOnce,
+                };
                 let is_wakeable = kind == PathKind::HostWaiting
                     && !matches!(
                         self.facts.waits().kind(span),
@@ -243,7 +270,7 @@ impl<'a, 't> Build<'a, 't> {
                     WorkKind::Copy => PathKind::Copy,
                 };
                 let (start, end) = (spans.start(span), spans.end(span));
-                self.nodes.push(Node { start, end, span, kind });
+                self.nodes.push(Node { start, end, span, kind, follows: Follows::Nothing });
             }
             streams.push(from..self.nodes.len() as u32);
         }

@@ -17,7 +17,7 @@ mod walk;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use spanwise_model::{StrId, map_indices, threads_available};
+use spanwise_model::StrId;
 
 use crate::{Facts, TotalNanos};
 use graph::Graph;
@@ -81,7 +81,7 @@ pub struct CriticalPath {
     pub links: u64,
 }
 
-/// Replays are work for the whole trace each; more than this many nobody reads.
+/// Each replay walks the whole trace; more gains than this nobody reads.
 const GAINS_MAX: usize = 50;
 
 /// The critical path of the whole window; what the first `gains` items are worth is
@@ -152,22 +152,28 @@ fn gains_of(
     keys: impl Iterator<Item = ItemKey>,
 ) -> Vec<TotalNanos> {
     let keys: Vec<ItemKey> = keys.collect();
-    let places: BTreeMap<ItemKey, usize> =
-        keys.iter().enumerate().map(|(place, &key)| (key, place)).collect();
-    let mut members: Vec<Vec<u32>> = vec![Vec::new(); keys.len()];
-    for node in 0..graph.len() as u32 {
-        if let Some(&place) = places.get(&item_key(facts, graph, node)) {
-            members[place].push(node);
+    let recorded = i128::from(graph.last_end());
+    let gains = |keys: &[ItemKey]| {
+        let ends = replay::ends_without(graph, &lanes(facts, graph, keys));
+        ends.map(|end| recorded - i128::from(end)).into_iter().take(keys.len())
+    };
+    keys.chunks(replay::LANES).flat_map(gains).collect()
+}
+
+/// For each node the place of its item among `keys`.
+fn lanes(facts: &Facts<'_>, graph: &Graph, keys: &[ItemKey]) -> Vec<u8> {
+    // Most nodes are told apart by their names alone.
+    let names: Vec<StrId> = keys.iter().map(|key| key.1).collect();
+    let lane = |node: u32| {
+        let name = facts.names().merged(facts.trace().spans().name(graph.node(node).span));
+        if !names.contains(&name) {
+            return replay::NO_LANE;
         }
-    }
-    if members.is_empty() {
-        return Vec::new();
-    }
-    let (recorded, order) = (graph.last_end(), replay::Order::new(graph));
-    map_indices(members.len(), threads_available(), |place| {
-        let end = order.end_without(graph, &members[place]);
-        i128::from(recorded) - i128::from(end)
-    })
+        let key = item_key(facts, graph, node);
+        let lane = keys.iter().position(|&other| other == key);
+        lane.map_or(replay::NO_LANE, |lane| lane as u8)
+    };
+    (0..graph.len() as u32).map(lane).collect()
 }
 
 #[cfg(test)]

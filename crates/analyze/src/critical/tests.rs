@@ -1,9 +1,10 @@
 //! Paths of small programs, and of random ones.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 use spanwise_model::{Nanos, SpanId, SpanKind, Trace};
 
-use super::graph::{Edge, Node, Point};
+use super::graph::{Edge, Follows, Node, Point};
 use super::*;
 use crate::sample::Sample;
 
@@ -71,7 +72,7 @@ fn an_empty_trace_has_an_empty_path() {
 /// A random program: two threads that launch and wait, two streams.
 fn program() -> impl Strategy<Value = Trace> {
     let call = (0..2_u8, 0..60_i64, 1..9_i64, 0..30_i64, 0..12_i64, 0..3_u8);
-    prop::collection::vec(call, 1..12).prop_map(|calls| {
+    vec(call, 1..12).prop_map(|calls| {
         let mut sample = Sample::default();
         for (at, (thread, start, dur, delay, work, what)) in calls.into_iter().enumerate() {
             let thread = if thread == 0 { "1" } else { "2" };
@@ -99,13 +100,18 @@ fn program() -> impl Strategy<Value = Trace> {
 /// Nodes in order of time with edges to earlier ones only.
 fn graph() -> impl Strategy<Value = Graph> {
     let edge = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_i64, 0..4_u8);
-    let durs = prop::collection::vec(0..9_i64, 1..8);
-    (durs, prop::collection::vec(edge, 0..14)).prop_map(|(durs, edges)| {
+    let durs = vec(0..9_i64, 1..8);
+    (durs, vec(edge, 0..14)).prop_map(|(durs, edges)| {
         let node = |(at, &dur): (usize, &i64)| Node {
             start: at as i64 * 10,
             end: at as i64 * 10 + dur,
             span: SpanId(0),
             kind: PathKind::Host,
+            follows: match (at, dur % 3) {
+                (0, _) | (_, 0) => Follows::Nothing,
+                (_, 1) => Follows::Recorded,
+                _ => Follows::AtOnce,
+            },
         };
         let nodes: Vec<Node> = durs.iter().enumerate().map(node).collect();
         let point = |bit: u8| if bit == 0 { Point::Start } else { Point::End };
@@ -160,7 +166,8 @@ proptest! {
     #[test]
     fn nothing_made_faster_changes_nothing(trace in program()) {
         let graph = Graph::new(&Facts::new(&trace));
-        prop_assert_eq!(replay::Order::new(&graph).end_without(&graph, &[]), graph.last_end());
+        let ends = replay::ends_without(&graph, &vec![replay::NO_LANE; graph.len()]);
+        prop_assert_eq!(ends, [graph.last_end(); replay::LANES]);
     }
 
     #[test]
@@ -172,11 +179,14 @@ proptest! {
     }
 
     #[test]
-    fn a_replay_agrees_with_all_chains(graph in graph(), bits in 0..256_u32) {
+    fn a_replay_agrees_with_all_chains(graph in graph(), lanes in vec(0..4_u8, 8)) {
         let nodes = 0..graph.len() as u32;
-        let free: Vec<u32> = nodes.clone().filter(|node| bits & (1 << node) != 0).collect();
-        let ends = nodes.map(|node| by_all_chains(&graph, &free, node, Point::End));
-        let replayed = replay::Order::new(&graph).end_without(&graph, &free);
-        prop_assert_eq!(replayed, ends.max().unwrap_or(0));
+        let ends = replay::ends_without(&graph, &lanes);
+        for (lane, &end) in ends.iter().enumerate() {
+            let is_free = |&node: &u32| usize::from(lanes[node as usize]) == lane;
+            let free: Vec<u32> = nodes.clone().filter(is_free).collect();
+            let all = nodes.clone().map(|node| by_all_chains(&graph, &free, node, Point::End));
+            prop_assert_eq!(end, all.max().unwrap_or(0));
+        }
     }
 }

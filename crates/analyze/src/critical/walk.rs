@@ -53,10 +53,11 @@ pub(super) fn path(graph: &Graph, window: (Nanos, Nanos)) -> Vec<Link> {
     links
 }
 
-/// Of what a point waits for, what came last.
-fn binding(graph: &Graph, node: u32, point: Point) -> Option<&Edge> {
-    let time = |edge: &&Edge| graph.time(edge.from, edge.point);
-    // Of equals the first: the thread itself before others.
-    let edges: Vec<&Edge> = graph.edges(node, point).collect();
-    edges.into_iter().rev().max_by_key(time)
+/// Of what a point waits for, what came last; of equals the first.
+fn binding(graph: &Graph, node: u32, point: Point) -> Option<Edge> {
+    let time = |edge: &Edge| graph.time(edge.from, edge.point);
+    graph.edges(node, point).reduce(|last, edge| match time(&edge) > time(&last) {
+        true => edge,
+        false => last,
+    })
 }

@@ -12,7 +12,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-use spanwise_model::{ArgValue, StrId, Trace, TrackId};
+use spanwise_model::{ArgValue, StrId, Trace, TrackId, map_items};
 
 use open_spans::innermost_at;
 pub use replay::{Allocation, Level, Replayed};
@@ -155,24 +155,29 @@ fn events(trace: &Trace) -> (BTreeMap<MemoryOf, Vec<Event>>, u64) {
         let times: Vec<i64> = rows.iter().map(|&row| instants.time[row]).collect();
         innermost_at(trace, TrackId(instants.track[rows[0]]), &times)
     });
-    for (&row, span) in rows.iter().zip(spans) {
-        let args = trace.pick_args_at(instants.offset[row], &KEYS).unwrap_or_default();
-        let value = |key: usize| args.get(key)?.as_ref().and_then(ArgValue::as_i64);
-        let (Some(sort), Some(bytes)) = (value(0), value(3)) else {
+    let values = map_items(&rows, |&row| values(trace, row));
+    for ((&row, span), values) in rows.iter().zip(spans).zip(values) {
+        let [Some(sort), number, address, Some(bytes), total, reserved] = values else {
             unread += 1;
             continue;
         };
         let process = trace.tracks().get(TrackId(instants.track[row])).process;
-        let of = MemoryOf { process, sort, number: value(1).unwrap_or(0) };
+        let of = MemoryOf { process, sort, number: number.unwrap_or(0) };
         by_device.entry(of).or_default().push(Event {
             time: instants.time[row],
-            address: value(2),
+            address,
             bytes,
-            total: value(4),
-            reserved: value(5).filter(|&reserved| reserved > 0),
+            total,
+            reserved: reserved.filter(|&reserved| reserved > 0),
             row,
             span,
         });
     }
     (by_device, unread)
+}
+
+/// What the moment says for each of [`KEYS`].
+fn values(trace: &Trace, row: usize) -> [Option<i64>; KEYS.len()] {
+    let args = trace.pick_args_at(trace.instants().offset[row], &KEYS).unwrap_or_default();
+    std::array::from_fn(|key| args.get(key)?.as_ref().and_then(ArgValue::as_i64))
 }

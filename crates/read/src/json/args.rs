@@ -8,8 +8,9 @@ use std::cell::RefCell;
 use spanwise_model::{ArgValue, pick_from};
 
 use super::event::{self, Event, Layout};
+use super::lenient::{self, Node};
 use super::scan::{self, Piece, skip_blanks};
-use super::{lenient, simd};
+use super::simd;
 
 thread_local! {
     /// What the events asked for on this thread look like: those of one trace are alike.
@@ -90,8 +91,7 @@ impl simd::Work for Picking<'_> {
             let end = scan::value_end::<S>(text, at, &mut is_odd).ok()?;
             let slot = self.keys.iter().position(|name| event::same(name.as_bytes(), key.of(text)));
             if let Some(slot) = slot.filter(|&slot| found[slot].is_none()) {
-                let (node, _) = lenient::Walk::new(&text[..end], at).value(at, 0).ok()?;
-                found[slot] = Some(lenient::to_value(text, &node));
+                found[slot] = Some(value_at(text, at, end)?);
             }
             at = skip_blanks(text, end);
             match text.get(at) {
@@ -101,6 +101,16 @@ impl simd::Work for Picking<'_> {
             }
         }
     }
+}
+
+/// The well-formed value between two positions.
+fn value_at(text: &[u8], from: usize, to: usize) -> Option<ArgValue> {
+    let node = match text[from] {
+        b'"' => Node::Text(Piece { from: from + 1, to: to - 1, escaped: false }),
+        b'{' | b'[' => lenient::Walk::new(&text[..to], from).value(from, 0).ok()?.0,
+        _ => Node::Scalar(Piece { from, to, escaped: false }),
+    };
+    Some(lenient::to_value(text, &node))
 }
 
 #[cfg(test)]
@@ -115,15 +125,26 @@ mod tests {
         assert_eq!(pick_at(text.as_bytes(), 0, keys), all, "{args}");
     }
 
+    /// What is well-formed is picked by the quick walk, not by reading all.
+    #[track_caller]
+    fn check_quick(args: &str, keys: &[&str]) {
+        check(args, keys);
+        let args_piece = Piece { from: 0, to: args.len(), escaped: false };
+        let quick = simd::dispatch(Picking { text: args.as_bytes(), args: args_piece, keys });
+        assert!(quick.is_some(), "{args}");
+    }
+
     #[test]
     fn picking_agrees_with_reading_all() {
         let keys = ["a", "long key of many bytes", "c", "absent"];
-        check("{}", &keys);
         check("7", &keys);
-        check(r#"{"a": 1, "b": 2, "c": [1, {"a": 3}], "long key of many bytes": "x\ny"}"#, &keys);
-        check(r#"{"b": {"a": 3}, "a": 10159970886766084423, "a": 5}"#, &keys);
         check(r#"{"\u0061": 1, "a": -1.5e3}"#, &keys);
-        check("{ \"c\" :\n null , \"a\": true }", &keys);
+        check_quick("{}", &keys);
+        let nested = r#"{"a": 1, "b": 2, "c": [1, {"a": 3}], "long key of many bytes": "x\ny"}"#;
+        check_quick(nested, &keys);
+        check_quick(r#"{"b": {"a": 3}, "a": 10159970886766084423, "a": 5}"#, &keys);
+        check_quick(r#"{"b": 1, "a": -1.5e3, "c": "a\"\u0062"}"#, &keys);
+        check_quick("{ \"c\" :\n null , \"a\": true }", &keys);
     }
 
     #[test]

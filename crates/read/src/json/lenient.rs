@@ -273,18 +273,18 @@ pub(crate) fn to_value(text: &[u8], node: &Node) -> ArgValue {
 }
 
 fn scalar_value(word: &[u8]) -> ArgValue {
+    if let Some(value) = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()) {
+        return ArgValue::Int(value);
+    }
     let word = String::from_utf8_lossy(word);
     match &*word {
         "null" => ArgValue::Null,
         "true" => ArgValue::Bool(true),
         "false" => ArgValue::Bool(false),
-        word => match word.parse::<i64>() {
-            Ok(value) => ArgValue::Int(value),
-            Err(_) if serde_json::from_str::<serde_json::Number>(word).is_ok() => {
-                ArgValue::Number(word.to_owned())
-            }
-            Err(_) => ArgValue::Text(word.to_owned()),
-        },
+        word if serde_json::from_str::<serde_json::Number>(word).is_ok() => {
+            ArgValue::Number(word.to_owned())
+        }
+        word => ArgValue::Text(word.to_owned()),
     }
 }
 
