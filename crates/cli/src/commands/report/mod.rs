@@ -21,7 +21,7 @@ pub(crate) mod ranks;
 pub(crate) mod sections;
 
 use gate::Gate;
-use sections::Asked;
+use sections::{Answers, Asked};
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     match args.traces.as_slice() {
@@ -55,10 +55,12 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
         classes,
         devices,
         top: args.top.rows(),
+        named: &args.section,
+        answers: Answers::default(),
     };
     let sections = match args.compat {
         Some(compat) => compat::sections(compat, &asked.facts, args)?,
-        None => own_sections(&args.section, &asked)?,
+        None => own_sections(&asked)?,
     };
     let mut document = Document { sections, hints: Vec::new() };
     if !args.quiet && args.section.is_empty() && args.compat.is_none() {
@@ -121,14 +123,14 @@ fn tables(own: Option<&Path>) -> anyhow::Result<(ClassRules, DevicePeaks)> {
     Ok((classes, devices))
 }
 
-fn own_sections(named: &[String], asked: &Asked<'_>) -> anyhow::Result<Vec<Section>> {
+fn own_sections(asked: &Asked<'_>) -> anyhow::Result<Vec<Section>> {
     let is_own = |name: &&String| {
         *name == sections::ALL || sections::SECTIONS.iter().any(|row| row.key == *name)
     };
-    if let Some(other) = named.iter().find(|name| !is_own(name)) {
+    if let Some(other) = asked.named.iter().find(|name| !is_own(name)) {
         bail!("the section {other} is another tool's: see --compat");
     }
-    Ok(sections::chosen(named, asked))
+    Ok(sections::chosen(asked))
 }
 
 /// One line for those who would believe the numbers without knowing.

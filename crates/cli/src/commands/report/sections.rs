@@ -1,12 +1,16 @@
 //! The sections of a report: what each is called, what it is about, what computes it.
 //!
-//! A section is worked out only when it is shown.
+//! A section is worked out only when it is shown, and several at once on several cores.
+
+use std::sync::OnceLock;
 
 use spanwise_analyze::{
-    ClassRules, DevicePeaks, Facts, Finding, Thresholds, architecture, breakdown, class_use,
-    critical_path, findings, hot_functions, idle, launches, layer_use, memory_churn, memory_peak,
-    memory_timeline, memory_use, metrics, module_use, phase_use, queues, roofline, syncs,
+    ClassRules, ClassUse, CriticalPath, DevicePeaks, Facts, Finding, PhaseUse, Thresholds,
+    architecture, breakdown, class_use, critical_path, findings, hot_functions, idle, launches,
+    layer_use, memory_churn, memory_peak, memory_timeline, memory_use, metrics, module_use,
+    phase_use, queues, roofline, syncs,
 };
+use spanwise_model::{map_indices, threads_available};
 use spanwise_write::{Section, Source, Top};
 
 use super::{profile, ranks};
@@ -19,9 +23,40 @@ pub(super) struct Asked<'a> {
     pub(super) classes: ClassRules,
     pub(super) devices: DevicePeaks,
     pub(super) top: Top,
+    /// The sections that were named; none for the usual ones.
+    pub(super) named: &'a [String],
+    pub(super) answers: Answers,
+}
+
+/// Answers that several sections show parts of.
+#[derive(Default)]
+pub(super) struct Answers {
+    classes: OnceLock<ClassUse>,
+    phases: OnceLock<PhaseUse>,
+    critical: OnceLock<CriticalPath>,
 }
 
 impl Asked<'_> {
+    fn classes(&self) -> &ClassUse {
+        self.answers.classes.get_or_init(|| class_use(&self.facts, &self.classes))
+    }
+
+    fn phases(&self) -> &PhaseUse {
+        self.answers.phases.get_or_init(|| phase_use(&self.facts, &self.classes))
+    }
+
+    /// What items would gain is dear, and worked out only for those who look at items.
+    fn critical(&self) -> &CriticalPath {
+        self.answers.critical.get_or_init(|| {
+            let gains = if self.is_named("critical-items") { self.top.rows() } else { 0 };
+            critical_path(&self.facts, gains)
+        })
+    }
+
+    fn is_named(&self, key: &str) -> bool {
+        self.named.iter().any(|name| name == key || name == ALL)
+    }
+
     pub(super) fn findings(&self) -> Vec<Finding> {
         findings(&self.facts, &self.thresholds)
     }
@@ -114,21 +149,19 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
         key: "phases",
         about: "prefill, decode, forward, backward and so on: time, GPU work, tokens",
         shown: Shown::Always,
-        build: |asked| spanwise_write::phases_section(&phase_use(&asked.facts, &asked.classes)),
+        build: |asked| spanwise_write::phases_section(asked.phases()),
     },
     SectionRow {
         key: "steps",
         about: "each step: time, GPU work, tokens",
         shown: Shown::OnRequest,
-        build: |asked| {
-            spanwise_write::steps_section(&phase_use(&asked.facts, &asked.classes), asked.top)
-        },
+        build: |asked| spanwise_write::steps_section(asked.phases(), asked.top),
     },
     SectionRow {
         key: "classes",
         about: "GPU time by class of work: attention, matrix products, copies and so on",
         shown: Shown::Always,
-        build: |asked| spanwise_write::classes_section(&class_use(&asked.facts, &asked.classes)),
+        build: |asked| spanwise_write::classes_section(asked.classes()),
     },
     SectionRow {
         key: "roofline",
@@ -155,26 +188,21 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
         about: "what sort of model ran, and what shows it",
         shown: Shown::OnRequest,
         build: |asked| {
-            let classes = class_use(&asked.facts, &asked.classes);
-            spanwise_write::architecture_section(&architecture(&asked.facts, &classes))
+            let architecture = architecture(&asked.facts, asked.classes());
+            spanwise_write::architecture_section(&architecture)
         },
     },
     SectionRow {
         key: "critical-path",
         about: "the chain that the end of the window waited for, by kind",
         shown: Shown::OnRequest,
-        build: |asked| {
-            spanwise_write::critical_path_section(&critical_path(&asked.facts, 0), asked.top)
-        },
+        build: |asked| spanwise_write::critical_path_section(asked.critical(), asked.top),
     },
     SectionRow {
         key: "critical-items",
         about: "functions and kernels on that chain, and what each could gain",
         shown: Shown::OnRequest,
-        build: |asked| {
-            let rows = asked.top.rows();
-            spanwise_write::critical_items_section(&critical_path(&asked.facts, rows), asked.top)
-        },
+        build: |asked| spanwise_write::critical_items_section(asked.critical(), asked.top),
     },
     SectionRow {
         key: "kernels",
@@ -252,17 +280,18 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
 
 /// The sections that were named, in order of the report; by default those that are
 /// part of every report, and those that this trace fills.
-pub(super) fn chosen(named: &[String], asked: &Asked<'_>) -> Vec<Section> {
-    let is_chosen = |row: &&SectionRow| match named {
+pub(super) fn chosen(asked: &Asked<'_>) -> Vec<Section> {
+    let is_chosen = |row: &&SectionRow| match asked.named {
         [] => row.shown != Shown::OnRequest,
-        named => named.iter().any(|name| name == row.key || name == ALL),
+        _ => asked.is_named(row.key),
     };
-    let build = |row: &SectionRow| {
-        let section = (row.build)(asked);
-        let is_shown = !named.is_empty() || row.shown == Shown::Always || !section.is_empty();
-        is_shown.then_some(section)
-    };
-    SECTIONS.iter().filter(is_chosen).filter_map(build).collect()
+    let rows: Vec<&SectionRow> = SECTIONS.iter().filter(is_chosen).collect();
+    let sections = map_indices(rows.len(), threads_available(), |place| {
+        let section = (rows[place].build)(asked);
+        let is_always = !asked.named.is_empty() || rows[place].shown == Shown::Always;
+        (is_always || !section.is_empty()).then_some(section)
+    });
+    sections.into_iter().flatten().collect()
 }
 
 /// Everything that `--section` takes.
