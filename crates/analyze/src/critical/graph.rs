@@ -65,7 +65,8 @@ impl Graph {
         build.threads();
         build.thread_edges();
         build.devices();
-        Graph::from_parts(build.nodes, build.edges)
+        let Build { nodes, edges, .. } = build;
+        Graph::from_parts(nodes, edges)
     }
 
     pub(super) fn from_parts(nodes: Vec<Node>, mut edges: Vec<Edge>) -> Self {

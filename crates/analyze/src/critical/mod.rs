@@ -88,10 +88,11 @@ const GAINS_MAX: usize = 50;
 /// worked out, as far as that is bearable.
 pub fn critical_path(facts: &Facts<'_>, gains: usize) -> CriticalPath {
     let graph = Graph::new(facts);
-    let links = walk::path(&graph, facts.window());
+    let mut links = 0;
     let mut kinds: BTreeMap<PathKind, PathKindTime> = BTreeMap::new();
     let mut items: BTreeMap<ItemKey, (TotalNanos, u64)> = BTreeMap::new();
-    for link in &links {
+    walk::path(&graph, facts.window(), |link| {
+        links += 1;
         let ns = i128::from(link.to) - i128::from(link.from);
         let empty = PathKindTime { kind: link.kind, total_ns: 0, links: 0 };
         let kind = kinds.entry(link.kind).or_insert(empty);
@@ -102,14 +103,14 @@ pub fn critical_path(facts: &Facts<'_>, gains: usize) -> CriticalPath {
             *total_ns += ns;
             *count += 1;
         }
-    }
+    });
     let mut kinds: Vec<PathKindTime> = kinds.into_values().collect();
     kinds.sort_by_key(|row| (Reverse(row.total_ns), row.kind));
     CriticalPath {
         window_ns: facts.window_ns(),
         kinds,
         items: named(facts, &graph, items, gains.min(GAINS_MAX)),
-        links: links.len() as u64,
+        links,
     }
 }
 

@@ -15,14 +15,13 @@ pub(super) struct Link {
     pub(super) of: Option<u32>,
 }
 
-/// The links of the path, the last first; they cover the window without a gap.
-pub(super) fn path(graph: &Graph, window: (Nanos, Nanos)) -> Vec<Link> {
-    let mut links = Vec::new();
+/// Gives the links of the path, the last first; they cover the window without a gap.
+pub(super) fn path(graph: &Graph, window: (Nanos, Nanos), mut give: impl FnMut(Link)) {
     let mut reached = window.1;
     let mut add = |to: Nanos, kind: PathKind, of: Option<u32>| {
         let from = to.clamp(window.0, reached);
         if from < reached {
-            links.push(Link { from, to: reached, kind, of });
+            give(Link { from, to: reached, kind, of });
             reached = from;
         }
     };
@@ -50,7 +49,6 @@ pub(super) fn path(graph: &Graph, window: (Nanos, Nanos)) -> Vec<Link> {
         }
     }
     add(window.0, PathKind::Unknown, None);
-    links
 }
 
 /// Of what a point waits for, what came last; of equals the first.
