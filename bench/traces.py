@@ -61,11 +61,13 @@ class Trace:
         bases = [cls.open(source).replicated(f"{copies}x") for source in sources]
         folder = CACHE / "traces" / f"ranks-{ranks}"
         folder.mkdir(exist_ok=True)
+        # Links to what was made of other states of the sources would be ranks as well.
+        for path in folder.iterdir():
+            path.unlink()
         for rank in range(ranks):
             base = bases[rank % len(bases)]
             path = made(f"rank{rank}-{base.name}", lambda out: as_rank(base, rank, out))
-            with contextlib.suppress(FileExistsError):
-                (folder / path.name).hardlink_to(path)
+            (folder / path.name).hardlink_to(path)
         bytes_ = sum(path.stat().st_size for path in folder.iterdir())
         return cls(f"{ranks} ranks", folder.name, folder, bytes_, warm(folder))
 

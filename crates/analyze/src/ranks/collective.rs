@@ -4,8 +4,11 @@
 //! move the bytes, the annotations of their workers. The host's annotations of NCCL
 //! only tell when a collective was queued, so they do not count.
 
+use std::sync::Arc;
+
 use spanwise_model::{ArgValue, Nanos, SpanId, SpanKind, Trace};
 
+use super::digest::Once;
 use crate::Facts;
 use crate::device::is_communication;
 
@@ -67,7 +70,7 @@ impl CollectiveOp {
 /// One call on one rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CollectiveCall {
-    pub key: CollectiveKey,
+    pub key: Arc<CollectiveKey>,
     pub start: Nanos,
     pub end: Nanos,
 }
@@ -83,7 +86,10 @@ pub struct CollectiveKey {
 }
 
 /// All calls of a trace, in order of time.
-pub(super) fn collective_calls(facts: &Facts<'_>) -> Vec<CollectiveCall> {
+pub(super) fn collective_calls(
+    facts: &Facts<'_>,
+    keys: &Once<CollectiveKey>,
+) -> Vec<CollectiveCall> {
     let trace = facts.trace();
     let spans = trace.spans();
     let is_call: Vec<bool> = (0..trace.strings().len() as u32)
@@ -96,7 +102,7 @@ pub(super) fn collective_calls(facts: &Facts<'_>) -> Vec<CollectiveCall> {
         .ids()
         .filter(|&span| is_call[spans.name(span).index()] && is_transfer(trace, span))
         .map(|span| CollectiveCall {
-            key: key(trace, span),
+            key: keys.of(key(trace, span)),
             start: spans.start(span),
             end: spans.end(span),
         })

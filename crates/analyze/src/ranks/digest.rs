@@ -1,11 +1,13 @@
 //! What is kept of one rank: little, however large its trace.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use spanwise_model::{SpanId, SpanKind, StrId};
 
-use super::collective::{CollectiveCall, collective_calls};
+use super::collective::{CollectiveCall, CollectiveKey, collective_calls};
 use crate::device::is_communication;
 use crate::gpu::gpu_work;
 use crate::launch::Launchers;
@@ -40,11 +42,12 @@ pub struct RankDigest {
     /// From a time of the trace to the calendar.
     pub(super) base_ns: i128,
     pub(super) collectives: Vec<CollectiveCall>,
-    pub(super) doing: BTreeMap<Activity, TotalNanos>,
+    /// By activity.
+    pub(super) doing: Vec<(Arc<Activity>, TotalNanos)>,
 }
 
 /// Something that a rank spends time on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Activity {
     /// On the GPU, or on the main thread.
     pub is_gpu: bool,
@@ -57,15 +60,56 @@ impl RankDigest {
     pub(super) fn window_ns(&self) -> TotalNanos {
         self.window.1 - self.window.0
     }
+
+    pub(super) fn time_of(&self, activity: &Activity) -> TotalNanos {
+        let place = self.doing.binary_search_by(|row| (*row.0).cmp(activity));
+        place.map_or(0, |place| self.doing[place].1)
+    }
 }
 
-/// What is kept of a rank. `rank` counts where the trace names none.
-pub fn rank_digest(facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDigest {
+/// Makes digests, on any number of threads. The ranks of a run mostly do the same, so
+/// what is called the same is kept once for all of them.
+#[derive(Debug, Default)]
+pub struct RankDigester {
+    activities: Once<Activity>,
+    collectives: Once<CollectiveKey>,
+}
+
+/// Equal things are one.
+#[derive(Debug)]
+pub(super) struct Once<T>(Mutex<HashSet<Arc<T>>>);
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Once(Mutex::default())
+    }
+}
+
+impl<T: Eq + Hash> Once<T> {
+    pub(super) fn of(&self, value: T) -> Arc<T> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(&value) {
+            return Arc::clone(found);
+        }
+        let value = Arc::new(value);
+        known.insert(Arc::clone(&value));
+        value
+    }
+}
+
+impl RankDigester {
+    /// What is kept of a rank. `rank` counts where the trace names none.
+    pub fn digest(&self, facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDigest {
+        digest(self, facts, file, rank)
+    }
+}
+
+fn digest(digester: &RankDigester, facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDigest {
     let info = facts.trace().info();
     let base_ns = i128::from(info.base_time_ns.unwrap_or(0));
     let (from, to) = facts.window();
     let main = main_thread(facts.threads());
-    let collectives = collective_calls(facts);
+    let collectives = collective_calls(facts, &digester.collectives);
     let mut breakdown = breakdown(facts);
     breakdown.retain(|row| row.step.is_none());
     let gpu = |part: fn(&BreakdownRow) -> TotalNanos| breakdown.iter().map(part).sum();
@@ -86,7 +130,7 @@ pub fn rank_digest(facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDige
         collective_ns: crate::cover::covered_ns(intervals),
         base_ns,
         collectives,
-        doing: doing(facts),
+        doing: doing(facts, &digester.activities),
     }
 }
 
@@ -96,7 +140,7 @@ type ActivityKey = (bool, StrId, Option<StrId>);
 /// Self time of threads by function and line, and GPU work by kernel and line. What
 /// waits for others is left out, so that an innocent rank has nothing to show for it;
 /// sleeping waits for nobody.
-fn doing(facts: &Facts<'_>) -> BTreeMap<Activity, TotalNanos> {
+fn doing(facts: &Facts<'_>, activities: &Once<Activity>) -> Vec<(Arc<Activity>, TotalNanos)> {
     let mut sums: BTreeMap<ActivityKey, TotalNanos> = BTreeMap::new();
     let (trace, names) = (facts.trace(), facts.names());
     let spans = trace.spans();
@@ -120,12 +164,13 @@ fn doing(facts: &Facts<'_>) -> BTreeMap<Activity, TotalNanos> {
     rows.sort_by_key(|&(key, ns)| (Reverse(ns), key));
     rows.truncate(KEPT);
     let text = |id: StrId| names.text(id).into_owned();
-    rows.into_iter()
-        .map(|((is_gpu, name, line), ns)| {
-            let line = line.filter(|&line| line != name).map(text);
-            (Activity { is_gpu, name: text(name), line }, ns)
-        })
-        .collect()
+    let named = |((is_gpu, name, line), ns): (ActivityKey, TotalNanos)| {
+        let line = line.filter(|&line| line != name).map(text);
+        (activities.of(Activity { is_gpu, name: text(name), line }), ns)
+    };
+    let mut rows: Vec<(Arc<Activity>, TotalNanos)> = rows.into_iter().map(named).collect();
+    rows.sort_unstable();
+    rows
 }
 
 fn is_own_doing(facts: &Facts<'_>, span: SpanId) -> bool {

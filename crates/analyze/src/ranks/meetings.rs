@@ -10,6 +10,7 @@
 //! account only where it is larger than what collectives themselves differ by.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::collective::CollectiveKey;
 use super::digest::RankDigest;
@@ -17,7 +18,7 @@ use super::digest::RankDigest;
 /// One collective, as the ranks that took part in it saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meeting {
-    pub(super) key: CollectiveKey,
+    pub(super) key: Arc<CollectiveKey>,
     /// In order of ranks; times on the common clock.
     pub(super) calls: Vec<Arrival>,
 }
@@ -80,26 +81,32 @@ impl Meetings {
 }
 
 fn matched(ranks: &[RankDigest]) -> Meetings {
-    let mut by_key: BTreeMap<&CollectiveKey, Vec<Vec<Arrival>>> = BTreeMap::new();
+    // Rows of calls, rank by rank.
+    let mut by_key: BTreeMap<&Arc<CollectiveKey>, Vec<Vec<u32>>> = BTreeMap::new();
     for (rank, digest) in ranks.iter().enumerate() {
-        for call in &digest.collectives {
+        for (row, call) in digest.collectives.iter().enumerate() {
             let of_ranks = by_key.entry(&call.key).or_insert_with(|| vec![vec![]; ranks.len()]);
-            let on_calendar = |time: i64| digest.base_ns + i128::from(time);
-            let (start, end) = (on_calendar(call.start), on_calendar(call.end));
-            of_ranks[rank].push(Arrival { rank, start, end });
+            of_ranks[rank].push(row as u32);
         }
     }
+    let arrival = |rank: usize, row: u32| {
+        let digest = &ranks[rank];
+        let call = &digest.collectives[row as usize];
+        let on_calendar = |time: i64| digest.base_ns + i128::from(time);
+        Arrival { rank, start: on_calendar(call.start), end: on_calendar(call.end) }
+    };
     let mut meetings = Meetings { rows: vec![], unmatched: vec![0; ranks.len()], ahead_ns: vec![] };
     for (key, of_ranks) in by_key {
-        let with_calls = || of_ranks.iter().filter(|calls| !calls.is_empty());
-        let shortest = with_calls().map(Vec::len).min().unwrap_or(0);
+        let with_calls = || of_ranks.iter().enumerate().filter(|(_, calls)| !calls.is_empty());
+        let shortest = with_calls().map(|(_, calls)| calls.len()).min().unwrap_or(0);
         let common = if with_calls().count() < 2 { 0 } else { shortest };
         for (rank, calls) in of_ranks.iter().enumerate() {
             meetings.unmatched[rank] += (calls.len().max(common) - common) as u64;
         }
         for nth in (1..=common).rev() {
-            let calls = with_calls().map(|calls| calls[calls.len() - nth]).collect();
-            meetings.rows.push(Meeting { key: key.clone(), calls });
+            let nth_last = |calls: &[u32]| calls[calls.len() - nth];
+            let calls = with_calls().map(|(rank, calls)| arrival(rank, nth_last(calls))).collect();
+            meetings.rows.push(Meeting { key: Arc::clone(key), calls });
         }
     }
     meetings

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::TotalNanos;
 use crate::cover::covered_ns;
@@ -16,7 +17,7 @@ mod meetings;
 mod tests;
 
 pub use collective::{CollectiveKey, CollectiveOp};
-pub use digest::{Activity, RankDigest, rank_digest};
+pub use digest::{Activity, RankDigest, RankDigester};
 use meetings::{Meeting, Meetings, median};
 
 /// What the ranks of a run show together.
@@ -129,14 +130,14 @@ pub fn ranks(mut digests: Vec<RankDigest>) -> Ranks {
     let number = |row: usize| digests[row].rank;
     let collectives = collective_rows(&meetings.rows, number);
     let wait_rows = waits.rows(number);
-    let rows = digests.iter().enumerate().map(|(row, digest)| RankRow {
+    let rows = digests.into_iter().enumerate().map(|(row, digest)| RankRow {
         window_ns: digest.window_ns(),
         waited_ns: waits.sum(|&(rank, _)| rank == row),
         made_wait_ns: waits.sum(|&(_, late)| late == row),
         last_count: waits.last_count.get(&row).copied().unwrap_or(0),
         unmatched: meetings.unmatched[row],
         clock_ahead_ns: meetings.ahead_ns[row],
-        digest: digest.clone(),
+        digest,
     });
     Ranks {
         ranks: rows.collect(),
@@ -196,7 +197,7 @@ fn collective_rows(
     meetings: &[Meeting],
     number: impl Fn(usize) -> Option<i64>,
 ) -> Vec<CollectiveRow> {
-    let mut groups: BTreeMap<&CollectiveKey, Vec<&Meeting>> = BTreeMap::new();
+    let mut groups: BTreeMap<&Arc<CollectiveKey>, Vec<&Meeting>> = BTreeMap::new();
     for meeting in meetings {
         groups.entry(&meeting.key).or_default().push(meeting);
     }
@@ -209,7 +210,7 @@ fn collective_rows(
             let most = last.iter().max_by_key(|&(&rank, &count)| (count, Reverse(rank)));
             let total = |meeting: &&Meeting| meeting.last_end() - meeting.first_start();
             CollectiveRow {
-                key: key.clone(),
+                key: CollectiveKey::clone(key),
                 count: group.len() as u64,
                 ranks: group.iter().map(|meeting| meeting.calls.len()).max().unwrap_or(0) as u64,
                 total_ns: group.iter().map(total).sum(),
@@ -255,11 +256,10 @@ fn excess(digests: &[RankDigest], row: usize, late_ns: TotalNanos) -> Vec<Excess
     let mut rows: Vec<Excess> = digests[row]
         .doing
         .iter()
-        .map(|(activity, &own_ns)| {
-            let of = |digest: &RankDigest| digest.doing.get(activity).copied().unwrap_or(0);
-            let mut times: Vec<i128> = others().map(|(_, digest)| of(digest)).collect();
-            let others_ns = median(&mut times).unwrap_or(0);
-            Excess { activity: activity.clone(), own_ns, others_ns }
+        .map(|(activity, own_ns)| {
+            let times = others().map(|(_, digest)| digest.time_of(activity));
+            let others_ns = median(&mut times.collect::<Vec<_>>()).unwrap_or(0);
+            Excess { activity: Activity::clone(activity), own_ns: *own_ns, others_ns }
         })
         .filter(|row| (row.own_ns - row.others_ns) * 100 >= late_ns * EXCESS_PERCENT)
         .collect();

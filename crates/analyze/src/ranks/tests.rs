@@ -17,7 +17,8 @@ fn digest(rank: i64, clock_ahead: i64, calls: &[(i64, i64)], sleep: i64) -> Rank
         sample.span("2", what.0, what.1, ahead(start), end - start);
     }
     let trace = sample.finish();
-    rank_digest(&Facts::new(&trace), &format!("rank{rank}.json"), Some(rank))
+    let digester = RankDigester::default();
+    digester.digest(&Facts::new(&trace), &format!("rank{rank}.json"), Some(rank))
 }
 
 const MS: i64 = 1_000_000;

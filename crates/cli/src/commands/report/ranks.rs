@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
-use spanwise_analyze::{Facts, RankDigest};
+use spanwise_analyze::{Facts, RankDigest, RankDigester};
 use spanwise_model::{map_indices, threads_available};
 use spanwise_read::{IndexUse, OpenOptions, ReadError};
 
@@ -114,11 +114,12 @@ fn read_all(args: &ReportArgs, files: &[PathBuf]) -> Vec<Result<RankDigest, Read
         threads: (threads / files.len().max(1)).max(1),
         progress: None,
     };
+    let digester = RankDigester::default();
     map_indices(files.len(), threads, |at| {
         let file = &files[at];
         let digest = spanwise_read::open(file, &options).map(|trace| {
             let name = file.display().to_string();
-            spanwise_analyze::rank_digest(&Facts::new(&trace), &name, rank_of(file))
+            digester.digest(&Facts::new(&trace), &name, rank_of(file))
         });
         let read = done.fetch_add(length(file), Ordering::Relaxed) + length(file);
         progress.update(read, total);
