@@ -47,9 +47,6 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     paths.into_iter().flat_map(inside).collect()
 }
 
-/// MTIA's rows name stages of the device ("merge", "pe_exe"), not what they compute.
-const NAMES_TELL_NOTHING: [&str; 1] = ["mtia_inference_rank_0.json.gz"];
-
 /// It repeats what the smaller ones of its model show.
 const BIG: &str = "llama_big.json.xz";
 
@@ -79,12 +76,12 @@ fn hardly_any_gpu_time_is_without_a_class() {
             print_classes(&name, &used);
             let other = used.rows.iter().find(|row| row.class == OTHER);
             let is_too_much = other.is_some_and(|row| row.total_ns * 20 >= used.work_ns);
-            if is_too_much != NAMES_TELL_NOTHING.contains(&&*name) {
+            if is_too_much {
                 too_much.push(name.into_owned());
             }
         }
     }
-    assert!(too_much.is_empty(), "5 % or more is other, or no longer: {too_much:?}");
+    assert!(too_much.is_empty(), "5 % or more is other: {too_much:?}");
 }
 
 #[track_caller]
