@@ -73,32 +73,42 @@ fn fill_parents(columns: &SpanColumns, tracks: &[Track], parent: &mut [u32], thr
 /// From correlation ids to the rows of launching calls.
 #[derive(Default)]
 struct ByKey {
-    /// For the usual case, ids that are small and dense; grows with them.
+    /// For the usual case, ids that lie close together: those from `first` on.
     dense: Vec<u32>,
+    first: u64,
     sparse: HashMap<u64, u32>,
 }
 
 impl ByKey {
-    /// Ids from here on are looked up by hash: 64 MiB of rows is enough.
-    const DENSE_MAX: u64 = 1 << 24;
+    /// A table over more than this many ids for each one in use is mostly empty pages.
+    const SPREAD_MAX: u64 = 8;
+
+    /// Room for these keys.
+    fn over(keys: impl Iterator<Item = u64>) -> Self {
+        let (mut first, mut last, mut count) = (u64::MAX, 0, 0);
+        for key in keys {
+            (first, last, count) = (first.min(key), last.max(key), count + 1);
+        }
+        let spread = last.saturating_sub(first);
+        let len = match spread / Self::SPREAD_MAX < count {
+            true => spread as usize + 1,
+            false => 0,
+        };
+        ByKey { dense: vec![NO_ROW; len], first, sparse: HashMap::new() }
+    }
 
     fn get(&self, key: u64) -> Option<u32> {
-        let row = match key < Self::DENSE_MAX {
-            true => *self.dense.get(key as usize)?,
-            false => *self.sparse.get(&key)?,
-        };
+        let near = key.checked_sub(self.first).and_then(|index| self.dense.get(index as usize));
+        let row = *near.or_else(|| self.sparse.get(&key))?;
         (row != NO_ROW).then_some(row)
     }
 
     fn slot(&mut self, key: u64) -> &mut u32 {
-        if key >= Self::DENSE_MAX {
-            return self.sparse.entry(key).or_insert(NO_ROW);
+        let index = key.wrapping_sub(self.first);
+        match self.dense.get_mut(index as usize) {
+            Some(row) => row,
+            None => self.sparse.entry(key).or_insert(NO_ROW),
         }
-        let index = key as usize;
-        if index >= self.dense.len() {
-            self.dense.resize((index + 1).next_power_of_two(), NO_ROW);
-        }
-        &mut self.dense[index]
     }
 }
 
@@ -112,19 +122,18 @@ struct Launches {
 impl Launches {
     fn find(columns: &SpanColumns, kinds: &[SpanKind]) -> Self {
         let rows = columns.key.len();
-        let mut by_key = ByKey::default();
         let with_kind = || columns.category.iter().map(|&id| kinds[usize::from(id)]).enumerate();
-        for (row, kind) in with_kind() {
-            let key = columns.key[row];
-            if kind == SpanKind::Runtime && key != NO_KEY {
-                let slot = by_key.slot(key);
-                // A driver call inside a runtime call may repeat its id: the inner
-                // one, which begins later, is the launch.
-                let is_inner =
-                    *slot == NO_ROW || columns.start[*slot as usize] <= columns.start[row];
-                if is_inner {
-                    *slot = row as u32;
-                }
+        let calls = || {
+            let keys = with_kind().map(|(row, kind)| (row, kind, columns.key[row]));
+            keys.filter(|&(_, kind, key)| kind == SpanKind::Runtime && key != NO_KEY)
+        };
+        let mut by_key = ByKey::over(calls().map(|(_, _, key)| key));
+        for (row, _, key) in calls() {
+            let slot = by_key.slot(key);
+            // A driver call inside a runtime call may repeat its id: the inner one, which
+            // begins later, is the launch.
+            if *slot == NO_ROW || columns.start[*slot as usize] <= columns.start[row] {
+                *slot = row as u32;
             }
         }
         let mut launch = no_rows(rows);
@@ -183,8 +192,9 @@ fn python_parents(columns: &SpanColumns, kinds: &[SpanKind], parent: &[u32]) -> 
     if suspects.is_empty() {
         return notices;
     }
-    let mut by_id = ByKey::default();
-    for row in (0..parent.len()).filter(|&row| is_python(row) && columns.key[row] != NO_KEY) {
+    let frames = || (0..parent.len()).filter(|&row| is_python(row) && columns.key[row] != NO_KEY);
+    let mut by_id = ByKey::over(frames().map(|row| u64::from(id_of(row as u32))));
+    for row in frames() {
         *by_id.slot(u64::from(id_of(row as u32))) = row as u32;
     }
     for (recorded, row) in suspects {

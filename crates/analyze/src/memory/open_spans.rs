@@ -2,7 +2,7 @@
 
 use spanwise_model::{SpanId, Trace, TrackId};
 
-use crate::self_time::is_asynchronous;
+use crate::self_time::{is_asynchronous, on_stack_by_category};
 
 /// For each of the ascending moments the innermost span open on the thread.
 ///
@@ -11,8 +11,10 @@ use crate::self_time::is_asynchronous;
 pub(super) fn innermost_at(trace: &Trace, thread: TrackId, times: &[i64]) -> Vec<Option<SpanId>> {
     debug_assert!(times.is_sorted());
     let spans = trace.spans();
-    let takes_part =
-        |&span: &SpanId| trace.kind(span).is_on_stack() && !is_asynchronous(trace, span);
+    let on_stack = on_stack_by_category(trace);
+    let takes_part = |&span: &SpanId| {
+        on_stack[usize::from(spans.category(span).0)] && !is_asynchronous(trace, span)
+    };
     let mut rows = trace.tracks().get(thread).span_ids().filter(takes_part).peekable();
     let mut open: Vec<SpanId> = Vec::new();
     let at = |&time: &i64| {

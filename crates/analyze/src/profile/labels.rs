@@ -45,9 +45,12 @@ impl<'a> Labels<'a> {
         }
         let labels = match self.known.get(&context) {
             Some(&labels) => labels,
-            None => self.new_set(builder, context),
+            None => {
+                let labels = self.new_set(builder, context);
+                self.known.insert(context, labels);
+                labels
+            }
         };
-        self.known.insert(context, labels);
         self.last = Some((context, labels));
         labels
     }
