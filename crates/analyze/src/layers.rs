@@ -71,17 +71,7 @@ pub fn layer_use(facts: &Facts<'_>) -> LayerUse {
 fn by_modules(facts: &Facts<'_>) -> Option<LayerUse> {
     let tree = ModuleTree::new(facts);
     let text = |at: usize| facts.trace().strings().get(tree.nodes[at].name);
-    let mut groups: BTreeMap<(Option<usize>, &str), Vec<usize>> = BTreeMap::new();
-    for (at, node) in tree.nodes.iter().enumerate() {
-        groups.entry((node.parent, class_of(text(at)))).or_default().push(at);
-    }
-    let rank = |group: &Vec<usize>| -> (TotalNanos, TotalNanos) {
-        let gpu = group.iter().map(|&at| tree.nodes[at].gpu.work_ns).sum();
-        (gpu, group.iter().map(|&at| tree.nodes[at].host_ns).sum())
-    };
-    let several = groups.iter().filter(|(_, group)| group.len() > 1);
-    // Of equals the outermost, which comes first.
-    let ((_, class), group) = several.rev().max_by_key(|(_, group)| rank(group))?;
+    let (class, group) = layer_nodes(facts, &tree)?;
     let row = |(number, &at): (usize, &usize)| {
         let node = &tree.nodes[at];
         LayerRow {
@@ -95,10 +85,27 @@ fn by_modules(facts: &Facts<'_>) -> Option<LayerUse> {
         }
     };
     Some(LayerUse {
-        found: LayersFrom::Modules { class: (*class).to_owned() },
+        found: LayersFrom::Modules { class },
         rows: group.iter().enumerate().map(row).collect(),
         work_ns: facts.gpu().work_ns,
     })
+}
+
+/// The largest group of sibling modules of one class: the class, and the nodes in order.
+pub(crate) fn layer_nodes(facts: &Facts<'_>, tree: &ModuleTree) -> Option<(String, Vec<usize>)> {
+    let text = |at: usize| facts.trace().strings().get(tree.nodes[at].name);
+    let mut groups: BTreeMap<(Option<usize>, &str), Vec<usize>> = BTreeMap::new();
+    for (at, node) in tree.nodes.iter().enumerate() {
+        groups.entry((node.parent, class_of(text(at)))).or_default().push(at);
+    }
+    let rank = |group: &Vec<usize>| -> (TotalNanos, TotalNanos) {
+        let gpu = group.iter().map(|&at| tree.nodes[at].gpu.work_ns).sum();
+        (gpu, group.iter().map(|&at| tree.nodes[at].host_ns).sum())
+    };
+    let several = groups.iter().filter(|(_, group)| group.len() > 1);
+    // Of equals the outermost, which comes first.
+    let ((_, class), group) = several.rev().max_by_key(|(_, group)| rank(group))?;
+    Some(((*class).to_owned(), group.clone()))
 }
 
 /// The kernels of the step that launched most work, in order of launch.

@@ -58,8 +58,9 @@ pub use architecture::{Architecture, ArchitectureUse, Evidence, architecture};
 pub use breakdown::{Balance, BreakdownRow, breakdown};
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use compare::{
-    Allowance, CompareBy, CompareRow, CompareSeries, Comparison, Place, STEPS_MIN, SideTotals,
-    StepTime, Verdict, compare, compare_series,
+    Allowance, BaselineError, Cause, CauseKind, CompareBy, CompareOptions, CompareRow,
+    CompareSeries, ComparedBy, Comparison, Place, Reason, STEPS_MIN, SideTotals, StepTime, Verdict,
+    Why, baseline_text, compare, compare_series, parse_baseline,
 };
 pub use compat::{CompatTable, CompatValue};
 pub use correlate::{Correlations, Moved, Mover, Outcome, SAMPLES_MIN, correlate};

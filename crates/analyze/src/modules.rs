@@ -79,8 +79,7 @@ pub(crate) struct ModuleTree {
 impl ModuleTree {
     pub(crate) fn new(facts: &Facts<'_>) -> Self {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
-        let mut tree = ModuleTree { nodes: Vec::new(), outside: ModuleTime::default() };
-        let node_of = tree.place_calls(trace);
+        let (mut tree, node_of) = ModuleTree::places(trace);
         let forward = forward_operators(trace);
         for work in gpu_work(trace) {
             let call = spans.launch(work);
@@ -112,6 +111,13 @@ impl ModuleTree {
             }
         }
         tree
+    }
+
+    /// The nodes alone, and for every span the one it is in, or [`NO_ROW`].
+    pub(crate) fn places(trace: &Trace) -> (Self, Vec<u32>) {
+        let mut tree = ModuleTree { nodes: Vec::new(), outside: ModuleTime::default() };
+        let node_of = tree.place_calls(trace);
+        (tree, node_of)
     }
 
     /// Finds or makes the node of every module call; for every span the node it is in.

@@ -32,6 +32,24 @@ pub enum Phase {
 }
 
 impl Phase {
+    pub const ALL: [Phase; 10] = [
+        Phase::Prefill,
+        Phase::Decode,
+        Phase::Mixed,
+        Phase::Idle,
+        Phase::Diffusion,
+        Phase::Capture,
+        Phase::Forward,
+        Phase::Backward,
+        Phase::Optimizer,
+        Phase::DataLoader,
+    ];
+
+    /// The phase of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Phase::ALL.into_iter().find(|phase| phase.text() == text)
+    }
+
     pub fn text(self) -> &'static str {
         match self {
             Phase::Prefill => "prefill",

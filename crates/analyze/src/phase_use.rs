@@ -193,6 +193,18 @@ fn phases_by_name(facts: &Facts<'_>, rules: &ClassRules) -> HashMap<SpanId, Phas
 
 /// Host time of each phase, step by step.
 fn host_walls(facts: &Facts<'_>, steps: &Steps) -> BTreeMap<Phase, Vec<TotalNanos>> {
+    let mut walls: BTreeMap<Phase, Vec<TotalNanos>> = BTreeMap::new();
+    for ((phase, _), ns) in phase_walls(facts, steps) {
+        walls.entry(phase).or_default().push(ns);
+    }
+    walls
+}
+
+/// How long each phase was open on the host, in each step by its row, and outside of steps.
+pub(crate) fn phase_walls(
+    facts: &Facts<'_>,
+    steps: &Steps,
+) -> BTreeMap<(Phase, Option<usize>), TotalNanos> {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     type Times = Vec<(Nanos, Nanos)>;
     let mut marked: BTreeMap<(Phase, Option<usize>), Times> = BTreeMap::new();
@@ -204,12 +216,11 @@ fn host_walls(facts: &Facts<'_>, steps: &Steps) -> BTreeMap<Phase, Vec<TotalNano
             marked.entry((phase, steps.row_at(start))).or_default().push((start, end));
         }
     }
-    let mut walls: BTreeMap<Phase, Vec<TotalNanos>> = BTreeMap::new();
-    for ((phase, _), mut times) in marked {
+    let covered = |mut times: Times| {
         times.sort_unstable();
-        walls.entry(phase).or_default().push(covered_ns(times));
-    }
-    walls
+        covered_ns(times)
+    };
+    marked.into_iter().map(|(key, times)| (key, covered(times))).collect()
 }
 
 /// Requests and tokens of several batches.
@@ -223,6 +234,23 @@ fn sums(batches: impl Iterator<Item = Batch>) -> (Option<u64>, Option<u64>) {
     })
 }
 
+/// The batches that begin in a step.
+fn batches_in(steps: &Steps, batches: &Steps, at: usize) -> Vec<Batch> {
+    let inside = batches.rows().iter().filter(|batch| steps.row_at(batch.start) == Some(at));
+    inside.filter_map(|batch| batch.batch).collect()
+}
+
+fn common_phase(batches: &[Batch]) -> Option<Phase> {
+    let first = batches.first()?.phase;
+    batches.iter().all(|batch| batch.phase == first).then_some(first)
+}
+
+/// What each step is in all, by its batches; `None` where they differ or there are none.
+pub(crate) fn step_phases(facts: &Facts<'_>, steps: &Steps) -> Vec<Option<Phase>> {
+    let batches = Steps::of_batches(facts.trace());
+    (0..steps.rows().len()).map(|at| common_phase(&batches_in(steps, &batches, at))).collect()
+}
+
 fn step_rows(
     facts: &Facts<'_>,
     steps: &Steps,
@@ -230,10 +258,8 @@ fn step_rows(
     mut by_step: BTreeMap<Key<usize>, Gathered>,
 ) -> Vec<StepRow> {
     let row = |(at, step): (usize, &Step)| {
-        let inside = batches.rows().iter().filter(|batch| steps.row_at(batch.start) == Some(at));
-        let inside: Vec<Batch> = inside.filter_map(|batch| batch.batch).collect();
-        let first = inside.first().map(|batch| batch.phase);
-        let phase = first.filter(|&first| inside.iter().all(|batch| batch.phase == first));
+        let inside = batches_in(steps, batches, at);
+        let phase = common_phase(&inside);
         let (requests, tokens) = sums(inside.into_iter());
         StepRow {
             number: step.number,

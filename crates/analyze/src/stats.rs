@@ -102,6 +102,25 @@ fn p_by_t(rho: f64, samples: usize) -> f64 {
     p.clamp(least, 1.0)
 }
 
+/// How likely Student's t is at least so far from 0, on either side.
+pub(crate) fn student_two_sided(t: f64, freedom: f64) -> f64 {
+    beta_share(freedom / (freedom + t * t), freedom / 2.0, 0.5)
+}
+
+/// 95 % of Student's t lie between this and its negative.
+pub(crate) fn student_quantile(freedom: f64) -> f64 {
+    // One degree of freedom has the widest: 12.706.
+    let (mut low, mut high) = (0.0, 13.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        match student_two_sided(middle, freedom) > 0.05 {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    f64::midpoint(low, high)
+}
+
 /// The regularised incomplete beta function, by its continued fraction (Lentz).
 fn beta_share(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
@@ -226,6 +245,14 @@ mod tests {
         }
         near(p_by_t(0.0, 12), 1.0);
         near(p_by_t(1.0, 10), 2.0 / 3_628_800.0);
+    }
+
+    #[test]
+    fn quantiles_agree_with_tables_of_student() {
+        for (freedom, expected) in [(1.0, 12.706_205), (3.0, 3.182_446), (15.0, 2.131_450)] {
+            assert!((student_quantile(freedom) - expected).abs() < 1e-5, "{freedom}");
+        }
+        assert!((student_two_sided(-2.306_004, 8.0) - 0.05).abs() < 1e-6);
     }
 
     #[test]

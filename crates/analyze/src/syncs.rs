@@ -38,29 +38,40 @@ const PAGEABLE: &str = "Pageable";
 
 type Place = (StrId, Option<StrId>, Option<StrId>);
 
-/// Synchronisations by call and place, the dearest first.
-pub fn syncs(facts: &Facts<'_>) -> Vec<SyncRow> {
+/// One call that waits, and how long the GPU then had nothing to do.
+pub(crate) struct SyncCall {
+    pub(crate) call: SpanId,
+    pub(crate) idle_ns: TotalNanos,
+}
+
+/// Every call that waits for the GPU, in order of time.
+pub(crate) fn sync_costs(facts: &Facts<'_>) -> Vec<SyncCall> {
     let idle = idle_sets(facts);
     let mut drained: BTreeSet<(usize, Nanos)> = BTreeSet::new();
+    let mut cost = |call: SpanId| -> TotalNanos {
+        let gaps = idle.iter().enumerate().filter_map(|(device, idle)| {
+            let gap = drained_gap(facts, idle, call)?;
+            // Two threads may wait for the same end.
+            drained.insert((device, gap.0)).then_some(length(gap))
+        });
+        gaps.sum()
+    };
+    let calls = sync_calls(facts).into_iter();
+    calls.map(|call| SyncCall { call, idle_ns: cost(call) }).collect()
+}
+
+/// Synchronisations by call and place, the dearest first.
+pub fn syncs(facts: &Facts<'_>) -> Vec<SyncRow> {
     let mut rows: BTreeMap<Place, SyncRow> = BTreeMap::new();
-    for call in sync_calls(facts) {
+    for SyncCall { call, idle_ns } in sync_costs(facts) {
         let place = place(facts, call);
         let row = rows.entry(place).or_insert_with(|| empty_row(facts, place));
         let dur = facts.trace().spans().dur(call);
         row.count += 1;
         row.blocked_ns += i128::from(dur);
         row.blocked_max_ns = row.blocked_max_ns.max(dur);
-        let ns: TotalNanos = idle
-            .iter()
-            .enumerate()
-            .filter_map(|(device, idle)| {
-                let gap = drained_gap(facts, idle, call)?;
-                // Two threads may wait for the same end.
-                drained.insert((device, gap.0)).then_some(length(gap))
-            })
-            .sum();
-        row.drained += u64::from(ns > 0);
-        row.idle_ns += ns;
+        row.drained += u64::from(idle_ns > 0);
+        row.idle_ns += idle_ns;
     }
     let mut rows: Vec<SyncRow> = rows.into_values().collect();
     let cost = |row: &SyncRow| row.blocked_ns + row.idle_ns;

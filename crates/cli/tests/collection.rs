@@ -7,9 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use spanwise_analyze::{
-    Allowance, Architecture, Batch, ClassRules, ClassUse, CompareBy, CompareRow, Facts,
-    FindingKind, OTHER, Phase, PhaseUse, Thresholds, Verdict, architecture, class_use, compare,
-    compare_series, findings, layer_use, phase_use,
+    Architecture, Batch, ClassRules, ClassUse, Facts, FindingKind, OTHER, Phase, PhaseUse,
+    Thresholds, architecture, class_use, findings, layer_use, phase_use,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -211,42 +210,4 @@ fn what_was_made_slow_is_found_where_it_is() {
     check_findings("pair_sync_every_layer", &[("synchronisation", ": after")], &["host-copies"]);
     check_findings("pair_host_roundtrip", &[("host-copies", ": pre")], &["synchronisation"]);
     check_findings("pair_base_rep1", &[], &["synchronisation", "host-copies", "data-loading"]);
-}
-
-/// What a comparison of two of our own traces is sure of, the largest change first.
-fn sure_changes(base: &str, other: &str, by: CompareBy) -> Option<Vec<String>> {
-    let series = |name: &str| {
-        let trace = own_trace(name)?;
-        Some(compare_series(&Facts::new(&trace), &ClassRules::standard(), by))
-    };
-    let found = compare(&[series(base)?], &[series(other)?], &Allowance::default());
-    let sure = |row: &&CompareRow| matches!(row.verdict, Verdict::Slower | Verdict::Faster);
-    Some(found.rows.iter().filter(sure).map(|row| row.key.clone()).collect())
-}
-
-#[test]
-fn recordings_of_the_same_program_do_not_differ() {
-    let by = [CompareBy::Operator, CompareBy::Class, CompareBy::Kernel, CompareBy::Function];
-    for by in by.into_iter().chain([CompareBy::Phase]) {
-        let Some(changes) = sure_changes("pair_base_rep1", "pair_base_rep2", by) else { return };
-        assert!(changes.is_empty(), "{by:?}: {changes:?}");
-    }
-    // The first profile of a process is slow on the host, and there alone.
-    for by in [CompareBy::Class, CompareBy::Kernel] {
-        let changes = sure_changes("pair_base_rep0", "pair_base_rep1", by);
-        assert_eq!(changes, Some(Vec::new()), "{by:?}");
-    }
-}
-
-#[test]
-fn what_was_made_worse_comes_first() {
-    for (other, function) in [
-        ("pair_sync_every_layer", "make_traces.py: after"),
-        ("pair_host_roundtrip", "make_traces.py: pre"),
-        ("pair_slow_python", "make_traces.py: slow"),
-    ] {
-        let changes = sure_changes("pair_base_rep1", other, CompareBy::Function);
-        let Some(changes) = changes else { return };
-        assert_eq!(changes.first().map(String::as_str), Some(function), "{changes:?}");
-    }
 }

@@ -115,6 +115,10 @@ impl Section {
         self.body.table().is_empty()
     }
 
+    pub fn row_count(&self) -> usize {
+        self.body.table().rows().len()
+    }
+
     /// The section alone: clean CSV, or JSON without a key around it.
     pub fn write(&self, format: Format, style: Style, out: &mut dyn io::Write) -> io::Result<()> {
         match format {

@@ -16,6 +16,7 @@ mod document;
 mod escape;
 mod findings;
 mod flame;
+mod html;
 mod info;
 mod launches;
 mod memory;
@@ -35,7 +36,7 @@ mod verify;
 
 pub use breakdown::{breakdown_section, idle_section};
 pub use classes::classes_section;
-pub use compare::compare_document;
+pub use compare::{CompareView, compare_document};
 pub use compat::compat_section;
 pub use correlate::{correlate_document, correlate_json, correlate_table};
 pub use critical::{critical_items_section, critical_path_section};

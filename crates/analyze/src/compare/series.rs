@@ -1,15 +1,10 @@
-//! What one trace contributes to a comparison: for every key a value a step.
+//! What one recording contributes to a comparison: for every key a value a step.
+//!
+//! Plain data, so that a baseline can keep it without the trace.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use spanwise_model::{SpanId, StrId};
-
-use crate::classes::Classifier;
-use crate::gpu::gpu_work;
-use crate::launch::Launchers;
-use crate::python::Frame;
-use crate::steps::Steps;
-use crate::{ClassRules, Facts, TotalNanos};
+use crate::{Phase, TotalNanos};
 
 /// What rows of a comparison stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,34 +14,152 @@ pub enum CompareBy {
     /// The class of GPU work.
     Class,
     Kernel,
+    /// The path of `nn.Module` classes around the work.
+    Module,
+    /// The instance of the repeated module around the work.
+    Layer,
     /// The phase that the work was launched in, or ran in.
     Phase,
+    /// The step, counted from the first one that is compared.
+    Step,
+    /// All Python functions around the work, outermost first.
+    Stack,
+    /// The function around it, told apart by the line of its definition.
+    PythonLine,
     /// The function around it, by file and name: lines move.
     Function,
+}
+
+impl CompareBy {
+    pub const ALL: [CompareBy; 10] = [
+        CompareBy::Operator,
+        CompareBy::Class,
+        CompareBy::Kernel,
+        CompareBy::Module,
+        CompareBy::Layer,
+        CompareBy::Phase,
+        CompareBy::Step,
+        CompareBy::Stack,
+        CompareBy::PythonLine,
+        CompareBy::Function,
+    ];
+
+    /// As the command line and baselines name it.
+    pub fn text(self) -> &'static str {
+        match self {
+            CompareBy::Operator => "op",
+            CompareBy::Class => "class",
+            CompareBy::Kernel => "kernel",
+            CompareBy::Module => "module",
+            CompareBy::Layer => "layer",
+            CompareBy::Phase => "phase",
+            CompareBy::Step => "step",
+            CompareBy::Stack => "stack",
+            CompareBy::PythonLine => "python-line",
+            CompareBy::Function => "function",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        CompareBy::ALL.into_iter().find(|by| by.text() == text)
+    }
 }
 
 /// Where time was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     Gpu,
-    /// Self time of threads, waiting left out.
+    /// Self time of threads that work.
     Host,
+    /// Self time of threads inside calls that wait.
+    Waiting,
+    /// The clock: steps and phases from begin to end, idle time, communication.
+    Wall,
+}
+
+impl Place {
+    pub const ALL: [Place; 4] = [Place::Gpu, Place::Host, Place::Waiting, Place::Wall];
+
+    /// As baselines and rules name it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Place::Gpu => "gpu",
+            Place::Host => "host",
+            Place::Waiting => "waiting",
+            Place::Wall => "wall",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Place::ALL.into_iter().find(|place| place.text() == text)
+    }
 }
 
 /// What is compared with what.
 pub(super) type CompareKey = (Place, String);
 
-/// Everything of one trace that a comparison needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Rows that add up to a whole.
+pub(super) type Group = BTreeMap<CompareKey, RowSeries>;
+
+/// What is looked at besides what the user asked for, to find causes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Aspect {
+    Rows(CompareBy),
+    /// Calls that wait for the GPU: "operator @ file: function".
+    Syncs,
+    /// Copies between the GPU and memory that must be staged: by function.
+    Copies,
+    /// Each device: idle, exposed communication.
+    Devices,
+    /// Time of each phase on the clock.
+    PhaseWalls,
+}
+
+/// Everything of one recording that a comparison needs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CompareSeries {
-    /// One value a step; a trace without steps is one.
-    pub(super) steps: usize,
+    pub(super) rank: Option<i64>,
+    /// One a step; a trace without steps is one.
+    pub(super) steps: Vec<StepOf>,
     /// False where the trace has none and counts as a whole.
     pub(super) has_steps: bool,
     pub(super) wall: Vec<TotalNanos>,
-    pub(super) rows: BTreeMap<CompareKey, Vec<Cell>>,
-    /// Work outside of all steps, not compared.
+    pub(super) groups: BTreeMap<Aspect, Group>,
+    /// What was compared, and what lies outside of the steps and phases that were asked for.
+    pub(super) inside: BTreeMap<Place, TotalNanos>,
     pub(super) outside: BTreeMap<Place, TotalNanos>,
+    /// Phases that occur, also those that were not asked for.
+    pub(super) phases: Vec<Phase>,
+}
+
+impl CompareSeries {
+    /// Phases that the trace knows.
+    pub fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    pub fn step_count(&self) -> usize {
+        self.steps.len()
+    }
+
+    pub(super) fn group(&self, aspect: Aspect) -> Option<&Group> {
+        self.groups.get(&aspect)
+    }
+}
+
+/// Which step a value belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StepOf {
+    pub(super) number: i64,
+    /// Steps of different phases are different things.
+    pub(super) phase: Option<Phase>,
+}
+
+/// One key: its steps, and what stands behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct RowSeries {
+    pub(super) cells: Vec<Cell>,
+    pub(super) behind: Behind,
 }
 
 /// Time and count of one key in one step.
@@ -56,167 +169,52 @@ pub(super) struct Cell {
     pub(super) count: u64,
 }
 
-pub fn compare_series(facts: &Facts<'_>, rules: &ClassRules, by: CompareBy) -> CompareSeries {
-    let steps = Steps::new(facts.trace());
-    let has_steps = !steps.rows().is_empty();
-    let wall = match has_steps {
-        true => steps.rows().iter().map(|step| i128::from(step.end - step.start)).collect(),
-        false => vec![facts.window_ns()],
-    };
-    let mut gathering = Gathering {
-        facts,
-        steps,
-        series: CompareSeries {
-            steps: wall.len(),
-            has_steps,
-            wall,
-            rows: BTreeMap::new(),
-            outside: BTreeMap::new(),
-        },
-        numbers: HashMap::new(),
-        cells: Vec::new(),
-    };
-    gathering.gpu(rules, by);
-    gathering.host(by);
-    gathering.finish()
+/// What a row is made of, over all steps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Behind {
+    pub(super) kernels: BTreeMap<String, Cell>,
+    pub(super) lines: BTreeMap<String, Cell>,
+    pub(super) stacks: BTreeMap<String, Cell>,
+    /// Of a sample of the work: shapes of inputs, and bytes of copies with their time.
+    pub(super) shapes: BTreeMap<String, u64>,
+    pub(super) copied_bytes: TotalNanos,
+    pub(super) copied_ns: TotalNanos,
 }
 
-/// A key in the trace's own numbers: a name, or a word.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum KeyId {
-    Name(StrId),
-    Function(StrId),
-    Class(u32),
-    Word(&'static str),
-}
-
-struct Gathering<'a, 't> {
-    facts: &'a Facts<'t>,
-    steps: Steps,
-    series: CompareSeries,
-    /// Looked up only.
-    numbers: HashMap<(Place, KeyId), usize>,
-    /// In order of first use.
-    cells: Vec<((Place, KeyId), Vec<Cell>)>,
-}
-
-const NOT_RECORDED: &str = "[launch not recorded]";
-const NONE: &str = "[none]";
-
-impl Gathering<'_, '_> {
-    fn add(&mut self, place: Place, key: KeyId, at: Option<usize>, ns: TotalNanos) {
-        let at = if self.series.has_steps { at } else { Some(0) };
-        let Some(at) = at else {
-            *self.series.outside.entry(place).or_default() += ns;
-            return;
-        };
-        let (steps, cells) = (self.series.steps, &mut self.cells);
-        let number = *self.numbers.entry((place, key)).or_insert_with(|| {
-            cells.push(((place, key), vec![Cell::default(); steps]));
-            cells.len() - 1
-        });
-        let cell = &mut self.cells[number].1[at];
-        cell.ns += ns;
-        cell.count += 1;
-    }
-
-    fn gpu(&mut self, rules: &ClassRules, by: CompareBy) {
-        let facts = self.facts;
-        let (trace, spans) = (facts.trace(), facts.trace().spans());
-        let launchers = Launchers::new(trace, facts.frames(), facts.names());
-        let mut classifier = Classifier::new(facts, rules);
-        let mut classes = Vec::new();
-        for work in gpu_work(trace) {
-            let call = spans.launch(work);
-            let launched = call.map(|call| spans.start(call));
-            let named = |id: Option<StrId>| match (call, id) {
-                (None, _) => KeyId::Word(NOT_RECORDED),
-                (_, None) => KeyId::Word(NONE),
-                (_, Some(id)) => KeyId::Name(id),
-            };
-            let key = match by {
-                CompareBy::Operator => named(launchers.of(work).operator),
-                CompareBy::Kernel => KeyId::Name(facts.names().merged(spans.name(work))),
-                CompareBy::Class => {
-                    let class = classifier.class(work);
-                    classes.clone_from(&classifier.classes);
-                    KeyId::Class(class)
-                }
-                CompareBy::Phase => {
-                    KeyId::Word(facts.phases().of(work).map_or(NONE, |phase| phase.text()))
-                }
-                CompareBy::Function => match launchers.of(work).line {
-                    Some(line) => KeyId::Function(line),
-                    None => named(None),
-                },
-            };
-            let at = launched.and_then(|time| self.steps.row_at(time));
-            self.add(Place::Gpu, key, at, i128::from(spans.dur(work)));
+impl RowSeries {
+    /// Adds another one, step by step.
+    pub(super) fn add(&mut self, other: RowSeries) {
+        self.cells.resize(self.cells.len().max(other.cells.len()), Cell::default());
+        for (sum, cell) in self.cells.iter_mut().zip(other.cells) {
+            sum.add(cell);
         }
-        self.name_classes(&classes);
+        self.behind.add(&other.behind);
     }
+}
 
-    /// Classes are numbers of this trace until here.
-    fn name_classes(&mut self, classes: &[String]) {
-        self.numbers.clear();
-        for ((place, key), cells) in std::mem::take(&mut self.cells) {
-            let text = match key {
-                KeyId::Name(id) => self.facts.names().text(id).into_owned(),
-                KeyId::Function(id) => function_text(&self.facts.names().text(id)),
-                KeyId::Class(class) => classes[class as usize].clone(),
-                KeyId::Word(word) => word.to_owned(),
-            };
-            // Several lines of one function are one key.
-            match self.series.rows.entry((place, text)) {
-                std::collections::btree_map::Entry::Vacant(entry) => drop(entry.insert(cells)),
-                std::collections::btree_map::Entry::Occupied(mut entry) => {
-                    for (sum, cell) in entry.get_mut().iter_mut().zip(cells) {
-                        sum.ns += cell.ns;
-                        sum.count += cell.count;
-                    }
-                }
+impl Cell {
+    pub(super) fn add(&mut self, other: Cell) {
+        self.ns += other.ns;
+        self.count += other.count;
+    }
+}
+
+impl Behind {
+    pub(super) fn add(&mut self, other: &Behind) {
+        let both = [
+            (&mut self.kernels, &other.kernels),
+            (&mut self.lines, &other.lines),
+            (&mut self.stacks, &other.stacks),
+        ];
+        for (sums, more) in both {
+            for (name, &cell) in more {
+                sums.entry(name.clone()).or_default().add(cell);
             }
         }
-    }
-
-    fn host(&mut self, by: CompareBy) {
-        let facts = self.facts;
-        let spans = facts.trace().spans();
-        if matches!(by, CompareBy::Kernel | CompareBy::Class) {
-            return;
+        for (shape, count) in &other.shapes {
+            *self.shapes.entry(shape.clone()).or_default() += count;
         }
-        for (row, &self_ns) in facts.self_time().span_ns.iter().enumerate() {
-            let span = SpanId(row as u32);
-            if self_ns == 0 || facts.waits().kind(span).is_some() {
-                continue;
-            }
-            let name = |id: SpanId| facts.names().merged(spans.name(id));
-            let key = match by {
-                CompareBy::Operator => match facts.frames().operator(span) {
-                    Some(operator) => KeyId::Name(name(operator)),
-                    None => KeyId::Word("[outside of operators]"),
-                },
-                CompareBy::Function => match facts.frames().line(span) {
-                    Some(line) => KeyId::Function(name(line)),
-                    None => KeyId::Word(NONE),
-                },
-                _ => KeyId::Word(facts.phases().of(span).map_or(NONE, |phase| phase.text())),
-            };
-            let at = self.steps.row_at(spans.start(span));
-            self.add(Place::Host, key, at, i128::from(self_ns));
-        }
-    }
-
-    fn finish(mut self) -> CompareSeries {
-        self.name_classes(&[]);
-        self.series
-    }
-}
-
-/// `model.py(5): forward` without the line.
-fn function_text(name: &str) -> String {
-    match Frame::parse(name) {
-        Frame::Code { file, function } => format!("{file}: {function}"),
-        _ => name.to_owned(),
+        self.copied_bytes += other.copied_bytes;
+        self.copied_ns += other.copied_ns;
     }
 }

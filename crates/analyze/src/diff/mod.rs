@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use spanwise_model::{LabelValue, Profile};
 
 pub use aligned::{base_and_other, difference};
-pub(crate) use names::{Function, Functions};
+pub(crate) use names::{Function, Functions, definition, paired as paired_lines};
 
 /// What is compared: a column of each profile, and whether by step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

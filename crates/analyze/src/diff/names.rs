@@ -148,7 +148,7 @@ fn key_of(profile: &Profile, frame: &ProfileFrame, uses_files: bool) -> (Key, Op
 }
 
 /// The parts of `file(line): name`.
-fn definition(text: &str) -> Option<(&str, i64, &str)> {
+pub(crate) fn definition(text: &str) -> Option<(&str, i64, &str)> {
     let (place, name) = text.split_once("): ")?;
     let (file, line) = place.rsplit_once('(')?;
     Some((file, line.parse().ok()?, name))
@@ -163,7 +163,7 @@ fn place(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Which lines of both sides are one definition.
-fn paired(base: &BTreeSet<i64>, other: &BTreeSet<i64>) -> Vec<[Option<i64>; 2]> {
+pub(crate) fn paired(base: &BTreeSet<i64>, other: &BTreeSet<i64>) -> Vec<[Option<i64>; 2]> {
     if base.len() == other.len() {
         return base.iter().zip(other).map(|(&a, &b)| [Some(a), Some(b)]).collect();
     }

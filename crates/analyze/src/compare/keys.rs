@@ -1,0 +1,267 @@
+//! What a piece of work is counted under, for each way to group.
+
+use std::collections::HashMap;
+
+use spanwise_model::{NO_ROW, SpanId, SpanKind, StrId};
+
+use super::series::CompareBy;
+use crate::classes::Classifier;
+use crate::launch::{Launchers, forward_operators};
+use crate::layers::layer_nodes;
+use crate::modules::{ModuleTree, class_of};
+use crate::python::Frame;
+use crate::{ClassRules, Facts};
+
+/// A key in the trace's own numbers: a name, or a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum KeyId {
+    Name(StrId),
+    /// By file and name.
+    Function(StrId),
+    Class(u32),
+    Module(u32),
+    Layer(u32),
+    Stack(u32),
+    Step(u32),
+    Word(&'static str),
+}
+
+const NOT_RECORDED: &str = "[launch not recorded]";
+const NONE: &str = "[none]";
+
+/// Finds the keys of one way to group.
+pub(super) struct Keyer<'a, 't> {
+    facts: &'a Facts<'t>,
+    by: CompareBy,
+    launchers: &'a Launchers<'a>,
+    classifier: Classifier<'a, 't>,
+    modules: Modules,
+    stacks: Stacks,
+}
+
+impl<'a, 't> Keyer<'a, 't> {
+    pub(super) fn new(
+        facts: &'a Facts<'t>,
+        by: CompareBy,
+        launchers: &'a Launchers<'a>,
+        rules: &'a ClassRules,
+    ) -> Self {
+        let needs_modules = matches!(by, CompareBy::Module | CompareBy::Layer);
+        Keyer {
+            facts,
+            by,
+            launchers,
+            classifier: Classifier::new(facts, rules),
+            modules: if needs_modules { Modules::new(facts) } else { Modules::default() },
+            stacks: match by {
+                CompareBy::Stack => Stacks::new(facts),
+                _ => Stacks::default(),
+            },
+        }
+    }
+
+    /// The key of GPU work in a step.
+    pub(super) fn gpu(&mut self, work: SpanId, at: usize) -> KeyId {
+        let facts = self.facts;
+        let spans = facts.trace().spans();
+        let call = spans.launch(work);
+        let named = |id: Option<StrId>| match (call, id) {
+            (None, _) => KeyId::Word(NOT_RECORDED),
+            (_, None) => KeyId::Word(NONE),
+            (_, Some(id)) => KeyId::Name(id),
+        };
+        match self.by {
+            CompareBy::Operator => named(self.launchers.of(work).operator),
+            CompareBy::Kernel => KeyId::Name(facts.names().merged(spans.name(work))),
+            CompareBy::Class => KeyId::Class(self.classifier.class(work)),
+            CompareBy::Phase => {
+                KeyId::Word(facts.phases().of(work).map_or(NONE, |phase| phase.text()))
+            }
+            CompareBy::Step => KeyId::Step(at as u32),
+            CompareBy::PythonLine => named(self.launchers.of(work).line),
+            CompareBy::Function => match self.launchers.of(work).line {
+                Some(line) => KeyId::Function(line),
+                None => named(None),
+            },
+            CompareBy::Module => {
+                self.modules.of_work(facts, work).map_or(named(None), KeyId::Module)
+            }
+            CompareBy::Layer => match self.modules.of_work(facts, work) {
+                Some(node) => self.modules.layer(node),
+                None => named(None),
+            },
+            CompareBy::Stack => match call.map(|call| self.stacks.path_of(call)) {
+                Some(path) if path != NO_ROW => KeyId::Stack(path),
+                _ => named(None),
+            },
+        }
+    }
+
+    /// The key of a thread's time in a step; `None` where only GPU work is grouped.
+    pub(super) fn host(&mut self, span: SpanId, at: usize) -> Option<KeyId> {
+        let facts = self.facts;
+        let spans = facts.trace().spans();
+        let name = |id: SpanId| facts.names().merged(spans.name(id));
+        let line = || facts.frames().line(span).map(name);
+        Some(match self.by {
+            CompareBy::Kernel | CompareBy::Class => return None,
+            CompareBy::Operator => match facts.frames().operator(span) {
+                Some(operator) => KeyId::Name(name(operator)),
+                None => KeyId::Word("[outside of operators]"),
+            },
+            CompareBy::Function => line().map_or(KeyId::Word(NONE), KeyId::Function),
+            CompareBy::PythonLine => line().map_or(KeyId::Word(NONE), KeyId::Name),
+            CompareBy::Phase => {
+                KeyId::Word(facts.phases().of(span).map_or(NONE, |phase| phase.text()))
+            }
+            CompareBy::Step => KeyId::Step(at as u32),
+            CompareBy::Module => {
+                self.modules.of_span(span).map_or(KeyId::Word(NONE), KeyId::Module)
+            }
+            CompareBy::Layer => match self.modules.of_span(span) {
+                Some(node) => self.modules.layer(node),
+                None => KeyId::Word(NONE),
+            },
+            CompareBy::Stack => match self.stacks.path_of(span) {
+                NO_ROW => KeyId::Word(NONE),
+                path => KeyId::Stack(path),
+            },
+        })
+    }
+
+    pub(super) fn text(&self, key: KeyId) -> String {
+        match key {
+            KeyId::Name(id) => self.facts.names().text(id).into_owned(),
+            KeyId::Function(id) => function_text(&self.facts.names().text(id)),
+            KeyId::Class(class) => self.classifier.classes[class as usize].clone(),
+            KeyId::Module(node) => self.modules.path(self.facts, node),
+            KeyId::Layer(layer) => format!("{} {layer}", self.modules.layer_class),
+            KeyId::Stack(path) => self.stacks.text(self.facts, path),
+            // Of equal width, so that they stand in order.
+            KeyId::Step(at) => format!("step {:>4}", at + 1),
+            KeyId::Word(word) => word.to_owned(),
+        }
+    }
+}
+
+/// `model.py(5): forward` without the line.
+pub(super) fn function_text(name: &str) -> String {
+    match Frame::parse(name) {
+        Frame::Code { file, function } => format!("{file}: {function}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The modules around spans.
+#[derive(Default)]
+struct Modules {
+    nodes: Vec<(Option<usize>, StrId)>,
+    node_of: Vec<u32>,
+    forward: HashMap<SpanId, SpanId>,
+    layer_class: String,
+    /// By node: the number of the layer it is, or is in.
+    layer_of: Vec<Option<u32>>,
+}
+
+impl Modules {
+    fn new(facts: &Facts<'_>) -> Self {
+        let (_, node_of) = ModuleTree::places(facts.trace());
+        let tree = ModuleTree::new(facts);
+        let (layer_class, layers) = layer_nodes(facts, &tree).unwrap_or_default();
+        let mut layer_of = vec![None; tree.nodes.len()];
+        for (number, &node) in layers.iter().enumerate() {
+            layer_of[node] = Some(number as u32);
+        }
+        // Parents stand before children.
+        for (at, node) in tree.nodes.iter().enumerate() {
+            layer_of[at] = layer_of[at].or_else(|| layer_of[node.parent?]);
+        }
+        Modules {
+            nodes: tree.nodes.iter().map(|node| (node.parent, node.name)).collect(),
+            node_of,
+            forward: forward_operators(facts.trace()),
+            layer_class,
+            layer_of,
+        }
+    }
+
+    fn of_span(&self, span: SpanId) -> Option<u32> {
+        self.node_of.get(span.index()).copied().filter(|&node| node != NO_ROW)
+    }
+
+    /// Backward work belongs to the module whose operator it differentiates.
+    fn of_work(&self, facts: &Facts<'_>, work: SpanId) -> Option<u32> {
+        let spans = facts.trace().spans();
+        let call = spans.launch(work)?;
+        let around = || std::iter::successors(Some(call), |&span| spans.parent(span));
+        let forward = || around().find_map(|span| self.forward.get(&span).copied());
+        self.of_span(call).or_else(|| self.of_span(forward()?))
+    }
+
+    fn layer(&self, node: u32) -> KeyId {
+        self.layer_of[node as usize].map_or(KeyId::Word("[outside of layers]"), KeyId::Layer)
+    }
+
+    fn path(&self, facts: &Facts<'_>, node: u32) -> String {
+        let around = std::iter::successors(Some(node as usize), |&node| self.nodes[node].0);
+        let classes = around.map(|node| class_of(facts.trace().strings().get(self.nodes[node].1)));
+        let mut classes: Vec<&str> = classes.collect();
+        classes.reverse();
+        classes.join("/")
+    }
+}
+
+/// The Python functions around spans, each sequence of them once.
+#[derive(Default)]
+pub(super) struct Stacks {
+    paths: Vec<(u32, StrId)>,
+    path_of: Vec<u32>,
+}
+
+impl Stacks {
+    pub(super) fn new(facts: &Facts<'_>) -> Self {
+        let (trace, spans) = (facts.trace(), facts.trace().spans());
+        let mut stacks = Stacks { paths: Vec::new(), path_of: vec![NO_ROW; spans.len()] };
+        let mut known: HashMap<(u32, StrId), u32> = HashMap::new();
+        let mut is_code: Vec<Option<bool>> = vec![None; trace.strings().len()];
+        let mut is_code = |span: SpanId| {
+            let name = spans.name(span);
+            trace.kind(span) == SpanKind::Python
+                && *is_code[name.index()].get_or_insert_with(|| {
+                    matches!(Frame::parse(trace.strings().get(name)), Frame::Code { .. })
+                })
+        };
+        for span in spans.ids() {
+            // A range may outlive the function that opened it: that one is no longer around.
+            let mut around = std::iter::successors(spans.parent(span), |&at| spans.parent(at));
+            let around = around.find(|&at| spans.end(at) > spans.start(span) && is_code(at));
+            let around = around.map_or(NO_ROW, |at| stacks.path_of[at.index()]);
+            let name = spans.name(span);
+            stacks.path_of[span.index()] = match is_code(span) {
+                false => around,
+                true => *known.entry((around, name)).or_insert_with(|| {
+                    stacks.paths.push((around, name));
+                    stacks.paths.len() as u32 - 1
+                }),
+            };
+        }
+        stacks
+    }
+
+    /// [`NO_ROW`] where no function is known.
+    pub(super) fn path_of(&self, span: SpanId) -> u32 {
+        self.path_of.get(span.index()).copied().unwrap_or(NO_ROW)
+    }
+
+    /// From the outermost on.
+    pub(super) fn text(&self, facts: &Facts<'_>, path: u32) -> String {
+        let mut functions = Vec::new();
+        let mut at = path;
+        while let Some(&(around, name)) = self.paths.get(at as usize) {
+            functions.push(function_text(facts.trace().strings().get(name)));
+            at = around;
+        }
+        functions.reverse();
+        functions.join("; ")
+    }
+}

@@ -1,0 +1,201 @@
+//! `spanwise compare`: what changed between two sets of traces.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use spanwise_analyze::{Allowance, ClassRules, CompareBy, CompareOptions, CompareSeries, Facts};
+use spanwise_write::{CompareView, Document, Format};
+
+use super::profiles::write_file;
+use crate::args::{CompareArgs, CompareByArg};
+use crate::output::stdout;
+use crate::progress::Progress;
+use rules::Rule;
+
+mod rules;
+
+/// More is no baseline.
+const BASELINE_BYTES_MAX: u64 = 64 << 20;
+
+pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let rules: Vec<Rule> =
+        args.fail_if.iter().map(|text| Rule::parse(text)).collect::<anyhow::Result<_>>()?;
+    let target = args.output.as_deref().map(|path| anyhow::Ok((path, ending(path)?)));
+    let target: Option<(&Path, Ending)> = target.transpose()?;
+    if let Some(path) = &args.save_baseline {
+        return save_baseline(args, path);
+    }
+    let (base, other, options) = sides(args)?;
+    let comparison = spanwise_analyze::compare(&base, &other, options.by, &Allowance::default());
+    let view =
+        CompareView { top: args.top.rows(), shows_same: args.all, shows_stacks: args.stacks };
+    let mut document = spanwise_write::compare_document(&comparison, view);
+    let gate = rules::check(&rules, &comparison)?;
+    let holds = gate.iter().all(|row| row.holds);
+    if !gate.is_empty() {
+        document.sections.insert(0, spanwise_write::gate_section(&gate));
+    }
+    if args.quiet {
+        document.hints.clear();
+    }
+    match target {
+        Some((path, ending)) => write_document(args, &document, path, ending)?,
+        None => {
+            let mut out = stdout();
+            document.write(args.show.format(), args.show.style(), &mut out)?;
+            out.flush()?;
+        }
+    }
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What a file is written as.
+#[derive(Clone, Copy)]
+enum Ending {
+    Page,
+    Tables(Format),
+}
+
+fn ending(path: &Path) -> anyhow::Result<Ending> {
+    Ok(match path.extension().and_then(|ending| ending.to_str()) {
+        Some("html" | "htm") => Ending::Page,
+        Some("json") => Ending::Tables(Format::Json),
+        Some("csv") => Ending::Tables(Format::Csv),
+        Some("txt") => Ending::Tables(Format::Text),
+        _ => bail!("{}: the ending must be .html, .json, .csv or .txt", path.display()),
+    })
+}
+
+fn write_document(
+    args: &CompareArgs,
+    document: &Document,
+    path: &Path,
+    ending: Ending,
+) -> anyhow::Result<()> {
+    let rows = document.sections.iter().map(|section| section.row_count()).sum();
+    let style = spanwise_write::Style { color: false, ..args.show.style() };
+    write_file(path, (rows, "rows"), args.quiet, |out: &mut dyn io::Write| match ending {
+        Ending::Page => document.write_html("Comparison", out),
+        Ending::Tables(format) => document.write(format, style, out),
+    })
+}
+
+type Side = Vec<CompareSeries>;
+
+fn sides(args: &CompareArgs) -> anyhow::Result<(Side, Side, CompareOptions)> {
+    if let Some(path) = &args.baseline {
+        let (base, options) = read_baseline(path)?;
+        let options = matching(args, path, &options)?;
+        return Ok((base, read(args, &args.traces, &options)?, options));
+    }
+    let (base, other) = match (args.traces.as_slice(), args.others.as_slice()) {
+        ([base, other], []) => (std::slice::from_ref(base), std::slice::from_ref(other)),
+        (base, other) if !base.is_empty() && !other.is_empty() => (base, other),
+        _ => bail!("give two traces, or several a side: spanwise compare A1 A2 -- B1 B2"),
+    };
+    let options = options(args);
+    Ok((read(args, base, &options)?, read(args, other, &options)?, options))
+}
+
+fn options(args: &CompareArgs) -> CompareOptions {
+    CompareOptions {
+        by: args.by.map_or(CompareBy::Operator, grouping),
+        phase: args.phase,
+        steps: args.steps,
+        with_stacks: args.stacks,
+    }
+}
+
+fn grouping(by: CompareByArg) -> CompareBy {
+    match by {
+        CompareByArg::Op => CompareBy::Operator,
+        CompareByArg::Class => CompareBy::Class,
+        CompareByArg::Kernel => CompareBy::Kernel,
+        CompareByArg::Module => CompareBy::Module,
+        CompareByArg::Layer => CompareBy::Layer,
+        CompareByArg::Phase => CompareBy::Phase,
+        CompareByArg::Step => CompareBy::Step,
+        CompareByArg::Stack => CompareBy::Stack,
+        CompareByArg::PythonLine => CompareBy::PythonLine,
+        CompareByArg::Function => CompareBy::Function,
+    }
+}
+
+/// One trace at a time: only what is compared is kept.
+fn read(
+    args: &CompareArgs,
+    paths: &[PathBuf],
+    options: &CompareOptions,
+) -> anyhow::Result<Vec<CompareSeries>> {
+    let rules = ClassRules::standard();
+    let mut side = Vec::with_capacity(paths.len());
+    for path in paths {
+        let trace = args.read.open(path, &Progress::new(args.quiet))?;
+        let series = spanwise_analyze::compare_series(&Facts::new(&trace), &rules, options);
+        if series.step_count() == 0 {
+            bail!("{}: {}", path.display(), nothing_left(args, &series));
+        }
+        side.push(series);
+    }
+    Ok(side)
+}
+
+/// Why nothing of a trace is left to compare.
+fn nothing_left(args: &CompareArgs, series: &CompareSeries) -> String {
+    let names: Vec<&str> = series.phases().iter().map(|phase| phase.text()).collect();
+    match (args.phase, names.as_slice()) {
+        (Some(asked), []) => format!("no {} in it: it has no phases", asked.text()),
+        (Some(asked), names) if !names.contains(&asked.text()) => {
+            format!("no {} in it; it has {}", asked.text(), names.join(", "))
+        }
+        _ => "no step in it that was asked for".to_owned(),
+    }
+}
+
+fn save_baseline(args: &CompareArgs, path: &Path) -> anyhow::Result<ExitCode> {
+    let options = CompareOptions { with_stacks: false, ..options(args) };
+    let series = read(args, &args.traces, &options)?;
+    let text = spanwise_analyze::baseline_text(&series, &options);
+    let steps = series.iter().map(CompareSeries::step_count).sum();
+    write_file(path, (steps, "steps"), args.quiet, |out: &mut dyn io::Write| {
+        out.write_all(text.as_bytes())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_baseline(path: &Path) -> anyhow::Result<(Side, CompareOptions)> {
+    let cannot = || format!("{}: cannot be read", path.display());
+    let size = std::fs::metadata(path).with_context(cannot)?.len();
+    if size > BASELINE_BYTES_MAX {
+        bail!("{}: not a baseline: it has {size} bytes", path.display());
+    }
+    let bytes = std::fs::read(path).with_context(cannot)?;
+    let text = String::from_utf8(bytes)
+        .ok()
+        .with_context(|| format!("{}: not a baseline: it is not text", path.display()))?;
+    spanwise_analyze::parse_baseline(&text).with_context(|| path.display().to_string())
+}
+
+/// What the traces are gathered for: the same as the baseline was.
+fn matching(
+    args: &CompareArgs,
+    path: &Path,
+    saved: &CompareOptions,
+) -> anyhow::Result<CompareOptions> {
+    let asked = options(args);
+    let by = if args.by.is_some() { asked.by } else { saved.by };
+    let agrees = by == saved.by
+        && (args.phase.is_none() || asked.phase == saved.phase)
+        && (args.steps.is_none() || asked.steps == saved.steps);
+    if !agrees {
+        bail!(
+            "{}: the baseline was saved with --by {}, the same --phase and --steps are needed; \
+             save one with those that you want",
+            path.display(),
+            saved.by.text()
+        );
+    }
+    Ok(CompareOptions { with_stacks: args.stacks, ..*saved })
+}
