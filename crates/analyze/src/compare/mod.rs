@@ -151,6 +151,8 @@ struct Sides<'a> {
     sides: [&'a [CompareSeries]; 2],
     how: ComparedBy,
     wall: CompareRow,
+    /// The lesser GPU work a step of both.
+    gpu_ns: TotalNanos,
     allowance: Allowance,
 }
 
@@ -172,8 +174,9 @@ impl<'a> Sides<'a> {
             side.iter().map(|series| (series, cells(series))).collect()
         };
         let draft = draft(how, (Place::Wall, "step".to_owned()), &walls(base), &walls(other));
-        let mut sides =
-            Sides { sides: [base, other], how, wall: draft.row.clone(), allowance: *allowance };
+        let gpu_ns = [base, other].map(gpu_step_ns).into_iter().min().unwrap_or(0);
+        let wall = draft.row.clone();
+        let mut sides = Sides { sides: [base, other], how, wall, gpu_ns, allowance: *allowance };
         let step_ns = sides.step_ns();
         sides.wall = sides.judged(vec![draft], step_ns).remove(0);
         sides
@@ -263,6 +266,7 @@ impl<'a> Sides<'a> {
             row.p = corrected.get(&at).copied();
             let measured = Measured {
                 step_ns,
+                gpu_ns: self.gpu_ns,
                 spread_ns: draft.spread_ns,
                 is_repeated,
                 is_equal: draft.is_equal,
@@ -299,6 +303,12 @@ fn occurring(how: ComparedBy, sides: [SideCells<'_>; 2]) -> [SideCells<'_>; 2] {
 fn filled(mut cells: Vec<Cell>, steps: usize) -> Vec<Cell> {
     cells.resize(steps, Cell::default());
     cells
+}
+
+/// GPU work a step of one side.
+fn gpu_step_ns(side: &[CompareSeries]) -> TotalNanos {
+    let cells: Vec<Cell> = side.iter().flat_map(|series| summed(series, Place::Gpu)).collect();
+    samples::per(sum(&cells).ns, cells.len())
 }
 
 /// All time of a place, step by step.

@@ -223,6 +223,27 @@ proptest! {
     }
 
     #[test]
+    fn no_change_by_hand_upsets_the_reader_of_baselines(
+        at in 0_usize..4000,
+        byte in prop::sample::select(b"0123456789/ -abz\n\\".to_vec()),
+        cut in 0_usize..6,
+    ) {
+        let text = baseline_text(&[defined(0, 100)], &CompareOptions::by(CompareBy::PythonLine));
+        let mut bytes = text.as_bytes()[..text.rfind("end ").expect("an end")].to_vec();
+        let at = at % bytes.len();
+        bytes.splice(at..(at + cut).min(text.len() - 21), [byte]);
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        let body = format!("{}\n", body.trim_end());
+        let sum = spanwise_model::hash_bytes(body.as_bytes());
+        if let Ok((read, options)) = parse_baseline(&format!("{body}end {sum:016x}\n")) {
+            let base = [defined(0, 100)];
+            let there = compare(&base, &read, options.by, &Allowance::default());
+            let back = compare(&read, &base, options.by, &Allowance::default());
+            prop_assert_eq!(there.wall.change_ns(), -back.wall.change_ns());
+        }
+    }
+
+    #[test]
     fn sums_are_kept_and_swapping_negates(
         base in prop::collection::vec(prop::collection::vec(1i64..1000, 0..4), 1..9),
         other in prop::collection::vec(prop::collection::vec(1i64..1000, 0..4), 1..9),

@@ -28,33 +28,46 @@ impl Verdict {
     }
 }
 
-/// What two recordings of one program differ by anyway, in thousandths.
+/// What two recordings of one program differ by anyway, in hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    pub gpu_permille: i128,
+    pub gpu_points: i128,
+    /// Of all GPU work of the step: a kernel of a microsecond is measured in steps of 32 ns.
+    pub gpu_step_points: i128,
     /// Of the clock: steps and phases.
-    pub wall_permille: i128,
-    pub host_permille: i128,
+    pub wall_points: i128,
+    pub host_points: i128,
     /// Of the whole step: a host's small functions vary by their neighbours' doing.
-    pub host_step_permille: i128,
+    pub host_step_points: i128,
 }
 
 impl Default for Allowance {
     fn default() -> Self {
-        Allowance { gpu_permille: 15, wall_permille: 20, host_permille: 100, host_step_permille: 5 }
+        Allowance {
+            gpu_points: 150,
+            gpu_step_points: 2,
+            wall_points: 200,
+            host_points: 1000,
+            host_step_points: 50,
+        }
     }
 }
 
 /// Times on the clock that surely differ by less are the same.
-const WALL_SAME_PERMILLE: i128 = 50;
+const WALL_SAME_POINTS: i128 = 500;
+
+/// Repeated recordings show their noise: a quarter of what is allowed for otherwise is
+/// enough to matter.
+const REPEATED_PART: i128 = 4;
 
 /// A difference so likely by chance is none.
 const P_MAX: f64 = 0.05;
 
 /// What is known besides the row itself.
 pub(super) struct Measured {
-    /// The shorter of both steps.
+    /// The shorter of both steps, and the lesser GPU work of both.
     pub(super) step_ns: TotalNanos,
+    pub(super) gpu_ns: TotalNanos,
     /// What recordings of one side differ by.
     pub(super) spread_ns: TotalNanos,
     /// The samples are recordings, so that their noise is in the interval.
@@ -71,14 +84,19 @@ pub(super) fn verdict(row: &CompareRow, measured: &Measured, allowance: &Allowan
         return Verdict::CannotTell;
     };
     let larger_ns = row.base.step_ns().max(row.other.step_ns());
-    let permille = |part: i128| larger_ns.saturating_mul(part) / 1000;
+    let of = |whole: TotalNanos, points: i128| whole.saturating_mul(points) / 10_000;
     let allowed = match row.place {
-        Place::Gpu => permille(allowance.gpu_permille),
-        Place::Wall => permille(allowance.wall_permille),
-        Place::Host | Place::Waiting => permille(allowance.host_permille)
-            .max(measured.step_ns.saturating_mul(allowance.host_step_permille) / 1000),
+        Place::Gpu => {
+            of(larger_ns, allowance.gpu_points).max(of(measured.gpu_ns, allowance.gpu_step_points))
+        }
+        Place::Wall => of(larger_ns, allowance.wall_points),
+        Place::Host | Place::Waiting => of(larger_ns, allowance.host_points)
+            .max(of(measured.step_ns, allowance.host_step_points)),
     };
-    let needed = if measured.is_repeated { 0 } else { allowed.max(measured.spread_ns) };
+    let needed = match measured.is_repeated {
+        true => allowed / REPEATED_PART,
+        false => allowed.max(measured.spread_ns),
+    };
     if p < P_MAX && low > needed {
         return Verdict::Slower;
     }
@@ -86,7 +104,7 @@ pub(super) fn verdict(row: &CompareRow, measured: &Measured, allowance: &Allowan
         return Verdict::Faster;
     }
     let same = match row.place {
-        Place::Wall => permille(WALL_SAME_PERMILLE),
+        Place::Wall => of(larger_ns, WALL_SAME_POINTS),
         _ => allowed,
     };
     // Rare steps move the sum, not the middle: then the sides are not the same.

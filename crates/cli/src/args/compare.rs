@@ -55,8 +55,8 @@ pub(crate) struct CorrelateArgs {
 /// that resemble the ones before them count for less, and p is corrected for the number of
 /// rows (Benjamini and Hochberg). What two recordings of one program differ by anyway is no
 /// change: 1.5 % on a GPU, 2 % of a step, 10 % on the host or 0.5 % of the step there.
-/// docs/compare.md tells more. Of profiles, `spanwise diff` says what changed by function
-/// and stack.
+/// docs/compare.md tells more. Of profiles, and of single traces by function without
+/// verdicts, `spanwise diff` says what changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Rows, by --by (on GPU, host and waiting, but for class and kernel):

@@ -68,7 +68,8 @@ pub(crate) struct ConvertArgs {
 /// are the same where name and file are, also when the code moved down its file; both
 /// lines are then shown. Every function of either side has a row, what changed most by
 /// itself first, and the self columns add up to the totals. Where both sides have steps,
-/// all sums are divided by their number, so that runs of different length compare.
+/// all sums are divided by their number, so that runs of different length compare. Whether
+/// a difference between traces is more than noise, and why, `spanwise compare` says.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Formats of --output, by its ending:
