@@ -139,6 +139,23 @@ fn eager_attention_is_several_kernels_against_one() {
 }
 
 #[test]
+fn compiled_code_runs_fused_kernels_instead() {
+    let traces = (own_trace("llama_sdpa"), own_trace("llama_compiled"));
+    let (Some(base), Some(other)) = traces else { return };
+    let found = compared(&base, &other, CompareBy::Operator);
+    let kernels = found.causes.iter().find_map(|cause| match &cause.kind {
+        CauseKind::OtherKernels { kernels, .. } => Some(kernels),
+        _ => None,
+    });
+    let [base, other] = kernels.expect("other kernels run");
+    assert!(base.iter().any(|(name, _)| name.contains("elementwise_kernel")), "{base:?}");
+    assert!(!base.iter().any(|(name, _)| name.starts_with("triton_")), "{base:?}");
+    let is_fused =
+        |(name, _): &&(String, u64)| name.starts_with("triton_") && name.contains("_fused_");
+    assert!(other.iter().filter(is_fused).count() >= 3, "{other:?}");
+}
+
+#[test]
 fn classes_match_across_vendors() {
     let models = ["Qwen1.5", "timesformer", "bert-small"];
     let folder = |name: &str| shared(&format!("corpora/tracelens/{name}"));

@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 
 use super::aspects::{BUSY, EXPOSED, IN};
 use super::keys::function_text;
-use super::series::{Aspect, CompareBy, Place};
-use super::why::{Reason, counts_differ};
+use super::pairs::pairs;
+use super::series::{Aspect, Behind, CompareBy, Place};
+use super::why::{Reason, counts_differ, other_kernels};
 use super::{CompareRow, Sides, StepTime};
 use crate::TotalNanos;
 
@@ -82,6 +83,7 @@ pub(super) fn causes(sides: &Sides<'_>, overall: &[CompareRow]) -> Vec<Cause> {
     finding.host_code();
     finding.exposed_communication();
     finding.modules();
+    finding.whole_step(overall);
     finding.operators();
     finding.host_everywhere(overall);
     finding.finish()
@@ -90,8 +92,9 @@ pub(super) fn causes(sides: &Sides<'_>, overall: &[CompareRow]) -> Vec<Cause> {
 struct Finding<'a, 's> {
     sides: &'a Sides<'s>,
     lines: Vec<CompareRow>,
-    /// Functions that a cause names already.
+    /// Functions that a cause names already, and those of them whose GPU work it explains.
     told: BTreeSet<String>,
+    told_work: BTreeSet<String>,
     /// Lines of modules whose kernels differ.
     told_lines: BTreeSet<String>,
     found: Vec<Cause>,
@@ -110,8 +113,8 @@ fn both(row: &CompareRow) -> [StepTime; 2] {
 impl<'a, 's> Finding<'a, 's> {
     fn new(sides: &'a Sides<'s>) -> Self {
         let lines = sides.rows(Aspect::Rows(CompareBy::PythonLine));
-        let (told, told_lines) = (BTreeSet::new(), BTreeSet::new());
-        Finding { sides, lines, told, told_lines, found: Vec::new() }
+        let (told, told_work, told_lines) = Default::default();
+        Finding { sides, lines, told, told_work, told_lines, found: Vec::new() }
     }
 
     /// Whether a row is worth a cause: sure, or large where nothing can be sure.
@@ -125,7 +128,8 @@ impl<'a, 's> Finding<'a, 's> {
     /// Kernels that functions launch which a cause names already.
     fn told_kernels(&self) -> BTreeSet<&str> {
         let is_told = |row: &&CompareRow| {
-            row.place == Place::Gpu && function(row).is_some_and(|name| self.told.contains(&name))
+            let name = function(row);
+            row.place == Place::Gpu && name.is_some_and(|name| self.told_work.contains(&name))
         };
         let names = self.lines.iter().filter(is_told).flat_map(|row| row.why.kernels.iter());
         names.flatten().map(String::as_str).collect()
@@ -194,6 +198,7 @@ impl<'a, 's> Finding<'a, 's> {
     }
 
     fn host_code(&mut self) {
+        self.told_work = self.told.clone();
         // A thread that waits from begin to end explains nothing.
         let walls = both(&self.sides.wall);
         let is_idle = |row: &CompareRow| {
@@ -238,6 +243,31 @@ impl<'a, 's> Finding<'a, 's> {
         }
     }
 
+    /// Where modules tell nothing, as when a compiler took them away: the step as a whole.
+    fn whole_step(&mut self, overall: &[CompareRow]) {
+        let is_told = |cause: &Cause| matches!(cause.kind, CauseKind::OtherKernels { .. });
+        let gpu = overall.iter().find(|row| row.place == Place::Gpu && self.counts(row));
+        let Some(gpu) = gpu.filter(|_| !self.found.iter().any(is_told)) else { return };
+        let aspect = Aspect::Rows(CompareBy::Operator);
+        let mut behind: [Behind; 2] = Default::default();
+        for pair in pairs(aspect, self.sides.sides) {
+            if pair.place == Place::Gpu {
+                behind[0].add(&self.sides.behind(aspect, &pair, 0));
+                behind[1].add(&self.sides.behind(aspect, &pair, 1));
+            }
+        }
+        let Some(Reason::OtherKernels { base, other }) = other_kernels(&behind) else { return };
+        let told = self.told_kernels();
+        let is_new = |kernels: &[(String, u64)]| {
+            kernels.iter().any(|(name, _)| !told.contains(name.as_str()))
+        };
+        if is_new(&base) && is_new(&other) {
+            let (module, kernels) = ("The step".to_owned(), [base, other]);
+            let kind = CauseKind::OtherKernels { module, time: both(gpu), kernels };
+            self.push(kind, gpu.change_ns(), gpu);
+        }
+    }
+
     fn operators(&mut self) {
         for row in self.sides.rows(Aspect::Rows(CompareBy::Operator)) {
             if row.place != Place::Gpu || !self.counts(&row) {
@@ -246,7 +276,7 @@ impl<'a, 's> Finding<'a, 's> {
             // It is part of what is told already.
             let lines: Vec<&String> = row.why.lines.iter().flatten().collect();
             let is_told = |line: &&String| {
-                self.told_lines.contains(*line) || self.told.contains(&function_text(line))
+                self.told_lines.contains(*line) || self.told_work.contains(&function_text(line))
             };
             let has_others =
                 row.why.reasons.iter().any(|reason| matches!(reason, Reason::OtherKernels { .. }));

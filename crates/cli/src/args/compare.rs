@@ -118,10 +118,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["others", "save_baseline"])]
     pub(crate) baseline: Option<PathBuf>,
     /// Write what the traces contribute to a small file, and compare nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["others", "fail_if", "all", "stacks"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["others", "fail_if", "all", "stacks", "output", "top", "format"])]
     pub(crate) save_baseline: Option<PathBuf>,
     /// Write to a file, in the format of its ending: .html, .json, .csv or .txt
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) top: TopArgs,
