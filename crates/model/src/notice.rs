@@ -40,14 +40,20 @@ pub enum NoticeKind {
     UnlinkedGpuWork,
     LostTimestamp,
     PythonParentElsewhere,
+    // Recordings of control flow.
+    DecodeError,
+    EventsLost,
+    UnknownBranch,
+    TimeWentBack,
+    AbortedTransaction,
 }
 
 impl NoticeKind {
     /// True when something of the source is not in the trace.
     pub fn is_loss(self) -> bool {
         use NoticeKind::{
-            CompressedDataDamaged, EventCut, EventSkipped, FileCut, NoPhase, NoTime,
-            TimeOutOfRange, TooDamaged, UnknownPhase, UnknownRecord, UnmatchedEnd,
+            CompressedDataDamaged, DecodeError, EventCut, EventSkipped, EventsLost, FileCut,
+            NoPhase, NoTime, TimeOutOfRange, TooDamaged, UnknownPhase, UnknownRecord, UnmatchedEnd,
         };
         matches!(
             self,
@@ -62,6 +68,8 @@ impl NoticeKind {
                 | NoTime
                 | TimeOutOfRange
                 | UnmatchedEnd
+                | DecodeError
+                | EventsLost
         )
     }
 
@@ -95,6 +103,17 @@ impl NoticeKind {
             NoticeKind::LostTimestamp => "GPU work with time 0: the recorder lost its timestamp",
             NoticeKind::PythonParentElsewhere => {
                 "Python frame whose recorded parent was not open when it began"
+            }
+            NoticeKind::DecodeError => "recorder lost its way; stacks begin anew there",
+            NoticeKind::EventsLost => "events that perf could not keep while it recorded",
+            NoticeKind::UnknownBranch => {
+                "branch of a kind that spanwise does not know; told by where it leads"
+            }
+            NoticeKind::TimeWentBack => {
+                "event before the one recorded before it; taken as of the same time"
+            }
+            NoticeKind::AbortedTransaction => {
+                "branch inside a transaction that was aborted; left out"
             }
         }
     }

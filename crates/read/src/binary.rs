@@ -1,11 +1,11 @@
-//! Binary formats: told by their first bytes, read piece by piece.
+//! Binary formats, and text of perf: told by their first bytes, read piece by piece.
 
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use crate::ReadErrorKind;
 use crate::json::Effort;
 use crate::source::{Bytes, Compression, Stream, WAVE_BYTES, Wave, WaveEnd};
-use crate::{fxt, perfetto};
+use crate::{fxt, perf, perfetto};
 
 /// How much of a file is looked at to tell its format.
 const HEAD_BYTES: usize = 64 << 10;
@@ -13,15 +13,18 @@ const HEAD_BYTES: usize = 64 << 10;
 /// A record that is still open after this much is no record.
 const CARRY_BYTES_MAX: usize = 256 << 20;
 
-/// A reader of a binary format.
-pub(crate) trait Records {
+/// Takes a file in pieces.
+pub(crate) trait Feed {
     /// Reads on; gives how much of the bytes it is done with. What is left comes again
     /// at the start of the next bytes.
     fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize;
 
     /// Takes note of damage that shows outside the records.
     fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]);
+}
 
+/// A reader of a binary format.
+pub(crate) trait Records: Feed {
     fn finish(self: Box<Self>, info: SourceInfo, threads: usize) -> Result<Trace, ReadErrorKind>;
 }
 
@@ -29,21 +32,26 @@ pub(crate) trait Records {
 pub(crate) fn detect(
     bytes: &Bytes,
     compression: Compression,
+    threads: usize,
 ) -> Result<Option<Box<dyn Records>>, ReadErrorKind> {
     if compression == Compression::None {
         let bytes = bytes.as_ref();
-        return Ok(detect_head(&bytes[..bytes.len().min(HEAD_BYTES)]));
+        return Ok(detect_head(&bytes[..bytes.len().min(HEAD_BYTES)], threads));
     }
     let mut stream = Stream::new(bytes.clone(), compression, HEAD_BYTES)?;
-    Ok(detect_head(stream.next_wave(Wave::default()).text()))
+    Ok(detect_head(stream.next_wave(Wave::default()).text(), threads))
 }
 
-fn detect_head(head: &[u8]) -> Option<Box<dyn Records>> {
+fn detect_head(head: &[u8], threads: usize) -> Option<Box<dyn Records>> {
     if fxt::seems_fxt(head) {
         return Some(Box::new(fxt::Reader::default()));
     }
     if perfetto::seems_perfetto(head) {
         return Some(Box::new(perfetto::Reader::default()));
+    }
+    if perf::seems_perf_script(head) {
+        let (map, traps) = Default::default();
+        return Some(Box::new(perf::Reader::new(threads, map, traps)));
     }
     None
 }
@@ -56,11 +64,21 @@ pub(crate) fn read(
     effort: Effort<'_>,
     mut info: SourceInfo,
 ) -> Result<Trace, ReadErrorKind> {
+    info.text_bytes = feed_all(&mut *records, bytes, compression, effort)?;
+    records.finish(info, effort.threads)
+}
+
+/// Hands over all of a file, inflated; says how long it was.
+pub(crate) fn feed_all(
+    records: &mut dyn Feed,
+    bytes: Bytes,
+    compression: Compression,
+    effort: Effort<'_>,
+) -> Result<u64, ReadErrorKind> {
     if compression == Compression::None {
         let bytes = bytes.as_ref();
         records.feed(bytes, 0, true);
-        info.text_bytes = bytes.len() as u64;
-        return records.finish(info, effort.threads);
+        return Ok(bytes.len() as u64);
     }
     let mut stream = Stream::new(bytes, compression, WAVE_BYTES)?;
     let mut wave = stream.next_wave(Wave::default());
@@ -73,20 +91,19 @@ pub(crate) fn read(
         }
         let rest = wave.text()[consumed..].to_vec();
         base += consumed as u64;
-        info.text_bytes = base + rest.len() as u64;
+        let text_bytes = base + rest.len() as u64;
         if let WaveEnd::Damaged(error) = &wave.end {
             let what = error.to_string();
-            records.notice(NoticeKind::CompressedDataDamaged, info.text_bytes, what.as_bytes());
+            records.notice(NoticeKind::CompressedDataDamaged, text_bytes, what.as_bytes());
         }
         if is_last {
-            break;
+            return Ok(text_bytes);
         }
         if rest.len() > CARRY_BYTES_MAX {
             records.notice(NoticeKind::TooDamaged, base, b"");
-            break;
+            return Ok(text_bytes);
         }
         wave = stream.next_wave(wave);
         wave.put_before(&rest);
     }
-    records.finish(info, effort.threads)
 }

@@ -11,7 +11,7 @@ use crate::index::forge::Forgery;
 use crate::json::{self, Effort};
 use crate::profile::{self, NotAProfile};
 use crate::source::{Bytes, Compression, LazyText, Stream};
-use crate::{ReadErrorKind, fxt, perfetto};
+use crate::{ReadErrorKind, fxt, perf, perfetto};
 
 /// Reads `input` as JSON in three ways: at once, in small blocks, as a stream in
 /// small waves. Each gives the same trace, or each refuses it.
@@ -67,6 +67,24 @@ pub fn fxt(input: &[u8]) {
     records::<fxt::Reader>(input);
 }
 
+/// Reads `input` as text of `perf script`: at once, in pieces, and in small blocks.
+pub fn perf_script(input: &[u8]) {
+    records::<perf::Reader>(input);
+    let Some((&piece, text)) = input.split_first() else { return };
+    let whole = fed_to(perf::Reader::default(), text, text.len().max(1)).ok();
+    let block_bytes = 1 + usize::from(piece) * 4;
+    let blocks = fed_to(perf::Reader::with_blocks(block_bytes), text, text.len().max(1)).ok();
+    assert_eq!(whole.as_ref().map(image), blocks.as_ref().map(image), "blocks");
+    perf::replay_text(text);
+    let _ = perf::seems_perf_script(text);
+}
+
+/// What text of `perf script` stands for.
+pub fn perf_script_trace(text: &[u8]) -> Trace {
+    let read = fed_to(perf::Reader::default(), text, text.len().max(1));
+    read.expect("any text is read to its end")
+}
+
 /// The first byte says how large the pieces are; both ways give the same trace.
 fn records<Reader: Records + Default + 'static>(input: &[u8]) {
     let Some((&piece, bytes)) = input.split_first() else { return };
@@ -82,7 +100,15 @@ fn fed<Reader: Records + Default + 'static>(
     bytes: &[u8],
     piece_bytes: usize,
 ) -> Result<Trace, ReadErrorKind> {
-    let mut records = Box::new(Reader::default());
+    fed_to(Reader::default(), bytes, piece_bytes)
+}
+
+fn fed_to<Reader: Records + 'static>(
+    reader: Reader,
+    bytes: &[u8],
+    piece_bytes: usize,
+) -> Result<Trace, ReadErrorKind> {
+    let mut records = Box::new(reader);
     let (mut done, mut seen) = (0, 0);
     while seen < bytes.len() {
         seen = bytes.len().min(seen + piece_bytes);

@@ -14,7 +14,7 @@ use spanwise_model::{
 
 use crate::ReadErrorKind;
 use crate::assemble::{Assembly, Edge, FlowPoint};
-use crate::binary::Records;
+use crate::binary::{Feed, Records};
 use crate::kineto;
 
 /// The record that every such file begins with.
@@ -100,7 +100,7 @@ fn bits(word: u64, from: u32, count: u32) -> u64 {
     word >> from & ((1 << count) - 1)
 }
 
-impl Records for Reader {
+impl Feed for Reader {
     fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize {
         let mut at = 0;
         while !self.is_done && at < bytes.len() {
@@ -136,7 +136,9 @@ impl Records for Reader {
     fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {
         self.assembly.batch.notice(kind, offset, example);
     }
+}
 
+impl Records for Reader {
     fn finish(
         mut self: Box<Self>,
         mut info: SourceInfo,

@@ -20,12 +20,14 @@ mod index;
 mod json;
 mod kineto;
 mod measurements;
+mod perf;
 mod perfetto;
 mod profile;
 mod source;
 
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
+pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};
 
 /// Whether to use the index beside a trace.
@@ -81,7 +83,7 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
     let total = bytes.as_ref().len() as u64;
     let effort = Effort { threads, progress: options.progress, total, block_bytes: BLOCK_BYTES };
     let info = SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
-    if let Some(records) = binary::detect(&bytes, compression)? {
+    if let Some(records) = binary::detect(&bytes, compression, threads)? {
         return binary::read(records, bytes, compression, effort, info);
     }
     match compression {

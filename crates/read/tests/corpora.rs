@@ -36,6 +36,11 @@ fn fxt() {
 }
 
 #[test]
+fn perf_script() {
+    check("perf_script", spanwise_read::fuzzing::perf_script);
+}
+
+#[test]
 fn pprof() {
     check("pprof", spanwise_read::fuzzing::pprof);
 }

@@ -24,7 +24,7 @@ use wire::{Fields, Trouble, Value};
 
 use crate::ReadErrorKind;
 use crate::assemble::Assembly;
-use crate::binary::Records;
+use crate::binary::{Feed, Records};
 
 /// The most that the packets inside one compressed packet may inflate to.
 const INFLATED_BYTES_MAX: u64 = 256 << 20;
@@ -245,7 +245,7 @@ impl Reader {
     }
 }
 
-impl Records for Reader {
+impl Feed for Reader {
     fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize {
         let mut fields = Fields::new(bytes);
         while !self.is_done {
@@ -271,7 +271,9 @@ impl Records for Reader {
     fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {
         self.assembly.batch.notice(kind, offset, example);
     }
+}
 
+impl Records for Reader {
     fn finish(
         mut self: Box<Self>,
         mut info: SourceInfo,

@@ -1,0 +1,24 @@
+//! Control flow becomes call stacks.
+//!
+//! Branches (calls, returns, jumps, interrupts), stack samples and decode errors of a
+//! thread go in, in order of time; calls with a start, an end and a caller come out. The
+//! crate does no I/O and does not know who recorded the events.
+//!
+//! [`Flow`] is the machine that spanwise uses. [`compat::Machine`] follows the rules of
+//! magic-trace to the letter, so that its recordings can be checked line by line.
+
+mod branch;
+mod calls;
+pub mod compat;
+mod flow;
+mod names;
+mod ocaml;
+mod samples;
+mod stack;
+mod step;
+
+pub use branch::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+pub use calls::{Call, ThreadCalls};
+pub use flow::{Flow, FlowOptions, Oddities};
+pub use names::{FunctionId, Names};
+pub use ocaml::Traps;

@@ -1,0 +1,223 @@
+//! The functions that a recording speaks of, each once.
+
+use std::collections::HashMap;
+
+use spanwise_model::{StrId, StringsBuilder};
+
+/// Number of a function in its [`Names`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FunctionId(pub u32);
+
+impl FunctionId {
+    /// Nothing is known, not even the file.
+    pub const UNKNOWN: FunctionId = FunctionId(0);
+    /// Stands in for what ran while nothing was recorded.
+    pub const UNTRACED: FunctionId = FunctionId(1);
+    pub const SYSCALL: FunctionId = FunctionId(2);
+    pub const RETURNED: FunctionId = FunctionId(3);
+
+    /// The names of the functions above, in order.
+    const BUILT_IN: [&str; 4] = ["[unknown]", "[untraced]", "[syscall]", "[returned]"];
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// True for a frame that stands for time outside the recording.
+    pub fn is_outside(self) -> bool {
+        matches!(self, FunctionId::UNTRACED | FunctionId::SYSCALL | FunctionId::RETURNED)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Function {
+    name: StrId,
+    file: StrId,
+    /// The function that it is a part of: `f` of `f.cold`; otherwise itself.
+    whole: FunctionId,
+    is_unknown: bool,
+}
+
+/// Texts and functions. A function is told by its name and the file that holds it, so
+/// that two of one name in two libraries stay two.
+#[derive(Debug)]
+pub struct Names {
+    strings: StringsBuilder,
+    functions: Vec<Function>,
+    ids: HashMap<(StrId, StrId), FunctionId>,
+    /// By file: code of which the function is not known.
+    unknown: HashMap<StrId, FunctionId>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let strings = StringsBuilder::default();
+        let (functions, ids, unknown) = (Vec::new(), HashMap::new(), HashMap::new());
+        let mut names = Names { strings, functions, ids, unknown };
+        for (index, name) in FunctionId::BUILT_IN.into_iter().enumerate() {
+            let id = names.function(name, "");
+            names.functions[id.index()].is_unknown = index == 0;
+        }
+        names
+    }
+}
+
+impl Names {
+    pub fn text(&self, id: StrId) -> &str {
+        self.strings.get(id)
+    }
+
+    pub fn string(&mut self, text: &str) -> StrId {
+        self.strings.intern(text)
+    }
+
+    /// The text's id, where it is there already.
+    #[inline]
+    pub fn find_string(&self, bytes: &[u8]) -> Option<StrId> {
+        self.strings.find(bytes)
+    }
+
+    /// The function's id, where it is there already.
+    #[inline]
+    pub fn find(&self, name: &[u8], file: &[u8]) -> Option<FunctionId> {
+        let key = (self.strings.find(name)?, self.strings.find(file)?);
+        self.ids.get(&key).copied()
+    }
+
+    /// The function of this name in this file, new or known.
+    pub fn function(&mut self, name: &str, file: &str) -> FunctionId {
+        let key = (self.strings.intern(name), self.strings.intern(file));
+        if let Some(&known) = self.ids.get(&key) {
+            return known;
+        }
+        // Compilers move what is rarely run out of a function; control jumps there and back.
+        let whole = cold_part_of(name).map(|whole| {
+            let key = (self.strings.intern(whole), key.1);
+            let known = self.ids.get(&key).copied();
+            known.unwrap_or_else(|| self.add(key, None, false))
+        });
+        self.add(key, whole, false)
+    }
+
+    /// Code of a file, of which the function is not known.
+    pub fn unknown(&mut self, file: &str) -> FunctionId {
+        if file.is_empty() {
+            return FunctionId::UNKNOWN;
+        }
+        let file_id = self.strings.intern(file);
+        if let Some(&known) = self.unknown.get(&file_id) {
+            return known;
+        }
+        let name = self.strings.intern(&format!("[unknown] ({file})"));
+        let id = self.add((name, file_id), None, true);
+        self.unknown.insert(file_id, id);
+        id
+    }
+
+    fn add(
+        &mut self,
+        (name, file): (StrId, StrId),
+        whole: Option<FunctionId>,
+        is_unknown: bool,
+    ) -> FunctionId {
+        let id = FunctionId(self.functions.len() as u32);
+        self.functions.push(Function { name, file, whole: whole.unwrap_or(id), is_unknown });
+        self.ids.insert((name, file), id);
+        id
+    }
+
+    pub fn name(&self, id: FunctionId) -> StrId {
+        self.functions[id.index()].name
+    }
+
+    pub fn name_text(&self, id: FunctionId) -> &str {
+        self.text(self.name(id))
+    }
+
+    pub fn file_text(&self, id: FunctionId) -> &str {
+        self.text(self.functions[id.index()].file)
+    }
+
+    pub fn is_unknown(&self, id: FunctionId) -> bool {
+        self.functions[id.index()].is_unknown
+    }
+
+    /// The function that this one is a part of, or itself.
+    #[inline]
+    pub fn whole(&self, id: FunctionId) -> FunctionId {
+        self.functions[id.index()].whole
+    }
+
+    pub fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Never true: the built-in ones are always there.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// Takes in the names of another table; gives the new numbers of its texts and
+    /// functions.
+    pub fn adopt(&mut self, other: &Names) -> (Vec<StrId>, Vec<FunctionId>) {
+        let texts = 0..other.strings.len() as u32;
+        let texts = texts.map(|id| self.strings.intern(other.text(StrId(id)))).collect();
+        let functions = other.functions.iter().map(|function| {
+            let (name, file) = (other.text(function.name), other.text(function.file));
+            match function.is_unknown {
+                true => self.unknown(file),
+                false => self.function(name, file),
+            }
+        });
+        let functions = functions.collect();
+        (texts, functions)
+    }
+}
+
+/// `f` of `f.cold` and `f.cold.3`.
+fn cold_part_of(name: &str) -> Option<&str> {
+    let (whole, number) = name.split_once(".cold")?;
+    let is_part = number.is_empty()
+        || number.strip_prefix('.').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    (is_part && !whole.is_empty()).then_some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cold_part_belongs_to_its_function() {
+        let mut names = Names::default();
+        let mut check = |part: &str, whole: &str| {
+            let (part, whole) = (names.function(part, "a.so"), names.function(whole, "a.so"));
+            assert_eq!(names.whole(part), whole);
+        };
+        check("f.cold", "f");
+        check("f.cold.3", "f");
+        check("f.colder", "f.colder");
+        check(".cold", ".cold");
+    }
+
+    #[test]
+    fn functions_of_one_name_in_two_files_stay_two() {
+        let mut names = Names::default();
+        let (here, there) = (names.function("init", "a.so"), names.function("init", "b.so"));
+        assert_ne!(here, there);
+        assert_eq!(names.name_text(here), names.name_text(there));
+    }
+
+    #[test]
+    fn adopting_a_table_keeps_its_meaning() {
+        let (mut one, mut other) = (Names::default(), Names::default());
+        one.function("main", "prog");
+        let ids =
+            [other.function("f", "a.so"), other.unknown("b.so"), other.function("main", "prog")];
+        let (_, numbers) = one.adopt(&other);
+        for id in ids {
+            let new = numbers[id.index()];
+            assert_eq!(one.name_text(new), other.name_text(id));
+            assert_eq!(one.is_unknown(new), other.is_unknown(id));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The name of an event, and what its lines are.
+
+/// `NAME[/SETTINGS/][:MODIFIERS]:` without all that follows the name.
+pub(super) fn event_name(word: &[u8]) -> Option<&[u8]> {
+    let word = word.strip_suffix(b":")?;
+    let word = match memchr::memrchr(b':', word) {
+        Some(colon) if is_modifiers(&word[colon + 1..]) => &word[..colon],
+        _ => word,
+    };
+    let name = match memchr::memchr(b'/', word) {
+        None => word,
+        Some(slash) => {
+            let (unit, inside) = (&word[..slash], &word[slash + 1..]);
+            let end = memchr::memchr2(b'/', b',', inside).unwrap_or(inside.len());
+            // `cpu_core/cycles/` is named inside, `cycles/period=50/` outside.
+            let is_named = end > 0 && memchr::memchr(b'=', &inside[..end]).is_none();
+            if is_named { &inside[..end] } else { unit }
+        }
+    };
+    (!name.is_empty()).then_some(name)
+}
+
+/// The letters that perf puts behind an event: user, kernel, precise …
+fn is_modifiers(text: &[u8]) -> bool {
+    text.len() <= 8 && text.iter().all(|letter| b"ukhHGpPSDIWebR".contains(letter))
+}
+
+/// What the lines of an event are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EventClass {
+    /// Moments of the trace hardware that say nothing about the program.
+    Silent,
+    /// The processor's frequency.
+    Frequency,
+    /// Something happened in the kernel, or a probe was passed.
+    Moment,
+    /// A sample of a clock or of a counter.
+    Sample,
+}
+
+impl EventClass {
+    pub(super) fn of(name: &[u8]) -> EventClass {
+        match name {
+            b"psb" | b"iflag" | b"dummy" => EventClass::Silent,
+            b"cbr" => EventClass::Frequency,
+            b"ptwrite" | b"mwait" | b"pwre" | b"exstop" | b"pwrx" | b"evt" => EventClass::Moment,
+            name if name.contains(&b':') => EventClass::Moment,
+            _ => EventClass::Sample,
+        }
+    }
+}
+
+/// True for events that come at a steady rate while a thread runs.
+pub(super) fn is_clock(name: &str) -> bool {
+    matches!(name, "cycles" | "cpu-cycles" | "ref-cycles" | "instructions" | "task-clock")
+        || name == "cpu-clock"
+}
+
+/// True where the period of a sample is in nanoseconds.
+pub(super) fn is_in_nanoseconds(name: &str) -> bool {
+    matches!(name, "cpu-clock" | "task-clock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_all_spellings() {
+        let check = |word: &str, name: Option<&str>| {
+            assert_eq!(event_name(word.as_bytes()), name.map(str::as_bytes), "{word}");
+        };
+        check("branches:uH:", Some("branches"));
+        check("cycles:u:", Some("cycles"));
+        check("cpu-clock:", Some("cpu-clock"));
+        check("branch-misses/period=50/u:", Some("branch-misses"));
+        check("cpu_core/cycles/P:", Some("cycles"));
+        check("intel_pt//u:", Some("intel_pt"));
+        check("sched:sched_switch:", Some("sched:sched_switch"));
+        check("probe_libc:malloc__return:", Some("probe_libc:malloc__return"));
+        check("cycles", None);
+        check(":", None);
+    }
+}

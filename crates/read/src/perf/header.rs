@@ -1,0 +1,119 @@
+//! The part of a line that all lines share: who, and when.
+
+use spanwise_flow::ThreadKey;
+
+use super::text::{decimal, seconds, signed, skip_spaces, split_last_word, split_word};
+
+/// `COMM PID/TID [CPU] TIME:`, of which `perf script -F` may leave out most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header<'a> {
+    pub(super) comm: &'a [u8],
+    pub(super) thread: ThreadKey,
+    pub(super) time: i64,
+    pub(super) rest: &'a [u8],
+}
+
+impl<'a> Header<'a> {
+    pub(super) fn read(line: &'a [u8]) -> Option<Header<'a>> {
+        Header::numbers_first(line).or_else(|| Header::time_first(line))
+    }
+
+    /// The form without a name, `PID/TID TIME:`, which can be read straight on.
+    #[inline]
+    fn numbers_first(line: &'a [u8]) -> Option<Header<'a>> {
+        let (numbers, after) = split_word(line);
+        let thread = numbers_of(numbers)?;
+        let (time, rest) = split_word(after);
+        let time = seconds(time.strip_suffix(b":")?)?;
+        Some(Header { comm: b"", thread, time, rest })
+    }
+
+    /// Names may hold anything, so look for the time and read backwards from it.
+    fn time_first(line: &'a [u8]) -> Option<Header<'a>> {
+        for colon in memchr::memchr_iter(b':', line) {
+            if !matches!(line.get(colon + 1), None | Some(b' ')) {
+                continue;
+            }
+            let (word, before) = split_last_word(&line[..colon]);
+            let Some(time) = seconds(word) else { continue };
+            let (mut numbers, mut before) = split_last_word(before);
+            if is_cpu(numbers) {
+                (numbers, before) = split_last_word(before);
+            }
+            let Some(thread) = numbers_of(numbers) else { continue };
+            let comm = before.trim_ascii();
+            return Some(Header { comm, thread, time, rest: &line[colon + 1..] });
+        }
+        None
+    }
+
+    /// The next word of the rest, where it is a number.
+    pub(super) fn take_number(&mut self) -> Option<u64> {
+        let (word, rest) = split_word(self.rest);
+        let number = decimal(word)?;
+        self.rest = rest;
+        Some(number)
+    }
+
+    pub(super) fn take_word(&mut self) -> &'a [u8] {
+        let (word, rest) = split_word(self.rest);
+        self.rest = skip_spaces(rest);
+        word
+    }
+}
+
+/// `PID/TID`, or the number of the thread alone.
+fn numbers_of(word: &[u8]) -> Option<ThreadKey> {
+    match memchr::memchr(b'/', word) {
+        Some(slash) => {
+            Some(ThreadKey { pid: signed(&word[..slash])?, tid: signed(&word[slash + 1..])? })
+        }
+        None => Some(ThreadKey { pid: 0, tid: signed(word)? }),
+    }
+}
+
+/// `[003]`
+fn is_cpu(word: &[u8]) -> bool {
+    let inside = word.strip_prefix(b"[").and_then(|word| word.strip_suffix(b"]"));
+    inside.is_some_and(|digits| decimal(digits).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Option<(&str, i64, i64, i64, &str)>) {
+        let header = Header::read(line.as_bytes());
+        let text = |bytes| std::str::from_utf8(bytes).expect("a test's own text");
+        let found = header.map(|header| {
+            let ThreadKey { pid, tid } = header.thread;
+            (text(header.comm), pid, tid, header.time, text(header.rest).trim())
+        });
+        assert_eq!(found, expected, "{line}");
+    }
+
+    #[test]
+    fn headers_of_all_versions_are_read() {
+        check(
+            "30549/30550 174427.9384:  1 x",
+            Some(("", 30549, 30550, 174_427_938_400_000, "1 x")),
+        );
+        check("contend 23635  7.5: PERF", Some(("contend", 0, 23635, 7_500_000_000, "PERF")));
+        check("a 12 [001]  7.000000001: x", Some(("a", 0, 12, 7_000_000_001, "x")));
+        check("a 12/13 [001]  7.5: x", Some(("a", 12, 13, 7_500_000_000, "x")));
+        check("   tokio-rt w 1 2 [001] 7.5: x", Some(("tokio-rt w 1", 0, 2, 7_500_000_000, "x")));
+        check("kworker/0:1H-kb 99 7.5: x", Some(("kworker/0:1H-kb", 0, 99, 7_500_000_000, "x")));
+        check("7zip 3 7.5: x", Some(("7zip", 0, 3, 7_500_000_000, "x")));
+        check(":-1 -1 7.5: x", Some((":-1", 0, -1, 7_500_000_000, "x")));
+        check("swapper     0     0.000000000:", Some(("swapper", 0, 0, 0, "")));
+    }
+
+    #[test]
+    fn other_lines_have_no_header() {
+        check("main;work 12", None);
+        check("", None);
+        check("note: 7.5: no thread", None);
+        check("a 12 7: x", None);
+    }
+}

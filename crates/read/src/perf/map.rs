@@ -1,0 +1,57 @@
+//! The map that a runtime writes of the code it made: `START SIZE NAME`, in hexadecimal.
+
+use super::text::{hexadecimal, split_word};
+
+/// Functions by address, for code that no file holds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PerfMap {
+    /// Start, end, name; by start.
+    entries: Vec<(u64, u64, String)>,
+}
+
+impl PerfMap {
+    /// Lines that are no entries are passed over: runtimes write their own remarks.
+    pub(crate) fn read(text: &[u8]) -> PerfMap {
+        let lines = text.split(|&byte| byte == b'\n');
+        let entry = |line: &[u8]| {
+            let (start, rest) = split_word(line.trim_ascii_end());
+            let (size, name) = split_word(rest);
+            let start = hexadecimal(start)?;
+            let end = start.checked_add(hexadecimal(size)?)?;
+            let name = String::from_utf8_lossy(name.trim_ascii()).into_owned();
+            (!name.is_empty()).then_some((start, end, name))
+        };
+        let mut entries: Vec<(u64, u64, String)> = lines.filter_map(entry).collect();
+        // Of code that was made again at the same address, the latest counts.
+        entries.sort_by_key(|entry| entry.0);
+        PerfMap { entries }
+    }
+
+    /// Takes in the entries of another map.
+    pub(crate) fn extend(&mut self, other: PerfMap) {
+        self.entries.extend(other.entries);
+        self.entries.sort_by_key(|entry| entry.0);
+    }
+
+    pub(crate) fn find(&self, ip: u64) -> Option<&str> {
+        let after = self.entries.partition_point(|entry| entry.0 <= ip);
+        let (_, end, name) = self.entries[..after].last()?;
+        (ip < *end).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_lead_to_names() {
+        let map = PerfMap::read(b"1000 10 LazyCompile:~f a.js:1\n0x2000 0x20 Lmain;::run\n# x\n");
+        let check = |ip, name| assert_eq!(map.find(ip), name, "{ip:x}");
+        check(0xfff, None);
+        check(0x1000, Some("LazyCompile:~f a.js:1"));
+        check(0x100f, Some("LazyCompile:~f a.js:1"));
+        check(0x1010, None);
+        check(0x2001, Some("Lmain;::run"));
+    }
+}

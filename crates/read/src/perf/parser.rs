@@ -1,0 +1,254 @@
+//! Lines become records.
+//!
+//! A line that does not begin with a tab begins a record; those that do are its stack,
+//! innermost frame first. What is not understood is counted and passed over: every version
+//! of perf prints something that no version before it did.
+
+use spanwise_flow::{Branch, BranchKind, Names, TraceEdge};
+use spanwise_model::{NoticeKind, Notices};
+
+use super::branch::{self, BranchText};
+use super::event::{EventClass, event_name};
+use super::header::Header;
+use super::map::PerfMap;
+use super::meta;
+use super::place::PlaceText;
+use super::record::{Record, Sample, What};
+use super::text::{decimal, split_word};
+
+/// How lines are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ParseOptions<'a> {
+    pub(crate) map: &'a PerfMap,
+    /// Also jumps that cannot change a stack: only their addresses could matter.
+    pub(crate) keeps_all: bool,
+}
+
+/// What a stretch of whole records holds.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) names: Names,
+    pub(crate) records: Vec<Record>,
+    pub(crate) notices: Notices,
+    pub(crate) counts: Counts,
+}
+
+/// Lines by what they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    pub(crate) branches: u64,
+    pub(crate) samples: u64,
+    pub(crate) others: u64,
+}
+
+pub(crate) fn parse(text: &[u8], base: u64, options: ParseOptions<'_>) -> Block {
+    let mut parser =
+        Parser { block: Block::default(), options, is_sample_open: false, is_run: false };
+    let mut at = 0;
+    while at < text.len() {
+        let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end);
+        let line = &text[at..end];
+        parser.line(line.strip_suffix(b"\r").unwrap_or(line), base + at as u64);
+        at = end + 1;
+    }
+    parser.close_sample();
+    parser.block
+}
+
+struct Parser<'a> {
+    block: Block,
+    options: ParseOptions<'a>,
+    /// Frames that follow belong to the last record.
+    is_sample_open: bool,
+    /// The last record is a jump that stands for a run of them.
+    is_run: bool,
+}
+
+impl Parser<'_> {
+    fn line(&mut self, line: &[u8], offset: u64) {
+        match line.first() {
+            None => self.close_sample(),
+            Some(b'\t') => self.frame(line, offset),
+            Some(b'#') => {}
+            Some(_) => self.record(line, offset),
+        }
+    }
+
+    fn record(&mut self, line: &[u8], offset: u64) {
+        let Some(header) = Header::read(line) else {
+            if let Some((thread, time, what)) = meta::error(line, &mut self.block.names) {
+                self.close_sample();
+                self.block.counts.others += 1;
+                return self.push(Record { offset, thread, comm: Default::default(), time, what });
+            }
+            // Between frames stand the lines of their source, where perf was asked for them.
+            let is_source = self.is_sample_open && line.starts_with(b"  ");
+            if !is_source && !line.trim_ascii().is_empty() {
+                self.close_sample();
+                self.notice(NoticeKind::UnknownRecord, offset, line);
+            }
+            return;
+        };
+        self.close_sample();
+        match self.body(header, offset) {
+            Some(Some(what)) => {
+                let comm = self.text(header.comm);
+                let (thread, time) = (header.thread, Some(header.time));
+                self.push(Record { offset, thread, comm, time, what });
+            }
+            Some(None) => {}
+            None => self.notice(NoticeKind::UnknownRecord, offset, line),
+        }
+    }
+
+    /// What follows the header. `Some(None)` is a line that says nothing new, `None` one
+    /// that is not understood.
+    fn body(&mut self, mut header: Header<'_>, offset: u64) -> Option<Option<What>> {
+        let period = header.take_number();
+        let word = header.take_word();
+        if word.starts_with(b"PERF_RECORD_") {
+            self.block.counts.others += 1;
+            return meta::read(word, header.rest, &mut self.block.names);
+        }
+        let name = event_name(word)?;
+        if let Some(branch) = BranchText::read(header.rest) {
+            self.block.counts.branches += 1;
+            return Some(self.branch(&branch, &header, offset).map(What::Branch));
+        }
+        if branch::seems_branch(header.rest) {
+            return None;
+        }
+        let class = EventClass::of(name);
+        match class {
+            EventClass::Sample => self.block.counts.samples += 1,
+            _ => self.block.counts.others += 1,
+        }
+        Some(match class {
+            EventClass::Silent => None,
+            EventClass::Frequency => frequency(header.rest).map(What::Frequency),
+            EventClass::Moment => Some(What::Moment(self.text(name))),
+            EventClass::Sample => Some(self.sample(name, period, header.rest)),
+        })
+    }
+
+    fn branch(
+        &mut self,
+        text: &BranchText<'_>,
+        header: &Header<'_>,
+        offset: u64,
+    ) -> Option<Branch> {
+        if text.flags.is_odd {
+            self.notice(NoticeKind::UnknownBranch, offset, header.rest);
+        }
+        let names = &mut self.block.names;
+        let from = text.from.resolve(names, self.options.map);
+        let to = match text.from.is_same_function(&text.to) {
+            true => {
+                let (ip, is_entry) = (text.to.ip, text.to.is_entry);
+                spanwise_flow::Place { ip, is_entry, ..from }
+            }
+            false => text.to.resolve(names, self.options.map),
+        };
+        let flags = text.flags;
+        let branch = Branch {
+            kind: flags.kind,
+            edge: flags.edge,
+            is_in_transaction: flags.is_in_transaction,
+            from,
+            to,
+        };
+        (self.options.keeps_all || !self.says_nothing_new(&branch, header)).then_some(branch)
+    }
+
+    /// True for a jump inside the function that the thread is known to be in. Most lines
+    /// are that. Of a run of them one is kept, with the time of the last, since a thread
+    /// lasts until its last event.
+    fn says_nothing_new(&mut self, branch: &Branch, header: &Header<'_>) -> bool {
+        let is_inside = |branch: &Branch| {
+            branch.kind == BranchKind::Jump
+                && branch.edge == TraceEdge::Within
+                && !branch.is_in_transaction
+                && branch.from.function == branch.to.function
+        };
+        let Some(Record { thread, time: Some(time), what: What::Branch(before), .. }) =
+            self.block.records.last_mut()
+        else {
+            self.is_run = false;
+            return false;
+        };
+        let is_known = is_inside(branch)
+            && *thread == header.thread
+            && *time <= header.time
+            && before.to.function == branch.from.function
+            && !before.is_in_transaction
+            && before.edge != TraceEdge::Blink;
+        if !is_known || *time == header.time {
+            self.is_run &= is_known;
+            return is_known;
+        }
+        if self.is_run {
+            *time = header.time;
+        }
+        std::mem::replace(&mut self.is_run, true)
+    }
+
+    fn sample(&mut self, name: &[u8], period: Option<u64>, rest: &[u8]) -> What {
+        let event = self.text(name);
+        // The data's address may stand before that of the instruction.
+        let (_, after) = split_word(rest);
+        let place = PlaceText::read(after).or_else(|| PlaceText::read(rest));
+        let place = place.map(|place| place.resolve(&mut self.block.names, self.options.map));
+        let frames = place.into_iter().collect();
+        self.is_sample_open = true;
+        let period = period.unwrap_or(1);
+        What::Sample(Box::new(Sample { event, period, frames, is_stack: false }))
+    }
+
+    fn frame(&mut self, line: &[u8], offset: u64) {
+        if !self.is_sample_open {
+            return;
+        }
+        let Some(Record { what: What::Sample(sample), .. }) = self.block.records.last_mut() else {
+            return;
+        };
+        match PlaceText::read(&line[1..]) {
+            Some(place) => {
+                sample.is_stack = true;
+                sample.frames.push(place.resolve(&mut self.block.names, self.options.map));
+            }
+            None if line.trim_ascii().is_empty() => {}
+            None => self.notice(NoticeKind::UnknownRecord, offset, line),
+        }
+    }
+
+    fn close_sample(&mut self) {
+        if std::mem::take(&mut self.is_sample_open)
+            && let Some(Record { what: What::Sample(sample), .. }) = self.block.records.last_mut()
+        {
+            sample.frames.reverse();
+        }
+    }
+
+    fn push(&mut self, record: Record) {
+        self.block.records.push(record);
+    }
+
+    fn text(&mut self, bytes: &[u8]) -> spanwise_model::StrId {
+        let names = &mut self.block.names;
+        match names.find_string(bytes) {
+            Some(known) => known,
+            None => names.string(&String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    fn notice(&mut self, kind: NoticeKind, offset: u64, line: &[u8]) {
+        self.block.notices.add(kind, offset, line);
+    }
+}
+
+/// `cbr: 47 freq: 4706 MHz (162%)`
+fn frequency(text: &[u8]) -> Option<u64> {
+    let place = memchr::memmem::find(text, b"freq:")?;
+    let (number, _) = split_word(&text[place + 5..]);
+    decimal(number)
+}

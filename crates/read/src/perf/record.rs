@@ -1,0 +1,50 @@
+//! What a line says, once read.
+
+use spanwise_flow::{Branch, Place, ThreadKey};
+use spanwise_model::{Nanos, StrId};
+
+/// One event of the recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Where its line begins.
+    pub(crate) offset: u64,
+    pub(crate) thread: ThreadKey,
+    /// The thread's name, empty where the line has none.
+    pub(crate) comm: StrId,
+    pub(crate) time: Option<Nanos>,
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum What {
+    Branch(Branch),
+    /// A sample of an event, with the stack from the outermost frame on.
+    Sample(Box<Sample>),
+    /// The processor's frequency, in MHz.
+    Frequency(u64),
+    /// The recorder lost the thread.
+    Error {
+        message: StrId,
+        ip: u64,
+    },
+    Switch {
+        is_out: bool,
+    },
+    /// Something that happened, such as a tracepoint.
+    Moment(StrId),
+    /// A thread and its name.
+    Named(ThreadKey, StrId),
+    /// A thread of a process.
+    Forked(ThreadKey),
+    /// Events that perf could not keep.
+    Lost(u64),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) event: StrId,
+    pub(crate) period: u64,
+    pub(crate) frames: Vec<Place>,
+    /// The frames are a stack, not the one instruction alone.
+    pub(crate) is_stack: bool,
+}

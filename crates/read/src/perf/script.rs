@@ -1,0 +1,187 @@
+//! The text of `perf script` with what it does not say itself, and its replay by the
+//! rules of magic-trace.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use spanwise_flow::compat::{Line, Machine, STREAM_ENDED, Scope};
+use spanwise_flow::{FunctionId, Traps};
+use spanwise_model::{NoticeKind, SourceInfo, StrId, Trace};
+
+use super::map::PerfMap;
+use super::parser::{Block, ParseOptions};
+use super::record::{Record, What};
+use super::trace::renumbered;
+use super::{BLOCK_BYTES, Reader, each_block, seems_perf_script, whole_records};
+use crate::binary::{self, Feed, Records};
+use crate::json::Effort;
+use crate::source::{Bytes, Compression, Stream, Wave};
+use crate::{OpenOptions, ReadError, ReadErrorKind, error_at};
+
+/// What the text does not say itself.
+#[derive(Debug, Clone, Default)]
+pub struct PerfOptions {
+    /// Where OCaml's exception handlers are.
+    pub traps: Traps,
+    /// Maps of code that a runtime made, such as `/tmp/perf-1234.map`.
+    pub maps: Vec<PathBuf>,
+}
+
+/// How much of a file is looked at to tell what it is.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// Opens the text of `perf script`, never by its index: that knows nothing of the options.
+/// Each file is a snapshot of its own.
+pub fn open_perf(
+    paths: &[PathBuf],
+    options: &OpenOptions<'_>,
+    perf: &PerfOptions,
+) -> Result<Trace, ReadError> {
+    let map = read_maps(&perf.maps)?;
+    let threads = options.thread_count();
+    let mut reader = Reader::new(threads, map, perf.traps.clone());
+    let mut info = SourceInfo::default();
+    for path in paths {
+        let mut feed = || -> Result<(), ReadErrorKind> {
+            let (bytes, compression) = open_script(path)?;
+            let effort = effort(options, bytes.as_ref().len() as u64);
+            info.compression = compression.name().to_owned();
+            reader.new_snapshot();
+            info.text_bytes += binary::feed_all(&mut reader, bytes, compression, effort)?;
+            Ok(())
+        };
+        feed().map_err(|kind| error_at(path, kind))?;
+    }
+    let finished = Box::new(reader).finish(info, threads);
+    finished.map_err(|kind| error_at(paths.first().map_or(Path::new(""), |path| path), kind))
+}
+
+/// Follows the events by the rules of magic-trace and gives line after line. Each file is
+/// a snapshot of its own.
+pub fn replay_perf(
+    paths: &[PathBuf],
+    options: &OpenOptions<'_>,
+    perf: &PerfOptions,
+    machine: &mut Machine,
+    write: &mut dyn FnMut(&str) -> io::Result<()>,
+) -> Result<(), ReadError> {
+    let map = read_maps(&perf.maps)?;
+    for path in paths {
+        let mut feed = || -> Result<(), ReadErrorKind> {
+            let (bytes, compression) = open_script(path)?;
+            let effort = effort(options, bytes.as_ref().len() as u64);
+            machine.new_snapshot();
+            let threads = effort.threads;
+            let mut replay = Replay { machine, map: &map, threads, write, failed: Ok(()) };
+            binary::feed_all(&mut replay, bytes, compression, effort)?;
+            Ok(replay.failed?)
+        };
+        feed().map_err(|kind| error_at(path, kind))?;
+    }
+    let mut end = || -> io::Result<()> {
+        write(STREAM_ENDED)?;
+        machine.finish();
+        machine.take_lines().iter().try_for_each(|line| write(&line.to_string()))
+    };
+    end().map_err(|error| error_at(paths.last().map_or(Path::new(""), |p| p), error.into()))
+}
+
+/// Follows any text by the rules of magic-trace, for tests: it must get to the end.
+pub(crate) fn replay_text(text: &[u8]) {
+    let mut machine = Machine::new(Scope::Both, Traps::default());
+    let map = PerfMap::default();
+    let write = &mut |_: &str| Ok(());
+    let mut replay = Replay { machine: &mut machine, map: &map, threads: 1, write, failed: Ok(()) };
+    replay.feed(text, 0, true);
+    machine.finish();
+}
+
+fn effort<'a>(options: &OpenOptions<'a>, total: u64) -> Effort<'a> {
+    let threads = options.thread_count();
+    Effort { threads, progress: options.progress, total, block_bytes: BLOCK_BYTES }
+}
+
+fn read_maps(paths: &[PathBuf]) -> Result<PerfMap, ReadError> {
+    let mut map = PerfMap::default();
+    for path in paths {
+        let text = fs::read(path).map_err(|error| error_at(path, error.into()))?;
+        map.extend(PerfMap::read(&text));
+    }
+    Ok(map)
+}
+
+/// The bytes of a file that is the text of `perf script`.
+fn open_script(path: &Path) -> Result<(Bytes, Compression), ReadErrorKind> {
+    let bytes = Bytes::open(path)?;
+    let compression = Compression::detect(bytes.as_ref());
+    let mut wave = Wave::default();
+    let head = match compression {
+        Compression::None => &bytes.as_ref()[..bytes.as_ref().len().min(HEAD_BYTES)],
+        _ => {
+            wave = Stream::new(bytes.clone(), compression, HEAD_BYTES)?.next_wave(wave);
+            wave.text()
+        }
+    };
+    if seems_perf_script(head) {
+        return Ok((bytes.clone(), compression));
+    }
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let found = format!("{:?}", String::from_utf8_lossy(&line[..line.len().min(60)]));
+    Err(ReadErrorKind::NotATrace { offset: 0, what: "no text of perf script", found })
+}
+
+/// A replay on its way.
+struct Replay<'a> {
+    machine: &'a mut Machine,
+    map: &'a PerfMap,
+    threads: usize,
+    write: &'a mut dyn FnMut(&str) -> io::Result<()>,
+    failed: io::Result<()>,
+}
+
+impl Feed for Replay<'_> {
+    fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize {
+        let whole = if is_last { bytes.len() } else { whole_records(bytes) };
+        // Every address counts, for handlers of exceptions.
+        let options = ParseOptions { map: self.map, keeps_all: true };
+        let effort = (self.threads, BLOCK_BYTES);
+        each_block(&bytes[..whole], base, effort, options, |block| self.block(block));
+        whole
+    }
+
+    /// Nothing to keep it in: the lines are all there is.
+    fn notice(&mut self, _: NoticeKind, _: u64, _: &[u8]) {}
+}
+
+impl Replay<'_> {
+    fn block(&mut self, block: Block) {
+        if self.failed.is_err() {
+            return;
+        }
+        let (texts, functions) = self.machine.names.adopt(&block.names);
+        for record in block.records {
+            self.record(record, &texts, &functions);
+        }
+        let lines = self.machine.take_lines();
+        let mut write = |line: &Line| (self.write)(&line.to_string());
+        self.failed = lines.iter().try_for_each(&mut write);
+    }
+
+    fn record(&mut self, record: Record, texts: &[StrId], functions: &[FunctionId]) {
+        let Record { thread, time, what, .. } = renumbered(record, texts, functions);
+        match what {
+            What::Branch(branch) => self.machine.branch(thread, time, &branch),
+            What::Error { message, ip } => {
+                let message = self.machine.names.text(message).to_owned();
+                self.machine.error(thread, time, &message, ip);
+            }
+            What::Sample(sample) => match self.machine.names.text(sample.event) {
+                "branch-misses" | "cache-misses" => self.machine.other(thread, time),
+                _ => self.machine.sample(thread, time, &sample.frames),
+            },
+            What::Frequency(_) => self.machine.other(thread, time),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Records become a trace.
+
+use std::collections::{BTreeMap, HashMap};
+
+use spanwise_flow::{Call, Flow, FlowOptions, FunctionId, Names, Oddities, ThreadCalls, ThreadKey};
+use spanwise_model::{
+    Batch, CategoryId, CounterRow, InstantRow, NO_KEY, NO_OFFSET, Nanos, NoticeKind, Notices,
+    SourceInfo, SpanKind, SpanRow, StrId, Trace, TraceBuilder, TrackId, TrackKind, TrackLabel,
+};
+
+use super::event::{is_clock, is_in_nanoseconds};
+use super::parser::{Block, Counts};
+use super::record::{Record, Sample, What};
+
+/// Everything up to now.
+pub(super) struct Timeline {
+    flow: Flow,
+    pub(super) notices: Notices,
+    counts: Counts,
+    /// The process of each thread, as far as a line has said it.
+    processes: BTreeMap<i64, i64>,
+    /// The latest name of each thread.
+    comms: BTreeMap<i64, StrId>,
+    moments: Vec<(ThreadKey, Nanos, StrId)>,
+    /// By thread and name.
+    counters: BTreeMap<(ThreadKey, StrId), Counter>,
+    stack_event: StackEvent,
+}
+
+/// A counter over time.
+#[derive(Debug, Default)]
+struct Counter {
+    sum: u64,
+    values: Vec<(Nanos, f64)>,
+}
+
+/// The event whose samples make up the stacks; those of others are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StackEvent {
+    NoneYet,
+    /// Not a clock, but the first that came.
+    First(StrId),
+    Clock,
+}
+
+impl Timeline {
+    pub(super) fn new(options: FlowOptions) -> Self {
+        Timeline {
+            flow: Flow::new(options),
+            notices: Notices::default(),
+            counts: Counts::default(),
+            processes: BTreeMap::new(),
+            comms: BTreeMap::new(),
+            moments: Vec::new(),
+            counters: BTreeMap::new(),
+            stack_event: StackEvent::NoneYet,
+        }
+    }
+
+    pub(super) fn new_snapshot(&mut self) {
+        self.flow.new_snapshot();
+    }
+
+    pub(super) fn add(&mut self, block: Block) {
+        let (texts, functions) = self.flow.names.adopt(&block.names);
+        self.notices.merge(&block.notices);
+        self.counts.branches += block.counts.branches;
+        self.counts.samples += block.counts.samples;
+        self.counts.others += block.counts.others;
+        for record in block.records {
+            let record = renumbered(record, &texts, &functions);
+            if record.comm != StrId::EMPTY {
+                self.comms.insert(record.thread.tid, record.comm);
+            }
+            if record.thread.pid != 0 {
+                self.processes.insert(record.thread.tid, record.thread.pid);
+            }
+            self.record(record);
+        }
+    }
+
+    fn record(&mut self, record: Record) {
+        let Record { offset, thread, time, what, .. } = record;
+        match what {
+            What::Branch(branch) => self.flow.branch(thread, time, &branch),
+            What::Sample(sample) => self.sample(thread, time, &sample),
+            What::Frequency(mhz) => {
+                let name = self.flow.names.string("CPU frequency (MHz)");
+                let counter = self.counters.entry((thread, name)).or_default();
+                counter.values.extend(time.map(|time| (time, mhz as f64)));
+            }
+            What::Error { message, .. } => {
+                let text = self.flow.names.text(message).to_owned();
+                self.notices.add(NoticeKind::DecodeError, offset, text.as_bytes());
+                self.flow.error(thread, time, message);
+            }
+            What::Switch { is_out } => self.flow.switch(thread, time, is_out),
+            What::Moment(name) => {
+                self.moments.extend(time.map(|time| (thread, time, name)));
+            }
+            What::Named(thread, name) => {
+                self.processes.insert(thread.tid, thread.pid);
+                self.comms.insert(thread.tid, name);
+            }
+            What::Forked(thread) => drop(self.processes.insert(thread.tid, thread.pid)),
+            What::Lost(count) => self.notices.add_count(NoticeKind::EventsLost, count, offset),
+        }
+    }
+
+    fn sample(&mut self, thread: ThreadKey, time: Option<Nanos>, sample: &Sample) {
+        let name = self.flow.names.text(sample.event);
+        let is_stack = match self.stack_event {
+            _ if is_clock(name) => {
+                self.stack_event = StackEvent::Clock;
+                true
+            }
+            // Where a counter stood when it overflowed is no stack.
+            _ if !sample.is_stack => false,
+            StackEvent::NoneYet => {
+                self.stack_event = StackEvent::First(sample.event);
+                true
+            }
+            StackEvent::First(event) => event == sample.event,
+            StackEvent::Clock => false,
+        };
+        if is_stack && !sample.frames.is_empty() {
+            let period = i64::try_from(sample.period).unwrap_or(i64::MAX);
+            let speaks_for = (is_in_nanoseconds(name) && period > 1).then_some(period);
+            self.flow.sample(thread, time, &sample.frames, speaks_for);
+        }
+        if !is_clock(self.flow.names.text(sample.event)) {
+            let counter = self.counters.entry((thread, sample.event)).or_default();
+            counter.sum = counter.sum.saturating_add(sample.period);
+            counter.values.extend(time.map(|time| (time, counter.sum as f64)));
+        }
+    }
+
+    pub(super) fn finish(self, mut info: SourceInfo, threads: usize) -> Trace {
+        let Timeline { flow, mut notices, counts, processes, comms, moments, counters, .. } = self;
+        let (names, calls, oddities) = flow.finish();
+        tell(&mut notices, oddities);
+        let mut output = Output {
+            batch: Batch::default(),
+            names: &names,
+            processes: &processes,
+            comms: &comms,
+            tracks: HashMap::new(),
+            texts: HashMap::new(),
+            next_offset: 0,
+        };
+        output.batch.notices = notices;
+        calls.iter().for_each(|calls| output.thread(calls));
+        for (thread, time, name) in moments {
+            output.moment(thread, time, name, "tracepoint");
+        }
+        for (&(thread, name), counter) in &counters {
+            output.counter(thread, name, &counter.values);
+        }
+        let mut batch = output.batch;
+        let phases = [(b'X', counts.branches), (b'P', counts.samples), (b'M', counts.others)];
+        batch.phases.extend(phases.into_iter().filter(|(_, count)| *count > 0));
+        batch.seal();
+        info.format = "perf script".to_owned();
+        let mut builder = TraceBuilder::new(threads);
+        builder.push(batch);
+        builder.finish(info, None)
+    }
+}
+
+fn tell(notices: &mut Notices, oddities: Oddities) {
+    notices.add_count(NoticeKind::TimeWentBack, oddities.time_went_back, NO_OFFSET);
+    notices.add_count(NoticeKind::AbortedTransaction, oddities.aborted, NO_OFFSET);
+}
+
+/// The record with the numbers of the common names.
+pub(super) fn renumbered(mut record: Record, texts: &[StrId], functions: &[FunctionId]) -> Record {
+    let text = |id: &mut StrId| *id = texts[id.index()];
+    let function = |id: &mut FunctionId| *id = functions[id.0 as usize];
+    text(&mut record.comm);
+    match &mut record.what {
+        What::Branch(branch) => {
+            function(&mut branch.from.function);
+            function(&mut branch.to.function);
+        }
+        What::Sample(sample) => {
+            text(&mut sample.event);
+            sample.frames.iter_mut().for_each(|place| function(&mut place.function));
+        }
+        What::Error { message, .. } => text(message),
+        What::Moment(name) | What::Named(_, name) => text(name),
+        What::Frequency(_) | What::Switch { .. } | What::Forked(_) | What::Lost(_) => {}
+    }
+    record
+}
+
+/// The trace while it is filled.
+struct Output<'a> {
+    batch: Batch,
+    names: &'a Names,
+    processes: &'a BTreeMap<i64, i64>,
+    comms: &'a BTreeMap<i64, StrId>,
+    tracks: HashMap<(TrackKind, ThreadKey, StrId), TrackId>,
+    texts: HashMap<FunctionId, (StrId, CategoryId)>,
+    /// Spans of one start and length stand in the order of this.
+    next_offset: u64,
+}
+
+impl Output<'_> {
+    fn thread(&mut self, thread: &ThreadCalls) {
+        let track = self.track(TrackKind::Thread, thread.thread, StrId::EMPTY);
+        for call in &thread.calls {
+            let (name, category) = self.function(call);
+            let (start, dur) = (call.start, call.end.saturating_sub(call.start).max(0));
+            let offset = self.next_offset;
+            self.next_offset += 1;
+            let row = SpanRow { start, dur, key: NO_KEY, offset, name, category };
+            self.batch.push_span(track, row);
+        }
+        for &(time, message) in &thread.errors {
+            let text = format!("[decode error: {}]", self.names.text(message));
+            let name = self.batch.string(&text);
+            let category = self.batch.category("decode error", SpanKind::Other);
+            let row = InstantRow { time, offset: NO_OFFSET, name, track, category };
+            self.batch.instants.push(row);
+        }
+    }
+
+    fn function(&mut self, call: &Call) -> (StrId, CategoryId) {
+        let Output { batch, names, texts, .. } = self;
+        let (name, category) = *texts.entry(call.function).or_insert_with(|| {
+            let name = batch.string(names.name_text(call.function));
+            let file = names.file_text(call.function);
+            let category = match call.function {
+                outside if outside.is_outside() => "untraced",
+                _ if is_kernel_file(file) => "kernel",
+                _ => "function",
+            };
+            (name, batch.category(category, SpanKind::Other))
+        });
+        match call.is_inlined {
+            true => (name, self.batch.category("inlined", SpanKind::Other)),
+            false => (name, category),
+        }
+    }
+
+    fn moment(&mut self, thread: ThreadKey, time: Nanos, name: StrId, category: &str) {
+        let track = self.track(TrackKind::Thread, thread, StrId::EMPTY);
+        let name = self.batch.string(self.names.text(name));
+        let category = self.batch.category(category, SpanKind::Other);
+        let row = InstantRow { time, offset: NO_OFFSET, name, track, category };
+        self.batch.instants.push(row);
+    }
+
+    fn counter(&mut self, thread: ThreadKey, name: StrId, values: &[(Nanos, f64)]) {
+        let track = self.track(TrackKind::Counter, thread, name);
+        let rows = values.iter().map(|&(time, value)| CounterRow {
+            time,
+            offset: NO_OFFSET,
+            value,
+            track,
+        });
+        self.batch.counters.extend(rows);
+    }
+
+    /// The thread's track, or that of a counter beside it.
+    fn track(&mut self, kind: TrackKind, thread: ThreadKey, counter: StrId) -> TrackId {
+        if let Some(&known) = self.tracks.get(&(kind, thread, counter)) {
+            return known;
+        }
+        let said = (thread.pid != 0).then_some(thread.pid);
+        let learned = self.processes.get(&thread.tid).copied();
+        let process = said.or(learned).unwrap_or(thread.tid);
+        let tid = thread.tid.to_string();
+        let lane = match (counter, self.names.text(counter)) {
+            (StrId::EMPTY, _) => tid,
+            (_, name) if process == thread.tid => name.to_owned(),
+            (_, name) => format!("{name} {tid}"),
+        };
+        let track = self.batch.track(kind, &process.to_string(), &lane);
+        if let Some(&comm) = self.comms.get(&process) {
+            let name = self.batch.string(self.names.text(comm));
+            self.batch.label(track, TrackLabel::ProcessName(name));
+        }
+        if let Some(&comm) = self.comms.get(&thread.tid)
+            && counter == StrId::EMPTY
+        {
+            let name = self.batch.string(self.names.text(comm));
+            self.batch.label(track, TrackLabel::ThreadName(name));
+        }
+        self.tracks.insert((kind, thread, counter), track);
+        track
+    }
+}
+
+/// `[kernel.kallsyms]` and `[nf_conntrack]`, but not what is mapped into every program.
+fn is_kernel_file(file: &str) -> bool {
+    let user = ["[vdso]", "[vsyscall]", "[unknown]", "[heap]", "[stack]", "[uprobes]", "[anon]"];
+    file.starts_with('[') && !user.contains(&file)
+}
