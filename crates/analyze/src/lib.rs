@@ -7,6 +7,7 @@
 
 mod architecture;
 mod breakdown;
+mod calls;
 mod classes;
 mod compare;
 mod compat;
@@ -56,6 +57,10 @@ mod waits;
 
 pub use architecture::{Architecture, ArchitectureUse, Evidence, architecture};
 pub use breakdown::{Balance, BreakdownRow, breakdown};
+pub use calls::{
+    Bucket, CallDifference, CallSelection, CallsRow, Latency, NamePattern, SlowCall, calls,
+    latency, select_calls,
+};
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use compare::{
     Allowance, BaselineError, Cause, CauseKind, CompareBy, CompareOptions, CompareRow,

@@ -23,6 +23,7 @@ mod nest;
 mod notice;
 mod parallel;
 mod profile;
+mod select;
 mod spans;
 mod strings;
 mod summary;
@@ -46,6 +47,7 @@ pub use parallel::{for_each_index, map_indices, map_items, threads_available};
 pub use profile::{
     Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, Sample, StackId, ValueType,
 };
+pub use select::{Selection, select};
 pub use spans::{SpanId, Spans};
 pub use strings::{StrId, Strings, StringsBuilder, hash_bytes};
 pub use summary::{CategorySummary, Summary, TrackSummary};

@@ -5,6 +5,7 @@
 //! percentages), and nothing is opened: everything goes to an `io::Write`.
 
 mod breakdown;
+mod calls;
 mod civil;
 mod classes;
 mod compare;
@@ -35,6 +36,7 @@ mod units;
 mod verify;
 
 pub use breakdown::{breakdown_section, idle_section};
+pub use calls::{calls_section, histogram_section, latency_section, slowest_section};
 pub use classes::classes_section;
 pub use compare::{CompareView, compare_document};
 pub use compat::compat_section;

@@ -11,7 +11,7 @@ use spanwise_model::{Nanos, SpanId, SpanKind, StrId};
 use crate::gpu::gpu_work;
 use crate::{Facts, Phase, TotalNanos};
 
-mod glob;
+pub(crate) mod glob;
 mod rules;
 
 pub(crate) use glob::Glob;

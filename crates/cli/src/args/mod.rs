@@ -4,6 +4,7 @@
 //! none is accepted and ignored.
 
 mod compare;
+mod decode;
 mod profiles;
 mod report;
 mod shared;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use compare::{CompareArgs, CompareByArg, CorrelateArgs};
+pub(crate) use decode::{DecodeArgs, PartArgs, PrintArg, ScopeArg};
 pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
 };
@@ -43,6 +45,7 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     Diff(DiffArgs),
     Flame(FlameArgs),
+    Decode(DecodeArgs),
     Compare(CompareArgs),
     Correlate(CorrelateArgs),
     Index(IndexArgs),

@@ -28,29 +28,38 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let profile = read_all(args)?;
     let value = args.profile.column(&profile)?;
     let name = program_name(&args.traces);
-    let view = ProfileView { name: &name, value };
+    write_profile_as(&profile, (value, &name), (&args.output, format), args.quiet)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a profile under a name, to a file or to standard output (`-`).
+pub(super) fn write_profile_as(
+    profile: &Profile,
+    (value, name): (usize, &str),
+    (target, format): (&Path, ConvertFormatArg),
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let view = ProfileView { name, value };
     let write = |out: &mut dyn Write| match format {
         ConvertFormatArg::Pprof => {
-            let is_compressed = args.output.extension().is_none_or(|ending| ending != "pb");
-            let options = PprofOptions { program: &name, is_compressed };
-            spanwise_write::write_pprof(&profile, &options, out)
+            let is_compressed = target.extension().is_none_or(|ending| ending != "pb");
+            let options = PprofOptions { program: name, is_compressed };
+            spanwise_write::write_pprof(profile, &options, out)
         }
-        ConvertFormatArg::Folded => spanwise_write::write_folded(&profile, value, out),
-        ConvertFormatArg::Speedscope => spanwise_write::write_speedscope(&profile, &view, out),
-        ConvertFormatArg::Firefox => spanwise_write::write_firefox(&profile, &view, out),
-        ConvertFormatArg::Csv => spanwise_write::write_profile_csv(&profile, out),
+        ConvertFormatArg::Folded => spanwise_write::write_folded(profile, value, out),
+        ConvertFormatArg::Speedscope => spanwise_write::write_speedscope(profile, &view, out),
+        ConvertFormatArg::Firefox => spanwise_write::write_firefox(profile, &view, out),
+        ConvertFormatArg::Csv => spanwise_write::write_profile_csv(profile, out),
         ConvertFormatArg::Chrome | ConvertFormatArg::Perfetto | ConvertFormatArg::Fxt => {
-            unreachable!("written above")
+            unreachable!("written as a trace")
         }
     };
-    if args.output == Path::new("-") {
+    if target == Path::new("-") {
         let mut out = stdout();
         write(&mut out)?;
-        out.flush()?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(out.flush()?);
     }
-    write_file(&args.output, (profile.samples.len(), "samples"), args.quiet, write)?;
-    Ok(ExitCode::SUCCESS)
+    write_file(target, (profile.samples.len(), "samples"), quiet, write)
 }
 
 /// What the ending of a file's name says about its format.

@@ -14,6 +14,7 @@ mod completions;
 mod convert;
 mod convert_trace;
 mod correlate;
+mod decode;
 mod diff;
 mod flame;
 mod index;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),
         Command::Convert(args) => convert::run(args),
+        Command::Decode(args) => decode::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Correlate(args) => correlate::run(args),
         Command::Flame(args) => flame::run(args),

@@ -134,7 +134,7 @@ fn own_sections(asked: &Asked<'_>) -> anyhow::Result<Vec<Section>> {
 }
 
 /// One line for those who would believe the numbers without knowing.
-fn notices_hint(notices: &Notices, file: &str) -> Option<String> {
+pub(crate) fn notices_hint(notices: &Notices, file: &str) -> Option<String> {
     if notices.is_empty() {
         return None;
     }

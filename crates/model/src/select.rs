@@ -1,0 +1,148 @@
+//! A part of a trace, as a trace of its own.
+
+use crate::{
+    Batch, CategoryId, CounterRow, InstantRow, NO_KEY, Nanos, SpanId, SpanRow, StrId, Trace,
+    TraceBuilder, TrackId, TrackLabel,
+};
+
+/// What to keep.
+pub struct Selection<'a> {
+    /// One entry a track.
+    pub tracks: Vec<bool>,
+    /// Stretches of time, in order and apart; spans are cut to them. `None` for all.
+    pub windows: Option<Vec<(Nanos, Nanos)>>,
+    pub keeps_span: &'a dyn Fn(SpanId) -> bool,
+}
+
+/// The same rows, less what is not kept. Callers of what is kept may be gone; who called
+/// whom among the rest stays as it was. Arguments and arrows other than launches are not
+/// part of it.
+pub fn select(trace: &Trace, selection: &Selection<'_>, threads: usize) -> Trace {
+    let mut part = Part { trace, batch: Batch::default(), tracks: Vec::new() };
+    part.add_tracks(&selection.tracks);
+    for span in trace.spans.ids() {
+        if (selection.keeps_span)(span) {
+            part.add_span(span, selection);
+        }
+    }
+    part.add_events(selection);
+    let mut batch = part.batch;
+    batch.notices = trace.notices.clone();
+    batch.seal();
+    let mut builder = TraceBuilder::new(threads);
+    builder.push(batch);
+    let mut info = trace.info.clone();
+    // Counts are of what was read, and the batch counts nothing anew.
+    let phases = std::mem::take(&mut info.events_by_phase);
+    let mut selected = builder.finish(info, None);
+    selected.info.events_by_phase = phases;
+    selected
+}
+
+struct Part<'a> {
+    trace: &'a Trace,
+    batch: Batch,
+    /// The new number of each track that is kept.
+    tracks: Vec<Option<TrackId>>,
+}
+
+impl Part<'_> {
+    fn add_tracks(&mut self, keeps: &[bool]) {
+        let trace = self.trace;
+        for (track, &keeps) in trace.tracks.rows().iter().zip(keeps) {
+            if !keeps {
+                self.tracks.push(None);
+                continue;
+            }
+            let text = |id: StrId| trace.strings.get(id);
+            let new = self.batch.track(track.kind, text(track.process), text(track.thread));
+            for (name, label) in [
+                (track.process_name, TrackLabel::ProcessName as fn(StrId) -> TrackLabel),
+                (track.thread_name, TrackLabel::ThreadName),
+            ] {
+                if name != StrId::EMPTY {
+                    let name = self.batch.string(text(name));
+                    self.batch.label(new, label(name));
+                }
+            }
+            self.batch.label(new, TrackLabel::ThreadSort(track.sort_index));
+            self.tracks.push(Some(new));
+        }
+    }
+
+    fn category(&mut self, id: CategoryId) -> CategoryId {
+        let category = self.trace.categories.get(id);
+        self.batch.category(self.trace.strings.get(category.name), category.kind)
+    }
+
+    fn add_span(&mut self, span: SpanId, selection: &Selection<'_>) {
+        let spans = &self.trace.spans;
+        let Some(track) = self.tracks[spans.track(span).index()] else { return };
+        let (start, end) = (spans.start(span), spans.end(span));
+        let name = self.batch.string(self.trace.name(span));
+        let category = self.category(spans.category(span));
+        let key = match spans.launch(span) {
+            Some(launch) => u64::from(launch.0),
+            None if self.trace.kind(span) == crate::SpanKind::Runtime => u64::from(span.0),
+            None => NO_KEY,
+        };
+        // Ties between equal spans are kept by their rows.
+        let offset = u64::from(span.0);
+        for (start, end) in cut((start, end), selection.windows.as_deref()) {
+            let row = SpanRow { start, dur: end - start, key, offset, name, category };
+            self.batch.push_span(track, row);
+        }
+    }
+
+    fn add_events(&mut self, selection: &Selection<'_>) {
+        let trace = self.trace;
+        let is_inside = |time: Nanos| match &selection.windows {
+            None => true,
+            Some(windows) => windows.iter().any(|&(from, to)| (from..to).contains(&time)),
+        };
+        let instants = &trace.instants;
+        for row in (0..instants.len()).filter(|&row| is_inside(instants.time[row])) {
+            let Some(track) = self.tracks[instants.track[row] as usize] else { continue };
+            let name = self.batch.string(trace.strings.get(StrId(instants.name[row])));
+            let category = self.category(CategoryId(instants.category[row]));
+            let (time, offset) = (instants.time[row], row as u64);
+            self.batch.instants.push(InstantRow { time, offset, name, track, category });
+        }
+        let counters = &trace.counters;
+        for row in (0..counters.len()).filter(|&row| is_inside(counters.time[row])) {
+            let Some(track) = self.tracks[counters.track[row] as usize] else { continue };
+            let (time, value) = (counters.time[row], counters.value[row]);
+            self.batch.counters.push(CounterRow { time, offset: row as u64, value, track });
+        }
+    }
+}
+
+/// The parts of a span that lie in the windows. One that touches none has no part.
+fn cut((start, end): (Nanos, Nanos), windows: Option<&[(Nanos, Nanos)]>) -> Vec<(Nanos, Nanos)> {
+    let Some(windows) = windows else { return vec![(start, end)] };
+    let first = windows.partition_point(|&(_, to)| to <= start);
+    let touching = windows[first..].iter().take_while(|&&(from, _)| from < end || from == start);
+    touching.map(|&(from, to)| (start.max(from), end.min(to))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_cut_to_the_windows() {
+        let windows = [(10, 20), (30, 40)];
+        let check = |span, expected: &[(Nanos, Nanos)]| {
+            assert_eq!(cut(span, Some(&windows)), expected, "{span:?}");
+        };
+        check((0, 10), &[]);
+        check((0, 11), &[(10, 11)]);
+        check((12, 15), &[(12, 15)]);
+        check((15, 35), &[(15, 20), (30, 35)]);
+        check((20, 30), &[]);
+        check((10, 10), &[(10, 10)]);
+        check((20, 20), &[]);
+        check((0, 50), &[(10, 20), (30, 40)]);
+        assert_eq!(cut((3, 4), None), [(3, 4)]);
+    }
+}
