@@ -23,7 +23,7 @@ const ROOMS: [[&str; 4]; 7] = [
         "spanwise",
         "spanwise-model spanwise-flow spanwise-read spanwise-analyze spanwise-write",
         "anyhow clap clap_complete terminal_size",
-        "serde_json tempfile",
+        "flate2 serde_json tempfile",
     ],
     ["xtask", "", "anyhow serde_json", ""],
 ];

@@ -5,6 +5,7 @@
 //! the order of a hash map, so the same trace gives the same answer (I7). Sums are
 //! integers and add up exactly (I9).
 
+mod align;
 mod architecture;
 mod breakdown;
 mod calls;
@@ -55,6 +56,7 @@ mod threads;
 mod tracelens;
 mod waits;
 
+pub use align::{AlignedGroup, Alignment, alignment};
 pub use architecture::{Architecture, ArchitectureUse, Evidence, architecture};
 pub use breakdown::{Balance, BreakdownRow, breakdown};
 pub use calls::{

@@ -5,12 +5,14 @@
 #![allow(clippy::print_stderr, reason = "a test says what it compared and what it skipped")]
 
 mod corpus;
+mod csv;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use corpus::{close, corpus};
+use csv::Texts;
 use spanwise_analyze::{CompatValue, Facts, tracelens_tables};
 use spanwise_read::{IndexUse, OpenOptions};
 
@@ -64,7 +66,8 @@ fn check(table: &'static str, keys: &[&str], numbers: &[&str]) {
             eprintln!("{name}: skipped, split by recomputation");
             continue;
         }
-        let expected = summed(&read_csv(&file), keys, numbers);
+        let expected =
+            summed(&csv::rows(&fs::read_to_string(&file).expect("readable")), keys, numbers);
         let found = summed(&computed(&folder.join(trace_of(&name, table)), table), keys, numbers);
         let mut compared = 0;
         for (key, values) in &expected {
@@ -108,9 +111,6 @@ fn collect(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// A header and rows of text.
-type Texts = Vec<Vec<String>>;
-
 fn computed(path: &Path, table: &'static str) -> Texts {
     let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
     let trace = spanwise_read::open(path, &options).expect("a trace");
@@ -122,26 +122,6 @@ fn computed(path: &Path, table: &'static str) -> Texts {
         CompatValue::Float(value) => value.to_string(),
     };
     rows.extend(table.rows.iter().map(|row| row.iter().map(text).collect()));
-    rows
-}
-
-fn read_csv(path: &Path) -> Texts {
-    let text = fs::read_to_string(path).expect("readable");
-    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
-    let mut is_quoted = false;
-    for c in text.chars() {
-        match c {
-            // A doubled quote closes and opens again; the quote itself is not compared.
-            '"' => is_quoted = !is_quoted,
-            ',' if !is_quoted => row.push(std::mem::take(&mut field)),
-            '\n' if !is_quoted => {
-                row.push(std::mem::take(&mut field));
-                rows.push(std::mem::take(&mut row));
-            }
-            '\r' if !is_quoted => {}
-            c => field.push(c),
-        }
-    }
     rows
 }
 

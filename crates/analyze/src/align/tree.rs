@@ -1,0 +1,246 @@
+//! What launched the GPU work of a trace: steps, annotations, modules and operators.
+//!
+//! Only what leads to GPU work is kept. Python frames other than modules are left out:
+//! they change with every version of a library, while modules and operators stay. The
+//! work of several threads does not interleave: a step lists the thread that it was
+//! annotated on first, then the others by their first launch.
+
+use std::collections::HashMap;
+
+use spanwise_model::{NO_ROW, Nanos, SpanId, SpanKind, StrId, Trace, TrackId};
+
+use crate::gpu::gpu_work;
+use crate::modules::class_of;
+use crate::steps::Steps;
+use crate::{Batch, Facts};
+
+/// The root, which is node 0.
+pub(crate) const ROOT: usize = 0;
+
+const OUTSIDE: &str = "[outside of steps]";
+const NOT_RECORDED: &str = "[launch not recorded]";
+const MODULE: &str = "nn.Module: ";
+
+/// A node is made before those inside of it.
+pub(crate) struct CallTree {
+    pub(crate) nodes: Vec<Node>,
+    /// All GPU work, in the order of its launch.
+    pub(crate) work: Vec<SpanId>,
+}
+
+pub(crate) struct Node {
+    pub(crate) kind: NodeKind,
+    /// What corresponding nodes of two traces have in common.
+    pub(crate) name: String,
+    /// `None` for the root and for what stands for no span.
+    pub(crate) span: Option<SpanId>,
+    pub(crate) parent: Option<usize>,
+    /// In order of launch.
+    pub(crate) children: Vec<Child>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    Root,
+    Step,
+    Annotation,
+    Module,
+    Operator,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Child {
+    /// A number of a node.
+    Node(usize),
+    /// A row of [`CallTree::work`].
+    Work(usize),
+}
+
+impl CallTree {
+    pub(crate) fn new(facts: &Facts<'_>) -> Self {
+        let trace = facts.trace();
+        let steps = Steps::new(trace);
+        let mut planting = Planting::new(facts, &steps);
+        for (row, &work) in ordered(trace, &steps).iter().enumerate() {
+            let node = planting.node_of_work(work);
+            planting.tree.nodes[node].children.push(Child::Work(row));
+            planting.tree.work.push(work);
+        }
+        planting.tree
+    }
+
+    /// The node itself and those around it, from the inside.
+    pub(crate) fn around(&self, node: usize) -> impl Iterator<Item = &Node> {
+        let numbers = std::iter::successors(Some(node), |&node| self.nodes[node].parent);
+        numbers.map(|node| &self.nodes[node])
+    }
+
+    /// Whether nothing but work stands directly inside.
+    pub(crate) fn is_leaf(&self, node: usize) -> bool {
+        self.nodes[node].children.iter().all(|child| matches!(child, Child::Work(_)))
+    }
+}
+
+/// All work by step, thread and time of launch.
+fn ordered(trace: &Trace, steps: &Steps) -> Vec<SpanId> {
+    let spans = trace.spans();
+    type Place = (usize, Option<TrackId>, Nanos, Nanos, SpanId);
+    let mut work: Vec<Place> = gpu_work(trace)
+        .map(|work| {
+            let (start, call) = (spans.start(work), spans.launch(work));
+            let launched = call.map_or(start, |call| spans.start(call));
+            let step = call.and_then(|_| steps.row_at(launched)).unwrap_or(usize::MAX);
+            (step, call.map(|call| spans.track(call)), launched, start, work)
+        })
+        .collect();
+    // The first launch of each thread in each step; before all of them on its own thread.
+    let mut first: HashMap<(usize, Option<TrackId>), Nanos> = HashMap::new();
+    for (row, step) in steps.rows().iter().enumerate() {
+        first.insert((row, Some(spans.track(step.span))), Nanos::MIN);
+    }
+    for &(step, track, launched, ..) in &work {
+        let known = first.entry((step, track)).or_insert(launched);
+        *known = launched.min(*known);
+    }
+    work.sort_unstable_by_key(|place| (place.0, first[&(place.0, place.1)], *place));
+    work.into_iter().map(|place| place.4).collect()
+}
+
+struct Planting<'a, 't> {
+    facts: &'a Facts<'t>,
+    steps: &'a Steps,
+    tree: CallTree,
+    /// By span: its node, or none yet.
+    node_of: Vec<u32>,
+    step_nodes: HashMap<Option<usize>, usize>,
+    /// By span of a step: its row.
+    step_spans: HashMap<SpanId, usize>,
+    not_recorded: Option<usize>,
+    /// By name: what nodes are called, each made once.
+    names: HashMap<(SpanKind, StrId), String>,
+}
+
+impl<'a, 't> Planting<'a, 't> {
+    fn new(facts: &'a Facts<'t>, steps: &'a Steps) -> Self {
+        let root = Node {
+            kind: NodeKind::Root,
+            name: String::new(),
+            span: None,
+            parent: None,
+            children: Vec::new(),
+        };
+        let rows = steps.rows().iter().enumerate();
+        Planting {
+            facts,
+            steps,
+            tree: CallTree { nodes: vec![root], work: Vec::new() },
+            node_of: vec![NO_ROW; facts.trace().spans().len()],
+            step_nodes: HashMap::new(),
+            step_spans: rows.map(|(row, step)| (step.span, row)).collect(),
+            not_recorded: None,
+            names: HashMap::new(),
+        }
+    }
+
+    /// Finds or makes the innermost node around the launch of work.
+    fn node_of_work(&mut self, work: SpanId) -> usize {
+        let spans = self.facts.trace().spans();
+        let Some(call) = spans.launch(work) else {
+            return match self.not_recorded {
+                Some(node) => node,
+                None => {
+                    let node = self.add(NodeKind::Step, NOT_RECORDED.to_owned(), None, ROOT);
+                    *self.not_recorded.insert(node)
+                }
+            };
+        };
+        // Outwards to what is known already, then inwards again.
+        let (mut inside, mut at, mut node) = (Vec::new(), Some(call), None);
+        while let Some(span) = at {
+            if self.node_of[span.index()] != NO_ROW {
+                node = Some(self.node_of[span.index()] as usize);
+                break;
+            }
+            if let Some(&step) = self.step_spans.get(&span) {
+                node = Some(self.step_node(Some(step)));
+                break;
+            }
+            if let Some(kind) = self.kind(span) {
+                inside.push((span, kind));
+            }
+            at = spans.parent(span);
+        }
+        let mut node = match node {
+            Some(node) => node,
+            None => {
+                let outermost = inside.last().map_or(call, |&(span, _)| span);
+                let step = self.steps.row_at(spans.start(call));
+                // Work of an operator that began before the step still belongs to it.
+                self.step_node(step.or_else(|| self.steps.row_at(spans.start(outermost))))
+            }
+        };
+        for (span, kind) in inside.into_iter().rev() {
+            let name = self.name(span, kind);
+            node = self.add(kind, name, Some(span), node);
+            self.node_of[span.index()] = node as u32;
+        }
+        node
+    }
+
+    fn step_node(&mut self, step: Option<usize>) -> usize {
+        // A trace without steps is one.
+        if self.steps.rows().is_empty() {
+            return ROOT;
+        }
+        if let Some(&node) = self.step_nodes.get(&step) {
+            return node;
+        }
+        let row = step.map(|row| &self.steps.rows()[row]);
+        let phase = row.map(|row| row.batch.map_or("step", |batch| batch.phase.text()));
+        let name = phase.unwrap_or(OUTSIDE).to_owned();
+        let node = self.add(NodeKind::Step, name, row.map(|row| row.span), ROOT);
+        self.step_nodes.insert(step, node);
+        node
+    }
+
+    fn add(&mut self, kind: NodeKind, name: String, span: Option<SpanId>, parent: usize) -> usize {
+        let number = self.tree.nodes.len();
+        self.tree.nodes.push(Node { kind, name, span, parent: Some(parent), children: Vec::new() });
+        self.tree.nodes[parent].children.push(Child::Node(number));
+        number
+    }
+
+    fn kind(&self, span: SpanId) -> Option<NodeKind> {
+        match self.facts.trace().kind(span) {
+            SpanKind::Operator => Some(NodeKind::Operator),
+            SpanKind::Annotation => Some(NodeKind::Annotation),
+            SpanKind::Python if self.facts.trace().name(span).starts_with(MODULE) => {
+                Some(NodeKind::Module)
+            }
+            _ => None,
+        }
+    }
+
+    fn name(&mut self, span: SpanId, kind: NodeKind) -> String {
+        let (names, trace) = (self.facts.names(), self.facts.trace());
+        let id = names.merged(trace.spans().name(span));
+        let text = || names.text(id);
+        let made = self.names.entry((trace.kind(span), id)).or_insert_with(|| match kind {
+            NodeKind::Module => class_of(&text()).to_owned(),
+            NodeKind::Annotation => match Batch::parse(&text()) {
+                Some(batch) => batch.phase.text().to_owned(),
+                None => without_hashes(&text()),
+            },
+            _ => text().into_owned(),
+        });
+        made.clone()
+    }
+}
+
+/// Words of 32 letters and digits or more are hashes, which differ from run to run.
+fn without_hashes(text: &str) -> String {
+    let is_hash = |word: &str| word.len() >= 32 && word.bytes().all(|b| b.is_ascii_alphanumeric());
+    let words: Vec<&str> =
+        text.split(' ').map(|word| if is_hash(word) { "…" } else { word }).collect();
+    words.join(" ")
+}
