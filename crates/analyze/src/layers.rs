@@ -11,6 +11,7 @@ use spanwise_model::{Nanos, SpanId, StrId};
 
 use crate::gpu::gpu_work;
 use crate::modules::{ModuleTree, class_of};
+use crate::names::unnumbered;
 use crate::steps::Steps;
 use crate::{Facts, TotalNanos};
 
@@ -67,16 +68,14 @@ pub fn layer_use(facts: &Facts<'_>) -> LayerUse {
     })
 }
 
-/// The siblings of one class that took most time together.
 fn by_modules(facts: &Facts<'_>) -> Option<LayerUse> {
     let tree = ModuleTree::new(facts);
-    let text = |at: usize| facts.trace().strings().get(tree.nodes[at].name);
     let (class, group) = layer_nodes(facts, &tree)?;
     let row = |(number, &at): (usize, &usize)| {
         let node = &tree.nodes[at];
         LayerRow {
             number: number as u64,
-            name: text(at).trim_start_matches("nn.Module: ").to_owned(),
+            name: module_name(facts, &tree, at),
             calls: node.calls,
             host_ns: Some(node.host_ns),
             gpu_ns: node.gpu.work_ns,
@@ -108,6 +107,50 @@ pub(crate) fn layer_nodes(facts: &Facts<'_>, tree: &ModuleTree) -> Option<(Strin
     Some(((*class).to_owned(), group.clone()))
 }
 
+fn module_name(facts: &Facts<'_>, tree: &ModuleTree, at: usize) -> String {
+    let text = facts.trace().strings().get(tree.nodes[at].name);
+    text.trim_start_matches("nn.Module: ").to_owned()
+}
+
+/// The layers of [`layer_use`] with the work of one step, that which launched most.
+pub(crate) struct LayeredStep {
+    pub(crate) found: LayersFrom,
+    /// The step; empty for the whole recording.
+    pub(crate) step: String,
+    /// All of its work, in order of launch.
+    pub(crate) work: Vec<SpanId>,
+    pub(crate) names: Vec<String>,
+    /// By work, of other steps too where modules tell.
+    pub(crate) layer_of: HashMap<SpanId, usize>,
+}
+
+pub(crate) fn layered_step(facts: &Facts<'_>) -> Option<LayeredStep> {
+    let tree = ModuleTree::new(facts);
+    let (step, work) = busiest_step(facts);
+    let Some((class, group)) = layer_nodes(facts, &tree) else {
+        let (found, layers) = repeated(facts, &step, &work)?;
+        let (mut names, mut layer_of) = (Vec::new(), HashMap::new());
+        for (number, layer) in layers.enumerate() {
+            names.push(kernel_text(facts, layer[0]));
+            layer_of.extend(layer.iter().map(|&work| (work, number)));
+        }
+        return Some(LayeredStep { found, step, names, layer_of, work });
+    };
+    let mut of_node = vec![None; tree.nodes.len()];
+    for (number, &at) in group.iter().enumerate() {
+        of_node[at] = Some(number);
+    }
+    // A parent stands before its children.
+    for at in 0..tree.nodes.len() {
+        let around = tree.nodes[at].parent.and_then(|parent| of_node[parent]);
+        of_node[at] = of_node[at].or(around);
+    }
+    let names = group.iter().map(|&at| module_name(facts, &tree, at)).collect();
+    let layers = tree.node_of_work.iter().filter_map(|&(work, node)| Some((work, of_node[node]?)));
+    let layer_of = layers.collect();
+    Some(LayeredStep { found: LayersFrom::Modules { class }, step, work, names, layer_of })
+}
+
 /// The kernels of the step that launched most work, in order of launch.
 fn busiest_step(facts: &Facts<'_>) -> (String, Vec<SpanId>) {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
@@ -134,44 +177,60 @@ fn busiest_step(facts: &Facts<'_>) -> (String, Vec<SpanId>) {
     (name.unwrap_or_default(), work)
 }
 
+fn kernel_text(facts: &Facts<'_>, work: SpanId) -> String {
+    let name = facts.names().merged(facts.trace().spans().name(work));
+    facts.names().text(name).into_owned()
+}
+
 fn by_repetition(facts: &Facts<'_>) -> Option<LayerUse> {
     let (step, work) = busiest_step(facts);
     let spans = facts.trace().spans();
-    let name = |work: SpanId| facts.names().merged(spans.name(work));
-    let mut numbers: HashMap<StrId, u32> = HashMap::new();
-    let sequence: Vec<u32> = work
-        .iter()
-        .take(KERNELS_MAX)
-        .map(|&work| {
-            let next = numbers.len() as u32;
-            *numbers.entry(name(work)).or_insert(next)
-        })
-        .collect();
-    let period = find_period(&sequence)?;
+    let (found, layers) = repeated(facts, &step, &work)?;
     let sum = |list: &[SpanId]| -> TotalNanos {
         list.iter().map(|&work| i128::from(spans.dur(work))).sum()
     };
-    let layers = work[period.start..].chunks(period.len).take(period.repeats);
     let row = |(number, layer): (usize, &[SpanId])| LayerRow {
         number: number as u64,
-        name: facts.names().text(name(layer[0])).into_owned(),
+        name: kernel_text(facts, layer[0]),
         calls: 1,
         host_ns: None,
         gpu_ns: sum(layer),
         backward_ns: 0,
         launches: layer.len() as u64,
     };
-    Some(LayerUse {
-        rows: layers.enumerate().map(row).collect(),
-        work_ns: sum(&work),
-        found: LayersFrom::Repetition {
-            step,
-            kernels: period.len,
-            repeats: period.repeats,
-            covered: period.len * period.repeats,
-            all: work.len(),
-        },
-    })
+    Some(LayerUse { rows: layers.enumerate().map(row).collect(), work_ns: sum(&work), found })
+}
+
+/// The part of a step that repeats, one repetition after the other.
+fn repeated<'a>(
+    facts: &Facts<'_>,
+    step: &str,
+    work: &'a [SpanId],
+) -> Option<(LayersFrom, impl Iterator<Item = &'a [SpanId]>)> {
+    let spans = facts.trace().spans();
+    let mut numbers: HashMap<StrId, u32> = HashMap::new();
+    let mut texts: HashMap<String, u32> = HashMap::new();
+    let sequence: Vec<u32> = work
+        .iter()
+        .take(KERNELS_MAX)
+        .map(|&work| {
+            let name = facts.names().merged(spans.name(work));
+            *numbers.entry(name).or_insert_with(|| {
+                let next = texts.len() as u32;
+                let text = facts.names().text(name);
+                *texts.entry(unnumbered(&text).to_owned()).or_insert(next)
+            })
+        })
+        .collect();
+    let period = find_period(&sequence)?;
+    let found = LayersFrom::Repetition {
+        step: step.to_owned(),
+        kernels: period.len,
+        repeats: period.repeats,
+        covered: period.len * period.repeats,
+        all: work.len(),
+    };
+    Some((found, work[period.start..].chunks(period.len).take(period.repeats)))
 }
 
 /// A part of a sequence that repeats without a gap.

@@ -20,6 +20,7 @@ mod diff;
 mod facts;
 mod findings;
 mod frames;
+mod fusion;
 mod gpu;
 mod host;
 mod hot;
@@ -83,6 +84,10 @@ pub use findings::{
     Waiting, findings,
 };
 pub use frames::Frames;
+pub use fusion::{
+    Confidence, Fusion, FusionNote, FusionSide, Kernels, LayerKernels, LayerPair, LayerSide,
+    LayerView, Opportunity, Replacement, ReplacementKind, SameKernel, fusion, layer_view,
+};
 use gpu::gpu_use;
 pub use gpu::{DeviceUse, GpuUse, LineUse, WorkUse};
 pub use hot::{HotFunction, HotFunctions, hot_functions};

@@ -74,6 +74,8 @@ pub(crate) struct Node {
 pub(crate) struct ModuleTree {
     pub(crate) nodes: Vec<Node>,
     pub(crate) outside: ModuleTime,
+    /// GPU work that was launched in a module, or differentiates what was.
+    pub(crate) node_of_work: Vec<(SpanId, usize)>,
 }
 
 impl ModuleTree {
@@ -98,7 +100,10 @@ impl ModuleTree {
             let backward_ns = if is_backward { dur } else { 0 };
             let time = ModuleTime { work_ns: dur, backward_ns, launches: 1 };
             match node {
-                Some(node) => tree.nodes[node as usize].own.add(time),
+                Some(node) => {
+                    tree.nodes[node as usize].own.add(time);
+                    tree.node_of_work.push((work, node as usize));
+                }
                 None => tree.outside.add(ModuleTime { backward_ns: 0, ..time }),
             }
         }
@@ -115,7 +120,11 @@ impl ModuleTree {
 
     /// The nodes alone, and for every span the one it is in, or [`NO_ROW`].
     pub(crate) fn places(trace: &Trace) -> (Self, Vec<u32>) {
-        let mut tree = ModuleTree { nodes: Vec::new(), outside: ModuleTime::default() };
+        let mut tree = ModuleTree {
+            nodes: Vec::new(),
+            outside: ModuleTime::default(),
+            node_of_work: Vec::new(),
+        };
         let node_of = tree.place_calls(trace);
         (tree, node_of)
     }

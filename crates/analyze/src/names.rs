@@ -45,6 +45,17 @@ impl<'a> Names<'a> {
     }
 }
 
+/// Compilers number the kernels that they make: `triton_poi_fused_add_mul_12`.
+pub(crate) fn unnumbered(name: &str) -> &str {
+    if !name.starts_with("triton_") {
+        return name;
+    }
+    match name.rsplit_once('_') {
+        Some((start, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => start,
+        _ => name,
+    }
+}
+
 /// Leaves out every ` at 0x…`.
 fn without_addresses(name: &str) -> Cow<'_, str> {
     if !name.contains(ADDRESS) {
@@ -89,6 +100,13 @@ mod tests {
         check("load at 0xyz", "load at 0xyz");
         check("aten::mm", "aten::mm");
         check("", "");
+    }
+
+    #[test]
+    fn numbers_of_compilers_do_not_count() {
+        assert_eq!(unnumbered("triton_poi_fused_add_mul_12"), "triton_poi_fused_add_mul");
+        assert_eq!(unnumbered("triton_poi_fused_add"), "triton_poi_fused_add");
+        assert_eq!(unnumbered("gemm_128_64"), "gemm_128_64");
     }
 
     #[test]

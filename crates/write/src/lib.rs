@@ -17,6 +17,8 @@ mod document;
 mod escape;
 mod findings;
 mod flame;
+mod fusion;
+mod fusion_layers;
 mod html;
 mod info;
 mod launches;
@@ -47,6 +49,8 @@ pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
 pub use findings::{FINDING_KEYS, finding_key, findings_section};
 pub use flame::{FlameOptions, write_flame};
+pub use fusion::fusion_document;
+pub use fusion_layers::fusion_layers_document;
 pub use info::info_document;
 pub use launches::{launches_section, queue_section, syncs_section};
 pub use memory::{

@@ -8,7 +8,7 @@ mod middle;
 pub(crate) mod pairing;
 pub(crate) mod sequence;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod tree;
 
 use std::collections::BTreeMap;

@@ -42,10 +42,14 @@ impl Groups {
 /// Wrappers inside of wrappers are opened so often before all is.
 const OPENED_MAX: usize = 12;
 
+/// So much of the work, in thousandths, must be paired by opening wrappers.
+const COVERED_MIN: usize = 500;
+
 pub(crate) fn pair(base: &CallTree, other: &CallTree) -> Groups {
     let mut pairing = Pairing {
         trees: [base, other],
         symbols: symbols([base, other]),
+        work_under: [work_under(base), work_under(other)],
         open: vec![Task::Pair((ROOT, ROOT))],
         groups: Vec::new(),
         is_bounded: false,
@@ -65,23 +69,54 @@ pub(crate) fn pair(base: &CallTree, other: &CallTree) -> Groups {
     pairing.finish()
 }
 
-/// Numbers of names, the same on both sides; in the order of the names, so that swapping
-/// the sides changes nothing.
-fn symbols(trees: [&CallTree; 2]) -> [Vec<u32>; 2] {
-    let mut numbers: BTreeMap<(u8, &str), u32> = BTreeMap::new();
-    let key = |tree: &'_ CallTree, at: usize| tree.nodes[at].kind as u8;
+/// How much work stands inside of each node.
+fn work_under(tree: &CallTree) -> Vec<usize> {
+    let mut counts = vec![0; tree.nodes.len()];
+    for (at, node) in tree.nodes.iter().enumerate().rev() {
+        counts[at] += node.children.iter().filter(|child| !is_node(child)).count();
+        if let Some(parent) = node.parent {
+            counts[parent] += counts[at];
+        }
+    }
+    counts
+}
+
+/// What nodes have in common: kind and name, and the kernels of those that hold nothing but
+/// work.
+type Symbol<'a> = (u8, &'a str, Option<Vec<&'a str>>);
+
+/// For each node the number of its symbol, and of its name alone. Numbers are the same on
+/// both sides and follow the names, so that swapping the sides changes nothing.
+fn symbols(trees: [&CallTree; 2]) -> [Vec<Keys>; 2] {
+    let mut numbers: BTreeMap<Symbol<'_>, u32> = BTreeMap::new();
     for tree in trees {
-        for (at, node) in tree.nodes.iter().enumerate() {
-            numbers.insert((key(tree, at), node.name.as_str()), 0);
+        for at in 0..tree.nodes.len() {
+            let symbol = symbol(tree, at);
+            numbers.entry((symbol.0, symbol.1, None)).or_insert(0);
+            numbers.entry(symbol).or_insert(0);
         }
     }
     for (number, value) in numbers.values_mut().enumerate() {
         *value = number as u32;
     }
     trees.map(|tree| {
-        let nodes = tree.nodes.iter().enumerate();
-        nodes.map(|(at, node)| numbers[&(key(tree, at), node.name.as_str())]).collect()
+        let keys = |at: usize| {
+            let symbol = symbol(tree, at);
+            let name = numbers[&(symbol.0, symbol.1, None)];
+            [numbers[&symbol], name, NO_KEY]
+        };
+        (0..tree.nodes.len()).map(keys).collect()
     })
+}
+
+fn symbol(tree: &CallTree, at: usize) -> Symbol<'_> {
+    let node = &tree.nodes[at];
+    let kernel = |child: &Child| match *child {
+        Child::Work(row) => Some(tree.kernels[tree.kernel_of_work[row]].as_str()),
+        Child::Node(_) => None,
+    };
+    let kernels = tree.is_leaf(at).then(|| node.children.iter().filter_map(kernel).collect());
+    (node.kind as u8, node.name.as_str(), kernels)
 }
 
 type Place = (usize, usize);
@@ -100,7 +135,8 @@ enum Task {
 struct Pairing<'a> {
     trees: [&'a CallTree; 2],
     /// By node.
-    symbols: [Vec<u32>; 2],
+    symbols: [Vec<Keys>; 2],
+    work_under: [Vec<usize>; 2],
     open: Vec<Task>,
     groups: Vec<(Place, [Vec<usize>; 2])>,
     is_bounded: bool,
@@ -115,10 +151,9 @@ impl Pairing<'_> {
         for (at, (x, y)) in pairs.iter().copied().chain(ends).enumerate() {
             let between = [children[0][from[0]..x].to_vec(), children[1][from[1]..y].to_vec()];
             self.open.push(Task::Gap { place, between, opened });
-            if at < pairs.len() {
-                if let (Child::Node(a), Child::Node(b)) = (children[0][x], children[1][y]) {
-                    self.open.push(Task::Pair((a, b)));
-                }
+            let pair = children[0].get(x).zip(children[1].get(y)).filter(|_| at < pairs.len());
+            if let Some((&Child::Node(a), &Child::Node(b))) = pair {
+                self.open.push(Task::Pair((a, b)));
             }
             from = [x + 1, y + 1];
         }
@@ -126,11 +161,11 @@ impl Pairing<'_> {
 
     fn aligned(&mut self, children: &Children) -> Vec<(usize, usize)> {
         let keys: [Vec<Keys>; 2] = std::array::from_fn(|side| {
-            let symbol = |child: &Child| match child {
+            let keys = |child: &Child| match child {
                 Child::Node(node) => self.symbols[side][*node],
-                Child::Work(_) => NO_KEY,
+                Child::Work(_) => [NO_KEY; 3],
             };
-            children[side].iter().map(|child| [symbol(child), NO_KEY, NO_KEY]).collect()
+            children[side].iter().map(keys).collect()
         });
         let found = align(&keys[0], &keys[1]);
         self.is_bounded |= found.is_bounded;
@@ -138,28 +173,55 @@ impl Pairing<'_> {
     }
 
     fn gap(&mut self, place: Place, between: Children, opened: usize) {
-        let has_node = |children: &Vec<Child>| children.iter().any(is_node);
-        if !between.iter().all(has_node) {
+        if !between.iter().all(|children| children.iter().any(is_node)) {
             return self.collapse(place, between);
         }
-        let can_open = [0, 1].map(|side| {
+        let can_open = |side: usize, children: &[Child]| {
             let tree = self.trees[side];
-            between[side].iter().any(|child| matches!(child, Child::Node(at) if !tree.is_leaf(*at)))
-        });
-        if !can_open[0] && !can_open[1] {
+            children.iter().any(|child| matches!(child, Child::Node(at) if !tree.is_leaf(*at)))
+        };
+        if !can_open(0, &between[0]) && !can_open(1, &between[1]) {
             return self.collapse(place, between);
         }
-        let inside = [0, 1].map(|side| self.opened(side, &between[side], opened >= OPENED_MAX));
-        let candidates =
-            [[inside[0].clone(), between[1].clone()], [between[0].clone(), inside[1].clone()]];
-        let counts = candidates.each_ref().map(|children| self.aligned(children).len());
-        let [base, other] = candidates;
-        let chosen = match counts[0].cmp(&counts[1]) {
-            std::cmp::Ordering::Greater => base,
-            std::cmp::Ordering::Less => other,
-            std::cmp::Ordering::Equal => inside,
+        let is_whole = opened >= OPENED_MAX;
+        let inside = [0, 1].map(|side| self.opened(side, &between[side], is_whole));
+        let is_last = (0..2).all(|side| !can_open(side, &inside[side]));
+        let [base, other] = between;
+        let one_side = [[inside[0].clone(), other], [base, inside[1].clone()]];
+        let covered = one_side.each_ref().map(|children| self.covered(children));
+        let chosen = match covered[0].cmp(&covered[1]) {
+            std::cmp::Ordering::Greater => Some(0),
+            std::cmp::Ordering::Less => Some(1),
+            std::cmp::Ordering::Equal => None,
         };
-        self.align_children(place, chosen, opened + 1);
+        if let Some(side) = chosen.filter(|&side| covered[side] >= COVERED_MIN) {
+            let [base, other] = one_side;
+            let children = if side == 0 { base } else { other };
+            return self.align_children(place, children, opened + 1);
+        }
+        // A node that matches a small part of what the other side holds, such as one matrix
+        // product out of all that a compiler took along, would tear the rest apart.
+        if is_last || self.covered(&inside) >= COVERED_MIN {
+            return self.align_children(place, inside, opened + 1);
+        }
+        self.open.push(Task::Gap { place, between: inside, opened: opened + 1 });
+    }
+
+    /// How much of the work an alignment would pair, in thousandths of the side with less.
+    fn covered(&mut self, children: &Children) -> usize {
+        let pairs = self.aligned(children);
+        let under = |side: usize, child: Child| match child {
+            Child::Node(node) => self.work_under[side][node],
+            Child::Work(_) => 1,
+        };
+        let all = [0, 1]
+            .map(|side| children[side].iter().map(|&child| under(side, child)).sum::<usize>());
+        let mut paired = [0, 0];
+        for (x, y) in pairs {
+            paired[0] += under(0, children[0][x]);
+            paired[1] += under(1, children[1][y]);
+        }
+        (paired[0].min(paired[1]) * 1000).checked_div(all[0].min(all[1])).unwrap_or(0)
     }
 
     /// Nodes that hold nodes replaced by what they hold; all the way down if asked.

@@ -53,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_limits_the_result_is_valid_and_mirrors(a in some_items(40), b in some_items(40)) {
+    fn a_result_within_limits_is_valid_and_mirrors(a in some_items(40), b in some_items(40)) {
         for limits in [TIGHT, Limits { searches: 0, ..TIGHT }, Limits::default()] {
             let found = align_within(&a, &b, &limits);
             prop_assert!(is_valid(&found, &a, &b));

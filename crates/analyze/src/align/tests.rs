@@ -10,22 +10,22 @@ use crate::sample::Sample;
 
 /// What a trace launches: operators and modules, which hold others, and kernels.
 #[derive(Debug, Clone)]
-enum Part {
+pub(crate) enum Part {
     Kernel(&'static str),
     Inside(SpanKind, &'static str, Vec<Part>),
 }
 
-use Part::{Inside, Kernel};
+pub(crate) use Part::{Inside, Kernel};
 
-fn operator(name: &'static str, parts: Vec<Part>) -> Part {
+pub(crate) fn operator(name: &'static str, parts: Vec<Part>) -> Part {
     Inside(SpanKind::Operator, name, parts)
 }
 
-fn module(name: &'static str, parts: Vec<Part>) -> Part {
+pub(crate) fn module(name: &'static str, parts: Vec<Part>) -> Part {
     Inside(SpanKind::Python, name, parts)
 }
 
-fn trace(parts: &[Part]) -> Trace {
+pub(crate) fn trace(parts: &[Part]) -> Trace {
     let (mut sample, mut clock, mut key) = (Sample::default(), 0, 0);
     add(&mut sample, parts, &mut clock, &mut key);
     sample.finish()
@@ -113,7 +113,7 @@ fn steps_correspond_by_phase() {
     );
 }
 
-fn parts() -> impl Strategy<Value = Vec<Part>> {
+pub(crate) fn parts() -> impl Strategy<Value = Vec<Part>> {
     let kernel = prop::sample::select(vec!["k", "l", "m"]).prop_map(Kernel);
     let part = kernel.prop_recursive(4, 24, 5, |inner| {
         let names = prop::sample::select(vec!["aten::a", "aten::b", "aten::c"]);

@@ -11,6 +11,7 @@ use spanwise_model::{NO_ROW, Nanos, SpanId, SpanKind, StrId, Trace, TrackId};
 
 use crate::gpu::gpu_work;
 use crate::modules::class_of;
+use crate::names::unnumbered;
 use crate::steps::Steps;
 use crate::{Batch, Facts};
 
@@ -18,7 +19,7 @@ use crate::{Batch, Facts};
 pub(crate) const ROOT: usize = 0;
 
 const OUTSIDE: &str = "[outside of steps]";
-const NOT_RECORDED: &str = "[launch not recorded]";
+pub(crate) const NOT_RECORDED: &str = "[launch not recorded]";
 const MODULE: &str = "nn.Module: ";
 
 /// A node is made before those inside of it.
@@ -26,14 +27,17 @@ pub(crate) struct CallTree {
     pub(crate) nodes: Vec<Node>,
     /// All GPU work, in the order of its launch.
     pub(crate) work: Vec<SpanId>,
+    /// The node of each piece of work.
+    pub(crate) node_of_work: Vec<usize>,
+    /// The name of each piece of work, as a row of `kernels`.
+    pub(crate) kernel_of_work: Vec<usize>,
+    pub(crate) kernels: Vec<String>,
 }
 
 pub(crate) struct Node {
     pub(crate) kind: NodeKind,
     /// What corresponding nodes of two traces have in common.
     pub(crate) name: String,
-    /// `None` for the root and for what stands for no span.
-    pub(crate) span: Option<SpanId>,
     pub(crate) parent: Option<usize>,
     /// In order of launch.
     pub(crate) children: Vec<Child>,
@@ -61,10 +65,18 @@ impl CallTree {
         let trace = facts.trace();
         let steps = Steps::new(trace);
         let mut planting = Planting::new(facts, &steps);
+        let mut numbers: HashMap<StrId, usize> = HashMap::new();
         for (row, &work) in ordered(trace, &steps).iter().enumerate() {
             let node = planting.node_of_work(work);
-            planting.tree.nodes[node].children.push(Child::Work(row));
-            planting.tree.work.push(work);
+            let tree = &mut planting.tree;
+            tree.nodes[node].children.push(Child::Work(row));
+            tree.work.push(work);
+            tree.node_of_work.push(node);
+            let name = facts.names().merged(trace.spans().name(work));
+            tree.kernel_of_work.push(*numbers.entry(name).or_insert_with(|| {
+                tree.kernels.push(unnumbered(&facts.names().text(name)).to_owned());
+                tree.kernels.len() - 1
+            }));
         }
         planting.tree
     }
@@ -73,6 +85,28 @@ impl CallTree {
     pub(crate) fn around(&self, node: usize) -> impl Iterator<Item = &Node> {
         let numbers = std::iter::successors(Some(node), |&node| self.nodes[node].parent);
         numbers.map(|node| &self.nodes[node])
+    }
+
+    /// Whether a node is a step, rather than what lies outside of all.
+    pub(crate) fn is_step(&self, node: usize) -> bool {
+        self.nodes[node].kind == NodeKind::Step && !self.is_outside(node)
+    }
+
+    /// Whether a node holds what lies outside of all steps.
+    pub(crate) fn is_outside(&self, node: usize) -> bool {
+        let node = &self.nodes[node];
+        node.kind == NodeKind::Step && [OUTSIDE, NOT_RECORDED].contains(&node.name.as_str())
+    }
+
+    /// The step around a node, or what lies outside of all.
+    pub(crate) fn step_of(&self, node: usize) -> Option<usize> {
+        let mut numbers = std::iter::successors(Some(node), |&node| self.nodes[node].parent);
+        numbers.find(|&node| self.nodes[node].kind == NodeKind::Step)
+    }
+
+    /// Whether a piece of work was launched in a step.
+    pub(crate) fn is_in_step(&self, row: usize) -> bool {
+        self.step_of(self.node_of_work[row]).is_some_and(|step| self.is_step(step))
     }
 
     /// Whether nothing but work stands directly inside.
@@ -122,18 +156,19 @@ struct Planting<'a, 't> {
 
 impl<'a, 't> Planting<'a, 't> {
     fn new(facts: &'a Facts<'t>, steps: &'a Steps) -> Self {
-        let root = Node {
-            kind: NodeKind::Root,
-            name: String::new(),
-            span: None,
-            parent: None,
-            children: Vec::new(),
-        };
+        let root =
+            Node { kind: NodeKind::Root, name: String::new(), parent: None, children: Vec::new() };
         let rows = steps.rows().iter().enumerate();
         Planting {
             facts,
             steps,
-            tree: CallTree { nodes: vec![root], work: Vec::new() },
+            tree: CallTree {
+                nodes: vec![root],
+                work: Vec::new(),
+                node_of_work: Vec::new(),
+                kernel_of_work: Vec::new(),
+                kernels: Vec::new(),
+            },
             node_of: vec![NO_ROW; facts.trace().spans().len()],
             step_nodes: HashMap::new(),
             step_spans: rows.map(|(row, step)| (step.span, row)).collect(),
@@ -149,7 +184,7 @@ impl<'a, 't> Planting<'a, 't> {
             return match self.not_recorded {
                 Some(node) => node,
                 None => {
-                    let node = self.add(NodeKind::Step, NOT_RECORDED.to_owned(), None, ROOT);
+                    let node = self.add(NodeKind::Step, NOT_RECORDED.to_owned(), ROOT);
                     *self.not_recorded.insert(node)
                 }
             };
@@ -181,7 +216,7 @@ impl<'a, 't> Planting<'a, 't> {
         };
         for (span, kind) in inside.into_iter().rev() {
             let name = self.name(span, kind);
-            node = self.add(kind, name, Some(span), node);
+            node = self.add(kind, name, node);
             self.node_of[span.index()] = node as u32;
         }
         node
@@ -198,14 +233,14 @@ impl<'a, 't> Planting<'a, 't> {
         let row = step.map(|row| &self.steps.rows()[row]);
         let phase = row.map(|row| row.batch.map_or("step", |batch| batch.phase.text()));
         let name = phase.unwrap_or(OUTSIDE).to_owned();
-        let node = self.add(NodeKind::Step, name, row.map(|row| row.span), ROOT);
+        let node = self.add(NodeKind::Step, name, ROOT);
         self.step_nodes.insert(step, node);
         node
     }
 
-    fn add(&mut self, kind: NodeKind, name: String, span: Option<SpanId>, parent: usize) -> usize {
+    fn add(&mut self, kind: NodeKind, name: String, parent: usize) -> usize {
         let number = self.tree.nodes.len();
-        self.tree.nodes.push(Node { kind, name, span, parent: Some(parent), children: Vec::new() });
+        self.tree.nodes.push(Node { kind, name, parent: Some(parent), children: Vec::new() });
         self.tree.nodes[parent].children.push(Child::Node(number));
         number
     }
@@ -231,7 +266,7 @@ impl<'a, 't> Planting<'a, 't> {
                 Some(batch) => batch.phase.text().to_owned(),
                 None => without_hashes(&text()),
             },
-            _ => text().into_owned(),
+            _ => unnumbered(&text()).to_owned(),
         });
         made.clone()
     }

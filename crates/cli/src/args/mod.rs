@@ -5,6 +5,7 @@
 
 mod compare;
 mod decode;
+mod fusion;
 mod profiles;
 mod report;
 mod shared;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use compare::{CompareArgs, CompareByArg, CorrelateArgs};
 pub(crate) use decode::{DecodeArgs, PartArgs, PrintArg, ScopeArg};
+pub(crate) use fusion::FusionArgs;
 pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
 };
@@ -47,6 +49,7 @@ pub(crate) enum Command {
     Flame(FlameArgs),
     Decode(DecodeArgs),
     Compare(CompareArgs),
+    Fusion(FusionArgs),
     Correlate(CorrelateArgs),
     Index(IndexArgs),
     Verify(VerifyArgs),

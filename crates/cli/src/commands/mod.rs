@@ -17,6 +17,7 @@ mod correlate;
 mod decode;
 mod diff;
 mod flame;
+mod fusion;
 mod index;
 mod info;
 mod profiles;
@@ -33,6 +34,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Correlate(args) => correlate::run(args),
         Command::Flame(args) => flame::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Fusion(args) => fusion::run(args),
         Command::Index(args) => index::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Completions(args) => completions::run(args),
