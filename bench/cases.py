@@ -107,7 +107,8 @@ def measure_case(case: Case, trace: Trace, options: argparse.Namespace) -> Row:
             if case.before:
                 before = filled([*ours, *case.before], path, folder)
                 run_once(before, env, timeout_s=options.timeout)
-            touch_memory(10 * path.stat().st_size)
+            size = trace.bytes if path.is_dir() else path.stat().st_size
+            touch_memory(10 * size)
             for _ in range(options.repeat or case.repeat):
                 warm(path)
                 run, said = run_once(

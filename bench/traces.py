@@ -21,6 +21,12 @@ from process import Failed, last_line
 
 COPY_BYTES = 1 << 20
 
+# Names of kernels are long, and hold braces.
+KERNEL_DURATION = re.compile(
+    rb'("cat"\s*:\s*"kernel"[^\n]{0,20000}\s[^\n]{0,200}?"dur"\s*:\s*)(\d+)'
+)
+LENGTHEN_BYTES = 8 << 20
+
 RANK = re.compile(rb'("distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*)\d+')
 
 
@@ -71,6 +77,27 @@ class Trace:
         bytes_ = sum(path.stat().st_size for path in folder.iterdir())
         return cls(f"{ranks} ranks", folder.name, folder, bytes_, warm(folder))
 
+    @classmethod
+    def of_pair(cls, base: Path, other: Path) -> Trace:
+        """A folder with two traces, base.json and other.json."""
+        name = f"{base.stem} and {other.stem}"
+        folder = CACHE / "traces" / f"pair-{zlib.crc32(name.encode()):08x}"
+        folder.mkdir(parents=True, exist_ok=True)
+        # An index that a command left there is of another state of the traces.
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        for path, link in ((base, "base.json"), (other, "other.json")):
+            link_or_copy(path, folder / link)
+        bytes_ = sum(path.stat().st_size for path in folder.iterdir())
+        return cls(name, folder.name, folder, bytes_, warm(folder))
+
+    def with_longer_kernels(self) -> Path:
+        """The trace in which each kernel takes a microsecond longer."""
+        return made(f"{self.key}-longer.json", lambda out: lengthen(self.path, out))
+
     @contextlib.contextmanager
     def form(self, form: str) -> Iterator[tuple[Path, dict[str, str]]]:
         """The file that rows of this form read, and the environment for them."""
@@ -88,10 +115,12 @@ class Trace:
                 CACHE.mkdir(exist_ok=True)
                 with tempfile.TemporaryDirectory(dir=CACHE) as folder:
                     path = Path(folder, self.path.name)
-                    try:
-                        path.hardlink_to(self.path)
-                    except OSError:
-                        shutil.copyfile(self.path, path)
+                    if self.path.is_dir():
+                        path.mkdir()
+                        for file in self.path.iterdir():
+                            link_or_copy(file, path / file.name)
+                    else:
+                        link_or_copy(self.path, path)
                     yield path, {**env, "XDG_CACHE_HOME": folder}
 
     def pack(self, out: Path) -> None:
@@ -133,6 +162,26 @@ def unpack(packed: Path, out: Path) -> None:
     inflater = gzip if packed.suffix == ".gz" else lzma
     with inflater.open(packed, "rb") as source, out.open("wb") as plain:
         shutil.copyfileobj(source, plain, COPY_BYTES)
+
+
+def link_or_copy(path: Path, link: Path) -> None:
+    try:
+        link.hardlink_to(path)
+    except OSError:
+        shutil.copyfile(path, link)
+
+
+def lengthen(trace: Path, out: Path) -> None:
+    """Write the trace with a microsecond more for each kernel, block by block."""
+
+    def longer(found: re.Match[bytes]) -> bytes:
+        return found[1] + str(int(found[2]) + 1).encode()
+
+    with trace.open("rb") as source, out.open("wb") as target:
+        while block := source.read(LENGTHEN_BYTES) + source.readline():
+            # The duration may stand on the line after the kernel's.
+            block += source.readline()
+            target.write(KERNEL_DURATION.sub(longer, block))
 
 
 def as_rank(trace: Path, rank: int, out: Path) -> None:
