@@ -30,12 +30,14 @@ mod intervals;
 mod launch;
 mod launches;
 mod layers;
+mod locks;
 mod matching;
 mod memory;
 mod metrics;
 mod modules;
 mod names;
 mod observe;
+mod off_cpu;
 mod phase;
 mod phase_use;
 mod profile;
@@ -96,6 +98,7 @@ pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};
 pub use layers::{LayerRow, LayerUse, LayersFrom, layer_use};
+pub use locks::{LockRow, LockThreadRow, WaitForLock, lock_threads, lock_waits, locks};
 pub use matching::{MatchError, MatchedBy, Matching, has_steps, match_runs, match_steps, outcomes};
 pub use memory::{
     Allocation, BEFORE_RECORDING, DeviceMemory, Level, Memory, MemoryOf, MemoryPlace, MemorySlice,
@@ -106,9 +109,13 @@ pub use metrics::{Metric, MetricValue, metrics};
 pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;
 pub use observe::{Feature, FeatureGroup, Observation, observe_run, observe_steps};
+pub use off_cpu::{OffCpuRow, off_cpu};
 pub use phase::{Phase, Phases};
 pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
-pub use profile::{Backward, ProfileOptions, StackMode, VALUE_TYPES, profile, without_prefix};
+pub use profile::{
+    Backward, ProfileOptions, StackMode, ThreadProfile, VALUE_TYPES, profile, thread_profile,
+    without_prefix,
+};
 pub use profile_use::{FunctionUse, LabelUse, ProfileUse, profile_use};
 pub use quality::{Check, CheckKind, CheckStatus, quality};
 pub use queue::{QUEUE_DEPTHS, QueueRow, queues};

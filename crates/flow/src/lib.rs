@@ -14,6 +14,7 @@ mod flow;
 mod names;
 mod ocaml;
 mod samples;
+mod sched;
 mod stack;
 mod step;
 
@@ -22,3 +23,6 @@ pub use calls::{Call, ThreadCalls};
 pub use flow::{Flow, FlowOptions, Oddities};
 pub use names::{FunctionId, Names};
 pub use ocaml::Traps;
+pub use sched::{
+    LeftAs, LockWait, Sched, SchedEvent, StackMove, Stretch, ThreadSched, Wakeup, is_probe_of_wait,
+};

@@ -38,10 +38,14 @@ pub enum SpanKind {
     Overhead,
     /// The profiler's bar over the whole recording; no work of its own.
     Window,
+    /// A thread that does not run: see [`crate::ThreadState`].
+    OffCpu,
+    /// A thread that waits for a lock, whether it runs or not: see [`crate::AwaitedLock`].
+    LockWait,
 }
 
 impl SpanKind {
-    pub const ALL: [SpanKind; 12] = [
+    pub const ALL: [SpanKind; 14] = [
         SpanKind::Other,
         SpanKind::Python,
         SpanKind::Operator,
@@ -54,6 +58,8 @@ impl SpanKind {
         SpanKind::GpuAnnotation,
         SpanKind::Overhead,
         SpanKind::Window,
+        SpanKind::OffCpu,
+        SpanKind::LockWait,
     ];
 
     /// True for what keeps a GPU busy.
@@ -68,8 +74,8 @@ impl SpanKind {
 
     /// True for what may stand in a thread's call stack.
     pub fn is_on_stack(self) -> bool {
-        use SpanKind::{Annotation, Operator, Other, Python, Runtime};
-        matches!(self, Other | Python | Operator | Annotation | Runtime)
+        use SpanKind::{Annotation, LockWait, OffCpu, Operator, Other, Python, Runtime};
+        matches!(self, Other | Python | Operator | Annotation | Runtime | OffCpu | LockWait)
     }
 }
 

@@ -27,6 +27,7 @@ mod select;
 mod spans;
 mod strings;
 mod summary;
+mod thread_state;
 mod trace;
 mod tracks;
 
@@ -51,6 +52,9 @@ pub use select::{Selection, select};
 pub use spans::{SpanId, Spans};
 pub use strings::{StrId, Strings, StringsBuilder, hash_bytes};
 pub use summary::{CategorySummary, Summary, TrackSummary};
+pub use thread_state::{
+    AwaitedLock, BlockedOn, LOCK_WAIT_CATEGORY, RunnableSince, ThreadState, WAKEUP_CATEGORY,
+};
 pub use trace::{Parts, Trace};
 pub use tracks::{Track, TrackId, TrackKind, Tracks};
 

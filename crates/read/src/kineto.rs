@@ -38,6 +38,9 @@ pub(crate) fn span_kind(category: &[u8]) -> SpanKind {
         b"gpu_user_annotation" => SpanKind::GpuAnnotation,
         b"overhead" => SpanKind::Overhead,
         b"Trace" => SpanKind::Window,
+        // What we write ourselves for recordings of the scheduler.
+        b"off_cpu_blocked" | b"off_cpu_runnable" | b"off_cpu_unrecorded" => SpanKind::OffCpu,
+        b"lock_wait" => SpanKind::LockWait,
         _ => SpanKind::Other,
     }
 }

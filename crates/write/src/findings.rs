@@ -498,5 +498,14 @@ fn wait_words(wait: WaitKind) -> (&'static str, &'static str) {
         WaitKind::Io => ("for input or output", "Overlap it with work, or read ahead."),
         WaitKind::Join => ("for a thread or a process to end", "See what that one does meanwhile."),
         WaitKind::Sleep => ("by sleeping", "Wait for the event itself instead of for a time."),
+        WaitKind::Cpu => (
+            "for a processor",
+            "More threads want to run than there are processors: start fewer, or see who else \
+             runs.",
+        ),
+        WaitKind::Unknown => (
+            "for something that was not recorded",
+            "Record stacks with the switches (perf record -e sched:sched_switch -g) to see what.",
+        ),
     }
 }

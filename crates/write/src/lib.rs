@@ -25,6 +25,7 @@ mod launches;
 mod memory;
 mod metrics;
 mod modules;
+mod off_cpu;
 mod phases;
 mod profile;
 mod profile_use;
@@ -58,6 +59,7 @@ pub use memory::{
 };
 pub use metrics::{GateRow, gate_section, metric_text, metrics_section};
 pub use modules::{architecture_section, layers_section, modules_section};
+pub use off_cpu::{lock_threads_section, locks_section, off_cpu_section};
 pub use phases::{phases_section, steps_section};
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_folded_pair, write_pprof,

@@ -263,5 +263,7 @@ pub(crate) fn kind_key(kind: SpanKind) -> &'static str {
         SpanKind::GpuAnnotation => "gpu_annotation",
         SpanKind::Overhead => "overhead",
         SpanKind::Window => "window",
+        SpanKind::OffCpu => "off_cpu",
+        SpanKind::LockWait => "lock_wait",
     }
 }

@@ -208,7 +208,7 @@ impl<'a, 't> Build<'a, 't> {
                 let is_wakeable = kind == PathKind::HostWaiting
                     && !matches!(
                         self.facts.waits().kind(span),
-                        Some(WaitKind::Io | WaitKind::Sleep)
+                        Some(WaitKind::Io | WaitKind::Sleep | WaitKind::Cpu)
                     );
                 if is_wakeable && let Some((time, other)) = latest(&stops, thread, (start, end)) {
                     edge(Point::End, other, Point::End, end - time, PathKind::Handoff);

@@ -10,6 +10,7 @@ mod frames;
 mod gpu;
 mod labels;
 mod memory;
+mod off_cpu;
 mod prefix;
 mod sweep;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tests;
 
 use spanwise_model::{Profile, ProfileBuilder, Trace};
 
+pub use off_cpu::{ThreadProfile, thread_profile};
 pub use prefix::without_prefix;
 
 use crate::Memory;

@@ -5,7 +5,8 @@
 //! out of the middle and the stacks above it are made anew.
 
 use spanwise_model::{
-    ArgValue, NO_ROW, Nanos, ProfileBuilder, SpanId, StackId, Trace, Track, TrackId, TrackKind,
+    ArgValue, CategoryId, NO_ROW, Nanos, ProfileBuilder, SpanId, StackId, Trace, Track, TrackId,
+    TrackKind, WAKEUP_CATEGORY,
 };
 
 use super::frames::{FrameTable, made_up};
@@ -55,7 +56,12 @@ pub(crate) fn threads<'a>(
     let mut forward = Vec::new();
     if options.backward == Backward::ForwardStack {
         forward = vec![NO_ROW; spans.len()];
-        for (from, to) in trace.links().iter() {
+        let links = trace.links();
+        for ((from, to), &category) in links.iter().zip(links.category.iter()) {
+            let name = trace.categories().get(CategoryId(category)).name;
+            if trace.strings().get(name) == WAKEUP_CATEGORY {
+                continue;
+            }
             wanted[from.index()] = true;
             forward[to.index()] = from.0;
         }

@@ -19,6 +19,7 @@ pub(crate) use decode::{DecodeArgs, PartArgs, PrintArg, ScopeArg};
 pub(crate) use fusion::FusionArgs;
 pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
+    ThreadProfileArg,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs};

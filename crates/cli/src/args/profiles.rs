@@ -33,6 +33,13 @@ _objects: alloc (all that was asked for), inuse (held at the end), peak (held at
 of its device).
 Labels: thread, rank, device, stream, phase, step, state.
 
+Profiles of recordings of the scheduler and of locks, by --profile, with their columns:
+  cpu     samples, cpu
+  offcpu  switches, offcpu, blocked, runnable; labels: thread, why
+  locks   contentions, delay, holder_delay (on the stack that let go); labels: thread, why,
+          lock, waker
+  sched   time, by thread and state
+
 Examples:
   spanwise convert trace.json.gz -o trace.pb.gz
   go tool pprof -top -tagignore=state=waiting trace.pb.gz
@@ -40,6 +47,7 @@ Examples:
   spanwise convert rank*.json.gz -o run.pb.gz
   spanwise convert --value gpu --stack python trace.json.gz -o gpu.folded
   go tool pprof -top -sample_index=peak_space -tagfocus=device=gpu0 trace.pb.gz
+  spanwise convert --profile locks perf.txt -o locks.pb.gz
   spanwise convert damaged.json -o repaired.json.gz
   spanwise convert trace.json.gz -o trace.perfetto-trace
   spanwise convert rank*.json.gz -o run.perfetto-trace")]
@@ -152,6 +160,9 @@ pub(crate) struct FlameArgs {
 /// How a trace becomes a profile.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
+    /// What of a trace the profile is about [default: wall time, GPU time and memory]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) profile: Option<ThreadProfileArg>,
     /// The column to show, where only one can be shown [default: the profile's own, wall]
     #[arg(long, value_name = "COLUMN")]
     pub(crate) value: Option<String>,
@@ -165,6 +176,18 @@ pub(crate) struct ProfileArgs {
     /// Leave this out where a frame begins with it, so that moved code compares
     #[arg(long, value_name = "PREFIX", default_value = "")]
     pub(crate) strip_prefix: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThreadProfileArg {
+    /// Time that threads ran
+    Cpu,
+    /// Time that threads did not run, by the stack that they left their CPU with
+    Offcpu,
+    /// Waits for locks, by the stack that asked for the lock
+    Locks,
+    /// How long each thread ran, was blocked and waited for a CPU
+    Sched,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -78,6 +78,7 @@ fn part_names(paths: &[PathBuf], traces: &[Trace]) -> Vec<String> {
 /// The first option that says how a profile is made, so that none is ignored.
 fn first_for_profiles(args: &ProfileArgs) -> Option<&'static str> {
     let options = [
+        (args.profile.is_some(), "--profile"),
         (args.value.is_some(), "--value"),
         (args.stack != StackArg::Mixed, "--stack"),
         (args.backward != BackwardArg::Own, "--backward"),

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use spanwise_analyze::{Backward, ProfileOptions, StackMode};
+use spanwise_analyze::{Backward, ProfileOptions, StackMode, ThreadProfile, thread_profile};
 use spanwise_model::{Profile, Trace};
 use spanwise_read::{ReadError, ReadErrorKind};
 
-use crate::args::{BackwardArg, ProfileArgs, ReadArgs, StackArg};
+use crate::args::{BackwardArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
 use crate::output::stdout;
 use crate::progress::Progress;
 
@@ -39,14 +39,24 @@ impl ProfileArgs {
             rank: rank_of(path),
             strip_prefix: self.strip_prefix.clone(),
         };
-        Ok(spanwise_analyze::profile(&trace, &options))
+        let what = match self.profile {
+            None => return Ok(spanwise_analyze::profile(&trace, &options)),
+            Some(ThreadProfileArg::Cpu) => ThreadProfile::Cpu,
+            Some(ThreadProfileArg::Offcpu) => ThreadProfile::OffCpu,
+            Some(ThreadProfileArg::Locks) => ThreadProfile::Locks,
+            Some(ThreadProfileArg::Sched) => ThreadProfile::States,
+        };
+        Ok(thread_profile(&trace, what, &options))
     }
 
     /// A profile that a file holds, as the options ask for it.
     fn adapted(&self, profile: Profile, path: &Path) -> anyhow::Result<Profile> {
+        let file = path.display();
         if self.stack != StackArg::Mixed || self.backward != BackwardArg::Own {
-            let file = path.display();
             bail!("{file}: a profile; its stacks are made: --stack and --backward are for traces");
+        }
+        if self.profile.is_some() {
+            bail!("{file}: a profile already: --profile is for traces");
         }
         if self.strip_prefix.is_empty() {
             return Ok(profile);

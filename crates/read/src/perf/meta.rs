@@ -55,11 +55,15 @@ pub(super) fn read(word: &[u8], rest: &[u8], names: &mut Names) -> Option<Option
             let (pid, tid) = (signed(&inside[..colon])?, signed(&inside[colon + 1..])?);
             Some(Some(What::Forked(ThreadKey { pid, tid })))
         }
-        b"SWITCH" | b"SWITCH_CPU_WIDE" => match split_word(rest).0 {
-            b"OUT" => Some(Some(What::Switch { is_out: true })),
-            b"IN" => Some(Some(What::Switch { is_out: false })),
-            _ => None,
-        },
+        b"SWITCH" | b"SWITCH_CPU_WIDE" => {
+            let (direction, rest) = split_word(rest);
+            let is_preempted = split_word(rest).0 == b"preempt";
+            match direction {
+                b"OUT" => Some(Some(What::Switch { is_out: true, is_preempted })),
+                b"IN" => Some(Some(What::Switch { is_out: false, is_preempted: false })),
+                _ => None,
+            }
+        }
         b"LOST" | b"LOST_SAMPLES" => {
             let mut words = rest.split(|&byte| byte == b' ').rev();
             Some(Some(What::Lost(words.find_map(decimal).unwrap_or(1))))
@@ -91,12 +95,10 @@ mod tests {
             Some(Some(What::Named(thread, name))),
         );
         check("PERF_RECORD_FORK(23635:23637):(1:1)", Some(Some(What::Forked(thread))));
-        check("PERF_RECORD_SWITCH OUT preempt", Some(Some(What::Switch { is_out: true })));
-        check("PERF_RECORD_SWITCH IN         ", Some(Some(What::Switch { is_out: false })));
-        check(
-            "PERF_RECORD_SWITCH_CPU_WIDE OUT  next pid/tid: 0/0",
-            Some(Some(What::Switch { is_out: true })),
-        );
+        let switch = |is_out, is_preempted| Some(Some(What::Switch { is_out, is_preempted }));
+        check("PERF_RECORD_SWITCH OUT preempt", switch(true, true));
+        check("PERF_RECORD_SWITCH IN         ", switch(false, false));
+        check("PERF_RECORD_SWITCH_CPU_WIDE OUT  next pid/tid: 0/0", switch(true, false));
         check("PERF_RECORD_LOST lost 12", Some(Some(What::Lost(12))));
         check("PERF_RECORD_MMAP2 1/1: [0x1(0x2) @ 0 00:00 0 0]: r-xp x", Some(None));
         check("PERF_RECORD_TEXT_POKE addr", Some(None));

@@ -9,12 +9,14 @@ mod event;
 mod header;
 mod map;
 mod meta;
+mod off_cpu;
 mod parser;
 mod place;
 mod record;
 mod script;
 mod text;
 mod trace;
+mod tracepoint;
 
 use spanwise_flow::{FlowOptions, Traps};
 use spanwise_model::{NoticeKind, SourceInfo, Trace, map_indices};

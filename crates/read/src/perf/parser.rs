@@ -13,8 +13,9 @@ use super::header::Header;
 use super::map::PerfMap;
 use super::meta;
 use super::place::PlaceText;
-use super::record::{Record, Sample, What};
+use super::record::{Record, Sample, Scheduled, What};
 use super::text::{decimal, split_word};
+use super::tracepoint;
 
 /// How lines are read.
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +127,7 @@ impl Parser<'_> {
         Some(match class {
             EventClass::Silent => None,
             EventClass::Frequency => frequency(header.rest).map(What::Frequency),
-            EventClass::Moment => Some(What::Moment(self.text(name))),
+            EventClass::Moment => Some(self.moment(name, header.rest)),
             EventClass::Sample => Some(self.sample(name, period, header.rest)),
         })
     }
@@ -204,28 +205,44 @@ impl Parser<'_> {
         What::Sample(Box::new(Sample { event, period, frames, is_stack: false }))
     }
 
+    fn moment(&mut self, name: &[u8], rest: &[u8]) -> What {
+        match tracepoint::read(name, rest, &mut self.block.names) {
+            Some(event) => {
+                self.is_sample_open = true;
+                What::Sched(Box::new(Scheduled { event, frames: Vec::new() }))
+            }
+            None => What::Moment(self.text(name)),
+        }
+    }
+
     fn frame(&mut self, line: &[u8], offset: u64) {
         if !self.is_sample_open {
             return;
         }
-        let Some(Record { what: What::Sample(sample), .. }) = self.block.records.last_mut() else {
-            return;
+        let Some(Record { what, .. }) = self.block.records.last_mut() else { return };
+        let frames = match what {
+            What::Sample(sample) => {
+                sample.is_stack = true;
+                &mut sample.frames
+            }
+            What::Sched(scheduled) => &mut scheduled.frames,
+            _ => return,
         };
         match PlaceText::read(&line[1..]) {
-            Some(place) => {
-                sample.is_stack = true;
-                sample.frames.push(place.resolve(&mut self.block.names, self.options.map));
-            }
+            Some(place) => frames.push(place.resolve(&mut self.block.names, self.options.map)),
             None if line.trim_ascii().is_empty() => {}
             None => self.notice(NoticeKind::UnknownRecord, offset, line),
         }
     }
 
     fn close_sample(&mut self) {
-        if std::mem::take(&mut self.is_sample_open)
-            && let Some(Record { what: What::Sample(sample), .. }) = self.block.records.last_mut()
-        {
-            sample.frames.reverse();
+        if !std::mem::take(&mut self.is_sample_open) {
+            return;
+        }
+        match self.block.records.last_mut().map(|record| &mut record.what) {
+            Some(What::Sample(sample)) => sample.frames.reverse(),
+            Some(What::Sched(scheduled)) => scheduled.frames.reverse(),
+            _ => {}
         }
     }
 

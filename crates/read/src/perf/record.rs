@@ -1,6 +1,6 @@
 //! What a line says, once read.
 
-use spanwise_flow::{Branch, Place, ThreadKey};
+use spanwise_flow::{Branch, Place, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, StrId};
 
 /// One event of the recording.
@@ -29,7 +29,11 @@ pub(crate) enum What {
     },
     Switch {
         is_out: bool,
+        /// It left although it could have gone on.
+        is_preempted: bool,
     },
+    /// A tracepoint of the scheduler or of a lock.
+    Sched(Box<Scheduled>),
     /// Something that happened, such as a tracepoint.
     Moment(StrId),
     /// A thread and its name.
@@ -47,4 +51,11 @@ pub(crate) struct Sample {
     pub(crate) frames: Vec<Place>,
     /// The frames are a stack, not the one instruction alone.
     pub(crate) is_stack: bool,
+}
+
+/// A tracepoint of the scheduler or of a lock, with the stack from the outermost frame on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Scheduled {
+    pub(crate) event: SchedEvent,
+    pub(crate) frames: Vec<Place>,
 }

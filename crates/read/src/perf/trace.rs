@@ -2,19 +2,23 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_flow::{Call, Flow, FlowOptions, FunctionId, Names, Oddities, ThreadCalls, ThreadKey};
+use spanwise_flow::{
+    Call, Flow, FlowOptions, FunctionId, Names, Oddities, SchedEvent, ThreadCalls, ThreadKey,
+};
 use spanwise_model::{
     Batch, CategoryId, CounterRow, InstantRow, NO_KEY, NO_OFFSET, Nanos, NoticeKind, Notices,
     SourceInfo, SpanKind, SpanRow, StrId, Trace, TraceBuilder, TrackId, TrackKind, TrackLabel,
 };
 
 use super::event::{is_clock, is_in_nanoseconds};
+use super::off_cpu::OffCpu;
 use super::parser::{Block, Counts};
 use super::record::{Record, Sample, What};
 
 /// Everything up to now.
 pub(super) struct Timeline {
     flow: Flow,
+    off_cpu: OffCpu,
     pub(super) notices: Notices,
     counts: Counts,
     /// The process of each thread, as far as a line has said it.
@@ -47,6 +51,7 @@ impl Timeline {
     pub(super) fn new(options: FlowOptions) -> Self {
         Timeline {
             flow: Flow::new(options),
+            off_cpu: OffCpu::default(),
             notices: Notices::default(),
             counts: Counts::default(),
             processes: BTreeMap::new(),
@@ -59,6 +64,7 @@ impl Timeline {
 
     pub(super) fn new_snapshot(&mut self) {
         self.flow.new_snapshot();
+        self.off_cpu.new_snapshot();
     }
 
     pub(super) fn add(&mut self, block: Block) {
@@ -94,20 +100,42 @@ impl Timeline {
                 self.notices.add(NoticeKind::DecodeError, offset, text.as_bytes());
                 self.flow.error(thread, time, message);
             }
-            What::Switch { is_out } => self.flow.switch(thread, time, is_out),
+            What::Switch { is_out: true, is_preempted } => {
+                self.scheduled((thread, time), SchedEvent::Out { is_preempted }, &[]);
+            }
+            What::Switch { is_out: false, .. } => {
+                self.scheduled((thread, time), SchedEvent::In, &[]);
+            }
+            What::Sched(what) => self.scheduled((thread, time), what.event, &what.frames),
             What::Moment(name) => {
+                self.off_cpu.seen(thread, time);
                 self.moments.extend(time.map(|time| (thread, time, name)));
             }
-            What::Named(thread, name) => {
-                self.processes.insert(thread.tid, thread.pid);
-                self.comms.insert(thread.tid, name);
+            What::Named(named, name) => {
+                self.off_cpu.seen(thread, time);
+                self.processes.insert(named.tid, named.pid);
+                self.comms.insert(named.tid, name);
             }
-            What::Forked(thread) => drop(self.processes.insert(thread.tid, thread.pid)),
+            What::Forked(made) => {
+                self.off_cpu.seen(thread, time);
+                self.off_cpu.created(made, time);
+                self.processes.insert(made.tid, made.pid);
+            }
             What::Lost(count) => self.notices.add_count(NoticeKind::EventsLost, count, offset),
         }
     }
 
+    fn scheduled(
+        &mut self,
+        of: (ThreadKey, Option<Nanos>),
+        event: SchedEvent,
+        frames: &[spanwise_flow::Place],
+    ) {
+        self.off_cpu.event(of, event, frames, (&mut self.flow, &self.processes));
+    }
+
     fn sample(&mut self, thread: ThreadKey, time: Option<Nanos>, sample: &Sample) {
+        self.off_cpu.seen(thread, time);
         let name = self.flow.names.text(sample.event);
         let is_stack = match self.stack_event {
             _ if is_clock(name) => {
@@ -136,7 +164,8 @@ impl Timeline {
     }
 
     pub(super) fn finish(self, mut info: SourceInfo, threads: usize) -> Trace {
-        let Timeline { flow, mut notices, counts, processes, comms, moments, counters, .. } = self;
+        let Timeline { flow, off_cpu, mut notices, processes, comms, moments, counters, .. } = self;
+        let counts = self.counts;
         let (names, calls, oddities) = flow.finish();
         tell(&mut notices, oddities);
         let mut output = Output {
@@ -150,6 +179,7 @@ impl Timeline {
         };
         output.batch.notices = notices;
         calls.iter().for_each(|calls| output.thread(calls));
+        off_cpu.finish(&calls, &mut output);
         for (thread, time, name) in moments {
             output.moment(thread, time, name, "tracepoint");
         }
@@ -186,6 +216,12 @@ pub(super) fn renumbered(mut record: Record, texts: &[StrId], functions: &[Funct
             text(&mut sample.event);
             sample.frames.iter_mut().for_each(|place| function(&mut place.function));
         }
+        What::Sched(scheduled) => {
+            scheduled.frames.iter_mut().for_each(|place| function(&mut place.function));
+            if let SchedEvent::Probe { function, .. } = &mut scheduled.event {
+                text(function);
+            }
+        }
         What::Error { message, .. } => text(message),
         What::Moment(name) | What::Named(_, name) => text(name),
         What::Frequency(_) | What::Switch { .. } | What::Forked(_) | What::Lost(_) => {}
@@ -194,15 +230,15 @@ pub(super) fn renumbered(mut record: Record, texts: &[StrId], functions: &[Funct
 }
 
 /// The trace while it is filled.
-struct Output<'a> {
-    batch: Batch,
+pub(super) struct Output<'a> {
+    pub(super) batch: Batch,
     names: &'a Names,
     processes: &'a BTreeMap<i64, i64>,
     comms: &'a BTreeMap<i64, StrId>,
     tracks: HashMap<(TrackKind, ThreadKey, StrId), TrackId>,
     texts: HashMap<FunctionId, (StrId, CategoryId)>,
     /// Spans of one start and length stand in the order of this.
-    next_offset: u64,
+    pub(super) next_offset: u64,
 }
 
 impl Output<'_> {
@@ -263,7 +299,7 @@ impl Output<'_> {
     }
 
     /// The thread's track, or that of a counter beside it.
-    fn track(&mut self, kind: TrackKind, thread: ThreadKey, counter: StrId) -> TrackId {
+    pub(super) fn track(&mut self, kind: TrackKind, thread: ThreadKey, counter: StrId) -> TrackId {
         if let Some(&known) = self.tracks.get(&(kind, thread, counter)) {
             return known;
         }

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use spanwise_analyze::{
     ClassRules, ClassUse, CriticalPath, DevicePeaks, Facts, Finding, PhaseUse, Thresholds,
     architecture, breakdown, class_use, critical_path, findings, hot_functions, idle, launches,
-    layer_use, memory_churn, memory_peak, memory_timeline, memory_use, metrics, module_use,
-    phase_use, queues, roofline, syncs,
+    layer_use, lock_threads, locks, memory_churn, memory_peak, memory_timeline, memory_use,
+    metrics, module_use, off_cpu, phase_use, queues, roofline, syncs,
 };
 use spanwise_model::{map_indices, threads_available};
 use spanwise_write::{Section, Source, Top};
@@ -269,6 +269,24 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
             let (threads, wall_ns) = (asked.facts.threads(), asked.facts.window_ns());
             spanwise_write::threads_section(threads, wall_ns, asked.top)
         },
+    },
+    SectionRow {
+        key: "offcpu",
+        about: "each thread, where recorded: running, blocked on what, waiting for a CPU",
+        shown: Shown::WhereRecorded,
+        build: |asked| spanwise_write::off_cpu_section(&off_cpu(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "locks",
+        about: "waits for locks, where recorded, by lock and call stack",
+        shown: Shown::WhereRecorded,
+        build: |asked| spanwise_write::locks_section(&locks(&asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "lock-threads",
+        about: "waits for locks by thread and sort of lock",
+        shown: Shown::OnRequest,
+        build: |asked| spanwise_write::lock_threads_section(&lock_threads(&asked.facts), asked.top),
     },
     SectionRow {
         key: "functions",

@@ -1,0 +1,307 @@
+//! Threads that run, wait for something, and wait for a processor.
+//!
+//! A machine a thread, fed with what the kernel's scheduler and its locks say. Two sources
+//! may tell of the same switch, the recorder's own records and the scheduler's tracepoint:
+//! the first counts and the second adds what it knows. One source that tells twice of
+//! leaving has lost the coming between, and the time that this makes doubtful is
+//! [`ThreadState::Unrecorded`]: neither running nor waiting is made up.
+//!
+//! What a thread did after its last event is not known and not counted.
+
+mod blocked;
+mod event;
+mod futex;
+mod thread;
+
+use std::collections::BTreeMap;
+
+use spanwise_model::{AwaitedLock, BlockedOn, Nanos, ThreadState};
+
+pub use event::{LeftAs, SchedEvent};
+
+use crate::{Names, Place, ThreadKey};
+use futex::{Purpose, Wakes};
+use thread::{By, Thread, Wait};
+
+/// A thread's state from one time to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    pub state: ThreadState,
+    pub start: Nanos,
+    pub end: Nanos,
+}
+
+/// One wait for a lock, from the call to its return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockWait {
+    pub lock: AwaitedLock,
+    pub start: Nanos,
+    pub end: Nanos,
+}
+
+/// A thread made another one runnable, at a time when that one waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wakeup {
+    pub waker: i64,
+    pub woken: i64,
+    pub time: Nanos,
+}
+
+/// Everything about one thread, in order of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadSched {
+    pub tid: i64,
+    /// One behind the other, without gaps between the first and the last of a snapshot.
+    pub stretches: Vec<Stretch>,
+    pub waits: Vec<LockWait>,
+}
+
+/// What is now known of a thread's stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StackMove {
+    /// It was found like this, and lasts until something else is known.
+    Found { tid: i64, at: Nanos, frames: Vec<Place> },
+    /// Nothing is known from here on.
+    Left { tid: i64, at: Nanos },
+    /// It stood like this all the time between.
+    Stood { tid: i64, from: Nanos, to: Nanos, frames: Vec<Place> },
+}
+
+/// All threads.
+#[derive(Debug, Default)]
+pub struct Sched {
+    threads: BTreeMap<i64, Thread>,
+    wakes: Wakes,
+    /// By process: who let go of Python's lock last, and when.
+    released: BTreeMap<i64, (i64, Nanos)>,
+    wakeups: Vec<Wakeup>,
+    moves: Vec<StackMove>,
+}
+
+/// True for a function whose probes [`SchedEvent::Probe`] has a use for.
+pub fn is_probe_of_wait(function: &str) -> bool {
+    function == RELEASES_GIL || blocked::by_name(function).is_some()
+}
+
+const RELEASES_GIL: &str = "drop_gil";
+
+impl Sched {
+    /// An event that a thread raised says at least that it ran.
+    pub fn seen(&mut self, tid: i64, time: Nanos) {
+        if let Some(thread) = self.thread(tid) {
+            thread.seen(time);
+        }
+    }
+
+    /// A thread was made by another.
+    pub fn created(&mut self, tid: i64, time: Nanos) {
+        if let Some(thread) = self.thread(tid) {
+            thread.created(time);
+        }
+    }
+
+    /// One event of a thread, with the stack that it was raised on, outermost frame first.
+    pub fn event(
+        &mut self,
+        (key, time): (ThreadKey, Nanos),
+        event: SchedEvent,
+        frames: &[Place],
+        names: &Names,
+    ) {
+        let tid = key.tid;
+        match event {
+            SchedEvent::Out { is_preempted } => {
+                let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
+                self.left((tid, time), By::Record, left, (frames, names));
+            }
+            SchedEvent::In => self.came(tid, time, By::Record),
+            SchedEvent::Switch { prev, left, next } => {
+                self.left((prev, time), By::Tracepoint, left, (frames, names));
+                self.came(next, time, By::Tracepoint);
+            }
+            SchedEvent::Wake { woken } => {
+                self.seen(tid, time);
+                let is_its_own = tid > 0 && !blocked::is_interrupt(names, frames);
+                if let Some(thread) = self.thread(woken) {
+                    thread.woken(time, is_its_own.then_some(tid));
+                }
+            }
+            SchedEvent::FutexEnter { address, op, value } => {
+                self.seen(tid, time);
+                match futex::purpose(op, value) {
+                    Purpose::Wait(on) => {
+                        let on = blocked::by_stack(names, frames)
+                            .filter(|&on| on != BlockedOn::Futex)
+                            .unwrap_or(on);
+                        let lock = AwaitedLock { on, address: Some(address) };
+                        self.wait((tid, time), lock, false, frames);
+                    }
+                    Purpose::Wake => self.wake((tid, time), address, value, frames),
+                    Purpose::Other => {}
+                }
+            }
+            SchedEvent::FutexExit { result } => {
+                self.seen(tid, time);
+                self.futex_exit((tid, time), result);
+            }
+            SchedEvent::Probe { function, is_return } => {
+                self.seen(tid, time);
+                self.probe((key, time), names.text(function), is_return, frames);
+            }
+        }
+    }
+
+    /// What has become known of stacks since this was last asked.
+    pub fn take_moves(&mut self) -> Vec<StackMove> {
+        std::mem::take(&mut self.moves)
+    }
+
+    /// What follows was recorded apart from what was before.
+    pub fn new_snapshot(&mut self) {
+        self.threads.values_mut().for_each(Thread::end);
+        self.wakes = Wakes::default();
+        self.released.clear();
+    }
+
+    /// All threads of which something is known, by number, and who woke whom.
+    pub fn finish(mut self) -> (Vec<ThreadSched>, Vec<Wakeup>) {
+        self.threads.values_mut().for_each(Thread::end);
+        let threads = self.threads.into_iter().map(|(tid, thread)| thread.finish(tid));
+        let is_known =
+            |thread: &ThreadSched| !thread.stretches.is_empty() || !thread.waits.is_empty();
+        (threads.filter(is_known).collect(), self.wakeups)
+    }
+
+    /// The idle loop is no thread, and what perf raises itself belongs to none.
+    fn thread(&mut self, tid: i64) -> Option<&mut Thread> {
+        (tid > 0).then(|| self.threads.entry(tid).or_default())
+    }
+
+    fn left(
+        &mut self,
+        (tid, time): (i64, Nanos),
+        by: By,
+        left: LeftAs,
+        (frames, names): (&[Place], &Names),
+    ) {
+        let on = match left {
+            LeftAs::Preempted | LeftAs::Dead => None,
+            LeftAs::Uninterruptible => Some(BlockedOn::Io),
+            LeftAs::Waiting => None,
+        };
+        let on = blocked::by_stack(names, frames).or(on);
+        let Some(thread) = self.thread(tid) else { return };
+        let is_new = thread.left(time, by, left, (on, frames));
+        if is_new && !thread.has_known_stack() {
+            self.moves.push(StackMove::Left { tid, at: time });
+        }
+    }
+
+    fn came(&mut self, tid: i64, time: Nanos, by: By) {
+        let Some(thread) = self.thread(tid) else { return };
+        let has_known_stack = thread.has_known_stack();
+        let Some(off) = thread.came(time, by) else { return };
+        // Inside the wait, so that an arrow has something to lead to.
+        if let Some((at, Some(waker))) = off.woken.filter(|_| off.since < time) {
+            self.wakeups.push(Wakeup { waker, woken: tid, time: at.min(time - 1) });
+        }
+        if !off.frames.is_empty() && !has_known_stack {
+            let (from, to, frames) = (off.since, time, off.frames);
+            self.moves.push(StackMove::Stood { tid, from, to, frames });
+        }
+    }
+
+    /// A thread begins to wait for a lock.
+    fn wait(
+        &mut self,
+        (tid, time): (i64, Nanos),
+        lock: AwaitedLock,
+        is_probe: bool,
+        frames: &[Place],
+    ) {
+        let Some(thread) = self.thread(tid) else { return };
+        // What a probed function calls is a part of it.
+        if thread.wait.as_ref().is_some_and(|wait| wait.is_probe) && !is_probe {
+            return;
+        }
+        let has_stack = !frames.is_empty();
+        thread.wait = Some(Wait { lock, start: time, is_probe, has_stack, is_woken: false });
+        self.found((tid, time), frames);
+    }
+
+    fn wake(&mut self, (tid, time): (i64, Nanos), address: u64, most: u64, frames: &[Place]) {
+        self.wakes.begin(address, tid, time, most);
+        let Some(thread) = self.thread(tid) else { return };
+        thread.waking = Some((address, most, !frames.is_empty()));
+        if thread.wait.is_none() {
+            self.found((tid, time), frames);
+        }
+    }
+
+    fn found(&mut self, (tid, at): (i64, Nanos), frames: &[Place]) {
+        if !frames.is_empty() {
+            self.moves.push(StackMove::Found { tid, at, frames: frames.to_vec() });
+        }
+    }
+
+    fn futex_exit(&mut self, (tid, time): (i64, Nanos), result: i64) {
+        let Some(thread) = self.thread(tid) else { return };
+        if let Some((address, most, has_stack)) = thread.waking.take() {
+            let is_stack_over = has_stack && thread.wait.is_none();
+            let woken = u64::try_from(result).unwrap_or(0);
+            self.wakes.end(address, tid, (most, woken));
+            if is_stack_over {
+                self.moves.push(StackMove::Left { tid, at: time });
+            }
+            return;
+        }
+        let Some(wait) = thread.wait.take_if(|wait| !wait.is_probe) else { return };
+        let waker = match wait.lock.address {
+            Some(address) if futex::is_woken(result) => self.wakes.take(address, tid, wait.start),
+            _ => None,
+        };
+        self.waited((tid, time), wait, waker);
+    }
+
+    fn probe(
+        &mut self,
+        (key, time): (ThreadKey, Nanos),
+        function: &str,
+        is_return: bool,
+        frames: &[Place],
+    ) {
+        let tid = key.tid;
+        if function == RELEASES_GIL {
+            self.released.insert(key.pid, (tid, time));
+            return;
+        }
+        let Some(on) = blocked::by_name(function) else { return };
+        if !is_return {
+            return self.wait((tid, time), AwaitedLock { on, address: None }, true, frames);
+        }
+        let Some(thread) = self.thread(tid) else { return };
+        let Some(wait) = thread.wait.take_if(|wait| wait.is_probe && wait.lock.on == on) else {
+            return;
+        };
+        let released = self.released.get(&key.pid).copied().filter(|&(by, at)| {
+            on == BlockedOn::Gil && by != tid && (wait.start..=time).contains(&at)
+        });
+        self.waited((tid, time), wait, released);
+    }
+
+    /// A wait is over.
+    fn waited(&mut self, (tid, time): (i64, Nanos), wait: Wait, waker: Option<(i64, Nanos)>) {
+        if wait.has_stack {
+            self.moves.push(StackMove::Left { tid, at: time });
+        }
+        // Where the scheduler said it, that is more exact.
+        if let Some((waker, at)) = waker.filter(|_| !wait.is_woken) {
+            let at = at.min(time - 1).max(wait.start);
+            self.wakeups.push(Wakeup { waker, woken: tid, time: at });
+        }
+        if let Some(thread) = self.thread(tid) {
+            let end = time.max(wait.start);
+            thread.waits.push(LockWait { lock: wait.lock, start: wait.start, end });
+        }
+    }
+}

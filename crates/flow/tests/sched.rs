@@ -1,0 +1,144 @@
+//! States of threads against an oracle that asks, for every moment by itself, what the
+//! events around it say.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use spanwise_flow::{LeftAs, Names, Sched, SchedEvent, Stretch, ThreadKey, ThreadSched};
+use spanwise_model::{BlockedOn, Nanos, RunnableSince, ThreadState};
+
+const THREAD: i64 = 7;
+const OTHER: i64 = 8;
+
+/// What is told of the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Out { is_preempted: bool },
+    In,
+    /// Another thread woke it.
+    Woken,
+    /// It raised some event.
+    Seen,
+}
+
+fn told() -> impl Strategy<Value = Told> {
+    prop_oneof![
+        3 => any::<bool>().prop_map(|is_preempted| Told::Out { is_preempted }),
+        3 => Just(Told::In),
+        1 => Just(Told::Woken),
+        1 => Just(Told::Seen),
+    ]
+}
+
+/// Events at times that ascend; no two at once, so that the oracle needs no ties.
+fn events() -> impl Strategy<Value = Vec<(Nanos, Told)>> {
+    vec((1..6_i64, told()), 0..40).prop_map(|steps| {
+        let ascend = |time: &mut i64, (step, told)| {
+            *time += step;
+            Some((*time, told))
+        };
+        steps.into_iter().scan(0, ascend).collect()
+    })
+}
+
+/// The thread's events as the scheduler's tracepoint would tell them, or the recorder.
+fn feed(sched: &mut Sched, (time, told): (Nanos, Told), by_tracepoint: bool) {
+    let names = Names::default();
+    let key = |tid| ThreadKey { pid: 1, tid };
+    let mut raise = |tid, event| sched.event((key(tid), time), event, &[], &names);
+    match told {
+        Told::Out { is_preempted } if by_tracepoint => {
+            let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
+            raise(THREAD, SchedEvent::Switch { prev: THREAD, left, next: 0 });
+        }
+        Told::In if by_tracepoint => {
+            raise(0, SchedEvent::Switch { prev: 0, left: LeftAs::Preempted, next: THREAD });
+        }
+        Told::Out { is_preempted } => raise(THREAD, SchedEvent::Out { is_preempted }),
+        Told::In => raise(THREAD, SchedEvent::In),
+        Told::Woken => raise(OTHER, SchedEvent::Wake { woken: THREAD }),
+        Told::Seen => sched.seen(THREAD, time),
+    }
+}
+
+fn stretches(sched: Sched) -> Vec<Stretch> {
+    let (threads, _) = sched.finish();
+    let this = threads.into_iter().find(|thread: &ThreadSched| thread.tid == THREAD);
+    this.map(|thread| thread.stretches).unwrap_or_default()
+}
+
+/// The state in `[time, time + 1)`, from the events alone.
+fn oracle(events: &[(Nanos, Told)], time: Nanos) -> Option<ThreadState> {
+    let own = |told: &Told| *told != Told::Woken;
+    let before = events.iter().rfind(|(at, told)| *at <= time && own(told))?;
+    let after = events.iter().find(|(at, told)| *at > time && own(told))?;
+    let first_woken = events
+        .iter()
+        .find(|(at, told)| *at > before.0 && *at < after.0 && *told == Told::Woken)
+        .map(|woken| woken.0);
+    let is_woken = first_woken.is_some_and(|at| at <= time);
+    let blocked = ThreadState::Blocked(BlockedOn::Unknown);
+    Some(match (before.1, after.1) {
+        (Told::Out { is_preempted: true }, Told::In) => {
+            ThreadState::Runnable(RunnableSince::Preempted)
+        }
+        (Told::Out { is_preempted: false }, Told::In) if is_woken => {
+            ThreadState::Runnable(RunnableSince::Woken)
+        }
+        (Told::Out { is_preempted: false }, Told::In) => blocked,
+        // It ran before the second event, and nobody knows since when.
+        (Told::Out { is_preempted: false }, _) if first_woken.is_some() && !is_woken => blocked,
+        (Told::Out { .. }, _) => ThreadState::Unrecorded,
+        // It left before the second coming, and nobody knows when.
+        (Told::In | Told::Seen, Told::In) => ThreadState::Unrecorded,
+        (Told::In | Told::Seen, _) => ThreadState::Running,
+        (Told::Woken, _) => unreachable!("left out above"),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 512, failure_persistence: None, ..Default::default()
+    })]
+
+    /// Whatever is lost between them, events make exactly the states that they show, and
+    /// every moment between the first and the last has one.
+    #[test]
+    fn states_are_what_the_events_around_each_moment_say(
+        events in events(), by_tracepoint: bool,
+    ) {
+        let mut sched = Sched::default();
+        events.iter().for_each(|&event| feed(&mut sched, event, by_tracepoint));
+        let found = stretches(sched);
+        let has_switches =
+            events.iter().any(|(_, told)| matches!(told, Told::Out { .. } | Told::In));
+        let is_recorded = !by_tracepoint
+            || events.iter().any(|(_, told)| matches!(told, Told::Out { .. } | Told::Seen));
+        for pair in found.windows(2) {
+            prop_assert_eq!(pair[0].end, pair[1].start, "no gap, nothing twice");
+        }
+        let last = events.last().map_or(0, |event| event.0);
+        for time in 0..=last {
+            let mut here = found.iter().filter(|s| s.start <= time && time < s.end);
+            let expected = oracle(&events, time).filter(|_| has_switches && is_recorded);
+            prop_assert_eq!(here.next().map(|stretch| stretch.state), expected, "at {}", time);
+        }
+    }
+
+    /// A second source that tells of the same switches changes nothing.
+    #[test]
+    fn what_two_sources_tell_counts_once(events in events()) {
+        let mut one = Sched::default();
+        let mut both = Sched::default();
+        // A tracepoint's mention alone does not make a thread a recorded one.
+        one.seen(THREAD, 0);
+        both.seen(THREAD, 0);
+        for &(time, told) in &events {
+            feed(&mut one, (10 * time, told), true);
+            feed(&mut both, (10 * time, told), true);
+            if matches!(told, Told::Out { .. } | Told::In) {
+                feed(&mut both, (10 * time + 4, told), false);
+            }
+        }
+        prop_assert_eq!(stretches(both), stretches(one));
+    }
+}

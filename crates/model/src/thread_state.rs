@@ -1,0 +1,211 @@
+//! What a thread does while it does not run, and how spans that say so are named.
+//!
+//! Readers write these names and questions read them back, so that off-CPU time survives
+//! every format that keeps names: the index, Chrome traces, Perfetto.
+
+use std::fmt;
+
+use crate::SpanKind;
+
+/// What a blocked thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BlockedOn {
+    Mutex,
+    Condition,
+    /// The end of a thread or a process.
+    Join,
+    Semaphore,
+    ReadWriteLock,
+    Barrier,
+    /// The lock of Python's interpreter.
+    Gil,
+    /// A lock of a runtime, such as Python's `threading.Lock`.
+    Lock,
+    /// The kernel's queue below all of the above; which of them is not known.
+    Futex,
+    Io,
+    Sleep,
+    /// Nothing that was recorded tells.
+    Unknown,
+}
+
+impl BlockedOn {
+    pub const ALL: [BlockedOn; 12] = [
+        BlockedOn::Mutex,
+        BlockedOn::Condition,
+        BlockedOn::Join,
+        BlockedOn::Semaphore,
+        BlockedOn::ReadWriteLock,
+        BlockedOn::Barrier,
+        BlockedOn::Gil,
+        BlockedOn::Lock,
+        BlockedOn::Futex,
+        BlockedOn::Io,
+        BlockedOn::Sleep,
+        BlockedOn::Unknown,
+    ];
+
+    pub fn text(self) -> &'static str {
+        match self {
+            BlockedOn::Mutex => "mutex",
+            BlockedOn::Condition => "condition",
+            BlockedOn::Join => "join",
+            BlockedOn::Semaphore => "semaphore",
+            BlockedOn::ReadWriteLock => "read-write lock",
+            BlockedOn::Barrier => "barrier",
+            BlockedOn::Gil => "GIL",
+            BlockedOn::Lock => "lock",
+            BlockedOn::Futex => "futex",
+            BlockedOn::Io => "I/O",
+            BlockedOn::Sleep => "sleep",
+            BlockedOn::Unknown => "unknown",
+        }
+    }
+
+    /// True where others keep the thread waiting by holding something.
+    pub fn has_holder(self) -> bool {
+        matches!(
+            self,
+            BlockedOn::Mutex | BlockedOn::ReadWriteLock | BlockedOn::Gil | BlockedOn::Lock
+        )
+    }
+
+    fn parse(text: &str) -> Option<BlockedOn> {
+        BlockedOn::ALL.into_iter().find(|on| on.text() == text)
+    }
+}
+
+/// Since when a thread that could run waits for a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunnableSince {
+    /// Somebody woke it.
+    Woken,
+    /// Another one took its processor.
+    Preempted,
+    /// It is new and has not run yet.
+    Created,
+}
+
+/// The state of a thread over a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ThreadState {
+    Running,
+    Blocked(BlockedOn),
+    Runnable(RunnableSince),
+    /// An event is missing: it may have run, and it may not.
+    Unrecorded,
+}
+
+impl ThreadState {
+    /// The name of a span that stands for the state.
+    pub fn span_name(self) -> String {
+        match self {
+            ThreadState::Running => RUNNING.to_owned(),
+            ThreadState::Blocked(BlockedOn::Sleep) => SLEEPING.to_owned(),
+            ThreadState::Blocked(BlockedOn::Unknown) => BLOCKED.to_owned(),
+            ThreadState::Blocked(on) => format!("[blocked: {}]", on.text()),
+            ThreadState::Runnable(RunnableSince::Woken) => RUNNABLE.to_owned(),
+            ThreadState::Runnable(RunnableSince::Preempted) => PREEMPTED.to_owned(),
+            ThreadState::Runnable(RunnableSince::Created) => CREATED.to_owned(),
+            ThreadState::Unrecorded => UNRECORDED.to_owned(),
+        }
+    }
+
+    /// The state that a span of this name stands for.
+    pub fn from_span_name(name: &str) -> Option<ThreadState> {
+        Some(match name {
+            RUNNING => ThreadState::Running,
+            SLEEPING => ThreadState::Blocked(BlockedOn::Sleep),
+            BLOCKED => ThreadState::Blocked(BlockedOn::Unknown),
+            RUNNABLE => ThreadState::Runnable(RunnableSince::Woken),
+            PREEMPTED => ThreadState::Runnable(RunnableSince::Preempted),
+            CREATED => ThreadState::Runnable(RunnableSince::Created),
+            UNRECORDED => ThreadState::Unrecorded,
+            _ => {
+                let on = name.strip_prefix("[blocked: ")?.strip_suffix(']')?;
+                ThreadState::Blocked(BlockedOn::parse(on)?)
+            }
+        })
+    }
+
+    /// The category of such a span, and its meaning.
+    pub fn category(self) -> (&'static str, SpanKind) {
+        match self {
+            ThreadState::Running => ("running", SpanKind::Other),
+            ThreadState::Blocked(_) => ("off_cpu_blocked", SpanKind::OffCpu),
+            ThreadState::Runnable(_) => ("off_cpu_runnable", SpanKind::OffCpu),
+            ThreadState::Unrecorded => ("off_cpu_unrecorded", SpanKind::OffCpu),
+        }
+    }
+}
+
+const RUNNING: &str = "[running]";
+const SLEEPING: &str = "[sleeping]";
+const BLOCKED: &str = "[blocked]";
+const RUNNABLE: &str = "[waiting for a CPU]";
+const PREEMPTED: &str = "[waiting for a CPU: preempted]";
+const CREATED: &str = "[waiting for a CPU: new]";
+const UNRECORDED: &str = "[off-CPU or running: not recorded]";
+
+/// The category of spans that wait for a lock, see [`AwaitedLock`].
+pub const LOCK_WAIT_CATEGORY: &str = "lock_wait";
+
+/// The category of arrows from a thread to the one that it woke.
+pub const WAKEUP_CATEGORY: &str = "wakeup";
+
+/// A lock that a thread waits for: its sort, and where it lies, if that is known. Its
+/// text is the name of the span, such as `[mutex 0x564e1113f140]` or `[GIL]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AwaitedLock {
+    pub on: BlockedOn,
+    pub address: Option<u64>,
+}
+
+impl fmt::Display for AwaitedLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => write!(f, "[{} {address:#x}]", self.on.text()),
+            None => write!(f, "[{}]", self.on.text()),
+        }
+    }
+}
+
+impl AwaitedLock {
+    pub fn from_span_name(name: &str) -> Option<AwaitedLock> {
+        let inside = name.strip_prefix('[')?.strip_suffix(']')?;
+        let (sort, address) = match inside.rsplit_once(" 0x") {
+            Some((sort, digits)) => (sort, Some(u64::from_str_radix(digits, 16).ok()?)),
+            None => (inside, None),
+        };
+        Some(AwaitedLock { on: BlockedOn::parse(sort)?, address })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_is_read_back_from_its_name() {
+        let since = [RunnableSince::Woken, RunnableSince::Preempted, RunnableSince::Created];
+        let states = BlockedOn::ALL.map(ThreadState::Blocked).into_iter();
+        let states = states.chain(since.map(ThreadState::Runnable));
+        for state in states.chain([ThreadState::Running, ThreadState::Unrecorded]) {
+            assert_eq!(ThreadState::from_span_name(&state.span_name()), Some(state));
+        }
+        assert_eq!(ThreadState::from_span_name("[blocked: by a cat]"), None);
+        assert_eq!(ThreadState::from_span_name("main"), None);
+    }
+
+    #[test]
+    fn every_lock_is_read_back_from_its_name() {
+        for on in BlockedOn::ALL {
+            for address in [None, Some(0), Some(0x564e_1113_f140)] {
+                let lock = AwaitedLock { on, address };
+                assert_eq!(AwaitedLock::from_span_name(&lock.to_string()), Some(lock));
+            }
+        }
+        assert_eq!(AwaitedLock::from_span_name("[mutex 0xno]"), None);
+        assert_eq!(AwaitedLock::from_span_name("[unknown] (libc.so)"), None);
+    }
+}

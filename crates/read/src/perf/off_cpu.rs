@@ -1,0 +1,186 @@
+//! What the scheduler and locks tell, on its way into the trace.
+//!
+//! Off-CPU time becomes the innermost spans of a thread, above the stack that it left its
+//! processor with. Time in which a thread ran and nobody looked at its stack is a span as
+//! well, so that the self times of a thread add up to all that is known of it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use spanwise_flow::{
+    Flow, Place, Sched, SchedEvent, StackMove, Stretch, ThreadCalls, ThreadKey, ThreadSched, Wakeup,
+};
+use spanwise_model::{
+    FlowPhase, FlowRow, LOCK_WAIT_CATEGORY, NO_KEY, NO_OFFSET, Nanos, SpanKind, SpanRow, StrId,
+    ThreadState, TrackId, TrackKind, WAKEUP_CATEGORY,
+};
+
+use super::trace::Output;
+
+/// The scheduler's side of a timeline.
+#[derive(Default)]
+pub(super) struct OffCpu {
+    sched: Sched,
+    /// Threads by number, as the lines name them.
+    keys: HashMap<i64, ThreadKey>,
+}
+
+impl OffCpu {
+    /// A record that the thread raised while it ran.
+    pub(super) fn seen(&mut self, thread: ThreadKey, time: Option<Nanos>) {
+        // What perf makes up at the start of a recording has no time.
+        if let Some(time) = time.filter(|&time| time != 0) {
+            self.keys.insert(thread.tid, thread);
+            self.sched.seen(thread.tid, time);
+        }
+    }
+
+    pub(super) fn created(&mut self, thread: ThreadKey, time: Option<Nanos>) {
+        if let Some(time) = time.filter(|&time| time != 0) {
+            self.sched.created(thread.tid, time);
+        }
+    }
+
+    /// An event, and what it says about stacks.
+    pub(super) fn event(
+        &mut self,
+        (thread, time): (ThreadKey, Option<Nanos>),
+        event: SchedEvent,
+        frames: &[Place],
+        (flow, processes): (&mut Flow, &BTreeMap<i64, i64>),
+    ) {
+        let Some(time) = time else { return };
+        self.keys.insert(thread.tid, thread);
+        let pid = processes.get(&thread.tid).copied().unwrap_or(thread.pid);
+        let of_process = ThreadKey { pid, ..thread };
+        self.sched.event((of_process, time), event, frames, &flow.names);
+        for change in self.sched.take_moves() {
+            let key = |tid| self.keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
+            match change {
+                StackMove::Found { tid, at, frames } => {
+                    flow.sample(key(tid), Some(at), &frames, None);
+                }
+                StackMove::Left { tid, at } => flow.switch(key(tid), Some(at), true),
+                StackMove::Stood { tid, from, to, frames } => {
+                    flow.sample(key(tid), Some(from), &frames, None);
+                    flow.switch(key(tid), Some(to), true);
+                }
+            }
+        }
+    }
+
+    pub(super) fn new_snapshot(&mut self) {
+        self.sched.new_snapshot();
+    }
+
+    /// Adds everything to the trace, above the calls that are in it already.
+    pub(super) fn finish(self, calls: &[ThreadCalls], output: &mut Output<'_>) {
+        let OffCpu { sched, keys } = self;
+        let key = |tid| keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
+        let (threads, wakeups) = sched.finish();
+        let mut roots: HashMap<i64, Vec<(Nanos, Nanos)>> = HashMap::new();
+        for thread in calls {
+            let outermost = thread.calls.iter().filter(|call| call.caller.is_none());
+            let times = outermost.map(|call| (call.start, call.end));
+            roots.entry(thread.thread.tid).or_default().extend(times);
+        }
+        for thread in &threads {
+            let mut covered = roots.remove(&thread.tid).unwrap_or_default();
+            covered.sort_unstable();
+            output.scheduled(key(thread.tid), thread, &covered);
+        }
+        for (number, wakeup) in wakeups.iter().enumerate() {
+            let tracks = [wakeup.waker, wakeup.woken]
+                .map(|tid| output.track(TrackKind::Thread, key(tid), StrId::EMPTY));
+            output.wakeup(number as u64, wakeup, tracks);
+        }
+    }
+}
+
+impl Output<'_> {
+    /// `covered` are the times of the outermost calls, by start.
+    fn scheduled(&mut self, key: ThreadKey, thread: &ThreadSched, mut covered: &[(Nanos, Nanos)]) {
+        let track = self.track(TrackKind::Thread, key, StrId::EMPTY);
+        for wait in &thread.waits {
+            let name = wait.lock.to_string();
+            let category = (LOCK_WAIT_CATEGORY, SpanKind::LockWait);
+            self.made_up(track, (&name, category), (wait.start, wait.end));
+        }
+        for &Stretch { state, start, end } in &thread.stretches {
+            let name = (&*state.span_name(), state.category());
+            if state != ThreadState::Running {
+                self.made_up(track, name, (start, end));
+                continue;
+            }
+            let before = covered.partition_point(|&(_, to)| to <= start);
+            covered = &covered[before..];
+            for gap in gaps((start, end), covered) {
+                self.made_up(track, name, gap);
+            }
+        }
+    }
+
+    /// An arrow, from a moment of the waker to the end of the wait.
+    fn wakeup(&mut self, number: u64, wakeup: &Wakeup, [waker, woken]: [TrackId; 2]) {
+        let time = wakeup.time;
+        self.made_up(waker, ("[wakes]", (WAKEUP_CATEGORY, SpanKind::Other)), (time, time));
+        let category = self.batch.category(WAKEUP_CATEGORY, SpanKind::Other);
+        let mut point = |track, time, phase| {
+            self.batch.flows.push(FlowRow {
+                time,
+                key: number,
+                offset: NO_OFFSET,
+                track,
+                category,
+                phase,
+                binds_enclosing: true,
+                is_launch: false,
+            });
+        };
+        point(waker, time, FlowPhase::Start);
+        point(woken, time, FlowPhase::End);
+    }
+
+    fn made_up(
+        &mut self,
+        track: TrackId,
+        (name, (category, kind)): (&str, (&str, SpanKind)),
+        (start, end): (Nanos, Nanos),
+    ) {
+        let (name, category) = (self.batch.string(name), self.batch.category(category, kind));
+        let (dur, offset) = (end.saturating_sub(start).max(0), self.next_offset);
+        self.next_offset += 1;
+        self.batch.push_span(track, SpanRow { start, dur, key: NO_KEY, offset, name, category });
+    }
+}
+
+/// The parts of a time that none of the others covers. Those ascend by start.
+fn gaps((start, end): (Nanos, Nanos), covered: &[(Nanos, Nanos)]) -> Vec<(Nanos, Nanos)> {
+    let mut gaps = Vec::new();
+    let mut reached = start;
+    for &(from, to) in covered.iter().take_while(|&&(from, _)| from < end) {
+        if reached < from {
+            gaps.push((reached, from));
+        }
+        reached = reached.max(to);
+    }
+    if reached < end {
+        gaps.push((reached, end));
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_what_nothing_covers() {
+        let check = |covered: &[(i64, i64)], expected: &[(i64, i64)]| {
+            assert_eq!(gaps((10, 20), covered), expected, "{covered:?}");
+        };
+        check(&[], &[(10, 20)]);
+        check(&[(10, 20)], &[]);
+        check(&[(5, 12), (14, 16), (15, 17)], &[(12, 14), (17, 20)]);
+        check(&[(11, 11), (25, 30)], &[(10, 11), (11, 20)]);
+    }
+}
