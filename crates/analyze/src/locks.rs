@@ -164,15 +164,9 @@ fn add_period(trace: &Trace, period: &OffPeriod, wait: &mut WaitForLock) {
 
 /// The last one to wake a thread ended its wait.
 fn add_wakers(trace: &Trace, owner: &HashMap<SpanId, usize>, waits: &mut [WaitForLock]) {
-    let links = trace.links();
-    let is_wakeup = |category: u16| {
-        let category = trace.categories().get(CategoryId(category));
-        trace.strings().get(category.name) == WAKEUP_CATEGORY
-    };
     let mut latest: BTreeMap<usize, (Nanos, SpanId)> = BTreeMap::new();
-    for ((from, to), &category) in links.iter().zip(links.category.iter()) {
-        let place = ancestors(trace, to).find_map(|span| owner.get(&span));
-        let (Some(&place), true) = (place, is_wakeup(category)) else { continue };
+    for (to, from) in woken_by(trace) {
+        let Some(&place) = ancestors(trace, to).find_map(|span| owner.get(&span)) else { continue };
         let this = (trace.spans().start(from), from);
         let entry = latest.entry(place).or_insert(this);
         *entry = (*entry).max(this);
@@ -180,6 +174,17 @@ fn add_wakers(trace: &Trace, owner: &HashMap<SpanId, usize>, waits: &mut [WaitFo
     for (place, (_, from)) in latest {
         waits[place].waker = Some(from);
     }
+}
+
+/// From the span of a wait to the one of who ended it, as the arrows say.
+pub(crate) fn woken_by(trace: &Trace) -> BTreeMap<SpanId, SpanId> {
+    let links = trace.links();
+    let is_wakeup = |category: u16| {
+        let category = trace.categories().get(CategoryId(category));
+        trace.strings().get(category.name) == WAKEUP_CATEGORY
+    };
+    let arrows = links.iter().zip(links.category.iter());
+    arrows.filter(|&(_, &category)| is_wakeup(category)).map(|((from, to), _)| (to, from)).collect()
 }
 
 /// A span and all around it, innermost first.

@@ -12,7 +12,9 @@ const OTHER: i64 = 8;
 /// What is told of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    Out { is_preempted: bool },
+    Out {
+        is_preempted: bool,
+    },
     In,
     /// Another thread woke it.
     Woken,

@@ -9,7 +9,7 @@ use spanwise_model::{
 
 use super::frames::{FrameTable, made_up};
 use super::{ProfileOptions, profile, value};
-use crate::locks::{ancestors, lock_waits};
+use crate::locks::{ancestors, lock_waits, woken_by};
 use crate::off_cpu::{States, off_cpu, off_periods, thread_name};
 use crate::{Facts, WaitForLock};
 
@@ -137,12 +137,16 @@ impl<'a> Making<'a> {
 
 fn off_cpu_profile(trace: &Trace, options: &ProfileOptions) -> Profile {
     let states = States::new(trace);
+    let wakers = woken_by(trace);
     let mut making = Making::new(trace, options, &OFF_CPU);
     for (_, track) in trace.tracks().iter() {
         let thread = thread_name(trace, track);
         for period in off_periods(trace, track, &states) {
             let stack = making.stack_around(period[0].0);
-            let labels = making.labels(&[("thread", &thread), ("why", why(period[0].1))]);
+            let waker = period.iter().find_map(|(span, _)| wakers.get(span));
+            let waker = waker.map(|&waker| making.thread_of(waker)).unwrap_or_default();
+            let labels = [("thread", &*thread), ("why", why(period[0].1)), ("waker", &*waker)];
+            let labels = making.labels(&labels);
             making.builder.add(stack, labels, 0, 1);
             for (span, state) in period {
                 let dur = trace.spans().dur(span);

@@ -35,7 +35,7 @@ Labels: thread, rank, device, stream, phase, step, state.
 
 Profiles of recordings of the scheduler and of locks, by --profile, with their columns:
   cpu     samples, cpu
-  offcpu  switches, offcpu, blocked, runnable; labels: thread, why
+  offcpu  switches, offcpu, blocked, runnable; labels: thread, why, waker
   locks   contentions, delay, holder_delay (on the stack that let go); labels: thread, why,
           lock, waker
   sched   time, by thread and state

@@ -56,3 +56,28 @@ pub enum SchedEvent {
     /// A probe at the beginning of a function was passed, or one at its return.
     Probe { function: StrId, is_return: bool },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_and_numbers_of_a_state_say_the_same() {
+        let states = [
+            ("R", 0),
+            ("R+", 0x100),
+            ("S", 0x1),
+            ("D", 0x2),
+            ("T", 0x4),
+            ("X", 0x10),
+            ("Z", 0x20),
+            ("I", 0x80),
+        ];
+        for (letters, bits) in states {
+            let left = LeftAs::from_letters(letters.as_bytes());
+            assert_eq!(left, LeftAs::from_bits(bits), "{letters}");
+        }
+        assert_eq!(LeftAs::from_bits(0x100), LeftAs::Preempted);
+        assert_eq!(LeftAs::from_bits(0x1), LeftAs::Waiting);
+    }
+}

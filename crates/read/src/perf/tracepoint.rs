@@ -102,11 +102,13 @@ mod tests {
         let both = |left| Some(SchedEvent::Switch { prev: 7, left, next: 8 });
         let check = |text: &str, expected| check("sched:sched_switch", text, expected);
         check(
-            " prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=b next_pid=8 next_prio=1",
+            " prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=b next_pid=8 \
+             next_prio=1",
             both(LeftAs::Waiting),
         );
         check(
-            " prev_comm=x prev_pid=9 ==> y prev_pid=7 prev_prio=1 prev_state=R+ ==> next_comm=b next_pid=8 next_prio=1",
+            " prev_comm=x prev_pid=9 ==> y prev_pid=7 prev_prio=1 prev_state=R+ ==> next_comm=b \
+             next_pid=8 next_prio=1",
             both(LeftAs::Preempted),
         );
         check("a b:7 [120] D ==> swapper/1:8 [120]", both(LeftAs::Uninterruptible));
