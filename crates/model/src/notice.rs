@@ -46,6 +46,7 @@ pub enum NoticeKind {
     UnknownBranch,
     TimeWentBack,
     AbortedTransaction,
+    NoSymbols,
 }
 
 impl NoticeKind {
@@ -115,6 +116,7 @@ impl NoticeKind {
             NoticeKind::AbortedTransaction => {
                 "branch inside a transaction that was aborted; left out"
             }
+            NoticeKind::NoSymbols => "file whose functions have no names here",
         }
     }
 }

@@ -49,6 +49,9 @@ fn detect_head(head: &[u8], threads: usize) -> Option<Box<dyn Records>> {
     if perfetto::seems_perfetto(head) {
         return Some(Box::new(perfetto::Reader::default()));
     }
+    if perf::data::seems_perf_data(head) {
+        return Some(Box::new(perf::data::Reader::default()));
+    }
     if perf::seems_perf_script(head) {
         let (map, traps) = Default::default();
         return Some(Box::new(perf::Reader::new(threads, map, traps)));

@@ -50,6 +50,13 @@ impl EventClass {
     }
 }
 
+/// The class and the plain name of an event as a recording's header has it.
+pub(super) fn event_class_of(name: &str) -> (EventClass, String) {
+    let word = format!("{name}:");
+    let plain = event_name(word.as_bytes()).unwrap_or(name.as_bytes());
+    (EventClass::of(plain), String::from_utf8_lossy(plain).into_owned())
+}
+
 /// True for events that come at a steady rate while a thread runs.
 pub(super) fn is_clock(name: &str) -> bool {
     matches!(name, "cycles" | "cpu-cycles" | "ref-cycles" | "instructions" | "task-clock")

@@ -5,6 +5,7 @@
 //! them. Memory is bounded by the calls and one wave of blocks.
 
 mod branch;
+pub(crate) mod data;
 mod event;
 mod header;
 mod map;

@@ -74,15 +74,27 @@ impl Timeline {
         self.counts.samples += block.counts.samples;
         self.counts.others += block.counts.others;
         for record in block.records {
-            let record = renumbered(record, &texts, &functions);
-            if record.comm != StrId::EMPTY {
-                self.comms.insert(record.thread.tid, record.comm);
-            }
-            if record.thread.pid != 0 {
-                self.processes.insert(record.thread.tid, record.thread.pid);
-            }
-            self.record(record);
+            self.push(renumbered(record, &texts, &functions));
         }
+    }
+
+    pub(super) fn names(&mut self) -> &mut Names {
+        &mut self.flow.names
+    }
+
+    pub(super) fn count_sample(&mut self) {
+        self.counts.samples += 1;
+    }
+
+    /// Takes in a record whose names are the timeline's own.
+    pub(super) fn push(&mut self, record: Record) {
+        if record.comm != StrId::EMPTY {
+            self.comms.insert(record.thread.tid, record.comm);
+        }
+        if record.thread.pid != 0 {
+            self.processes.insert(record.thread.tid, record.thread.pid);
+        }
+        self.record(record);
     }
 
     fn record(&mut self, record: Record) {
@@ -190,7 +202,9 @@ impl Timeline {
         let phases = [(b'X', counts.branches), (b'P', counts.samples), (b'M', counts.others)];
         batch.phases.extend(phases.into_iter().filter(|(_, count)| *count > 0));
         batch.seal();
-        info.format = "perf script".to_owned();
+        if info.format.is_empty() {
+            info.format = "perf script".to_owned();
+        }
         let mut builder = TraceBuilder::new(threads);
         builder.push(batch);
         builder.finish(info, None)

@@ -1,0 +1,252 @@
+//! The head of a recording: which events were recorded, what their samples hold, which
+//! files took part.
+
+use std::collections::HashMap;
+
+use super::bytes::Bytes;
+
+/// What the samples of one event hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Event {
+    pub(super) name: String,
+    /// Bits of `PERF_SAMPLE_…`.
+    pub(super) sample_type: u64,
+    pub(super) read_format: u64,
+    pub(super) branch_sample_type: u64,
+    pub(super) regs_user: u64,
+    /// Other records carry thread and time behind them.
+    pub(super) has_sample_id: bool,
+    pub(super) ids: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Header<'a> {
+    pub(super) is_big_endian: bool,
+    pub(super) events: Vec<Event>,
+    by_id: HashMap<u64, usize>,
+    /// The records.
+    pub(super) data: &'a [u8],
+    /// Where they begin in the file.
+    pub(super) data_offset: u64,
+    /// Build ids of files by path.
+    pub(super) build_ids: HashMap<String, Vec<u8>>,
+    pub(super) kernel_release: String,
+    /// Less is there than the header says.
+    pub(super) is_cut: bool,
+}
+
+/// How many events a recording may have; perf itself opens no more than files it may.
+const EVENTS_MAX: usize = 4096;
+
+const BUILD_ID: u32 = 2;
+const OS_RELEASE: u32 = 4;
+const EVENT_DESC: u32 = 12;
+
+/// A part of the file.
+#[derive(Debug, Clone, Copy)]
+struct Section {
+    offset: u64,
+    size: u64,
+}
+
+impl Section {
+    fn read(bytes: &mut Bytes<'_>) -> Option<Section> {
+        Some(Section { offset: bytes.u64()?, size: bytes.u64()? })
+    }
+
+    /// As much of it as is there.
+    fn of(self, file: &[u8]) -> &[u8] {
+        let from = usize::try_from(self.offset).unwrap_or(usize::MAX).min(file.len());
+        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+        &file[from..from.saturating_add(size).min(file.len())]
+    }
+}
+
+pub(super) const MAGIC: &[u8] = b"PERFILE2";
+const MAGIC_SWAPPED: &[u8] = b"2ELIFREP";
+
+pub(crate) fn seems_perf_data(head: &[u8]) -> bool {
+    head.starts_with(MAGIC) || head.starts_with(MAGIC_SWAPPED)
+}
+
+/// Why a recording cannot be read at all.
+pub(super) type Refusal = &'static str;
+
+impl<'a> Header<'a> {
+    pub(super) fn read(file: &'a [u8]) -> Result<Header<'a>, Refusal> {
+        const CUT: Refusal = "the header of a perf recording is cut off";
+        let is_big_endian = file.starts_with(MAGIC_SWAPPED);
+        let mut bytes = Bytes::new(file, is_big_endian);
+        bytes.skip(MAGIC.len()).ok_or(CUT)?;
+        if bytes.u64().ok_or(CUT)? < 104 {
+            return Err("a perf recording that was written to a pipe; record to a file");
+        }
+        let attr_size = bytes.u64().ok_or(CUT)?;
+        let attrs = Section::read(&mut bytes).ok_or(CUT)?;
+        let data = Section::read(&mut bytes).ok_or(CUT)?;
+        Section::read(&mut bytes).ok_or(CUT)?;
+        let features = [(); 4].map(|()| bytes.u64().unwrap_or(0));
+        let mut header = Header {
+            is_big_endian,
+            data: data.of(file),
+            data_offset: data.offset,
+            ..Header::default()
+        };
+        header.is_cut = (header.data.len() as u64) < data.size;
+        header.read_attrs(file, attrs, attr_size);
+        header.read_features(file, data, features);
+        if header.events.is_empty() {
+            return Err("a perf recording without events");
+        }
+        for (row, event) in header.events.iter().enumerate() {
+            header.by_id.extend(event.ids.iter().map(|&id| (id, row)));
+        }
+        Ok(header)
+    }
+
+    fn read_attrs(&mut self, file: &[u8], attrs: Section, attr_size: u64) {
+        let size = usize::try_from(attr_size).unwrap_or(0).max(16);
+        for attr in attrs.of(file).chunks_exact(size).take(EVENTS_MAX) {
+            let (attr, ids) = attr.split_at(size - 16);
+            let Some(mut event) = self.event(attr) else { continue };
+            if let Some(ids) = Section::read(&mut Bytes::new(ids, self.is_big_endian)) {
+                let ids = ids.of(file);
+                let count = ids.len() as u64 / 8;
+                let numbers = Bytes::new(ids, self.is_big_endian).u64s(count);
+                event.ids = numbers.into_iter().flatten().collect();
+            }
+            self.events.push(event);
+        }
+    }
+
+    /// An event by its `perf_event_attr`, which newer kernels make longer.
+    fn event(&self, attr: &[u8]) -> Option<Event> {
+        let mut bytes = Bytes::new(attr, self.is_big_endian);
+        let (kind, _) = (bytes.u32()?, bytes.u32()?);
+        let (config, _) = (bytes.u64()?, bytes.u64()?);
+        let (sample_type, read_format, flags) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
+        bytes.skip(24)?;
+        let branch_sample_type = bytes.u64().unwrap_or(0);
+        let regs_user = bytes.u64().unwrap_or(0);
+        let bit = if self.is_big_endian { 63 - 18 } else { 18 };
+        Some(Event {
+            name: usual_name(kind, config),
+            sample_type,
+            read_format,
+            branch_sample_type,
+            regs_user,
+            has_sample_id: flags >> bit & 1 == 1,
+            ids: Vec::new(),
+        })
+    }
+
+    /// Sections behind the records, one for each bit that is set.
+    fn read_features(&mut self, file: &[u8], data: Section, features: [u64; 4]) {
+        let places = Section { offset: data.offset.saturating_add(data.size), size: u64::MAX };
+        let mut places = Bytes::new(places.of(file), self.is_big_endian);
+        let is_set = |bit: &u32| features[(bit / 64) as usize] >> (bit % 64) & 1 == 1;
+        for bit in (0..256).filter(is_set) {
+            let Some(section) = Section::read(&mut places) else {
+                self.is_cut = true;
+                return;
+            };
+            let bytes = Bytes::new(section.of(file), self.is_big_endian);
+            match bit {
+                OS_RELEASE => {
+                    self.kernel_release = bytes.rest().counted_text().unwrap_or_default();
+                }
+                EVENT_DESC => self.name_events(bytes).unwrap_or(()),
+                BUILD_ID => self.read_build_ids(bytes).unwrap_or(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// The events again, with their names as the user gave them.
+    fn name_events(&mut self, mut bytes: Bytes<'_>) -> Option<()> {
+        let (count, attr_size) = (bytes.u32()?, bytes.u32()?);
+        for _ in 0..(count as usize).min(EVENTS_MAX) {
+            bytes.skip(usize::try_from(attr_size).ok()?)?;
+            let ids = bytes.u32()?;
+            let name = bytes.counted_text()?;
+            let ids: Vec<u64> = bytes.u64s(ids.into())?.collect();
+            let mut events = self.events.iter_mut();
+            if let Some(event) = events.find(|event| event.ids == ids && !ids.is_empty()) {
+                event.name = name;
+            }
+        }
+        Some(())
+    }
+
+    fn read_build_ids(&mut self, mut bytes: Bytes<'_>) -> Option<()> {
+        const HAS_SIZE: u16 = 1 << 15;
+        while bytes.len() > 0 {
+            bytes.skip(4)?;
+            let (misc, size) = (bytes.u16()?, bytes.u16()?);
+            let mut body =
+                Bytes::new(bytes.take(usize::from(size).checked_sub(8)?)?, self.is_big_endian);
+            body.skip(4)?;
+            let id = body.take(24)?;
+            let len = if misc & HAS_SIZE != 0 { usize::from(id[20]).min(20) } else { 20 };
+            self.build_ids.insert(body.text(), id[..len].to_vec());
+        }
+        Some(())
+    }
+
+    /// The event with this id; where there is only one, that.
+    pub(super) fn event_of(&self, id: Option<u64>) -> Option<&Event> {
+        match (self.events.as_slice(), id) {
+            ([event], _) => Some(event),
+            (_, Some(id)) => self.by_id.get(&id).map(|&row| &self.events[row]),
+            (_, None) => None,
+        }
+    }
+}
+
+/// What an event is called where the file does not say.
+fn usual_name(kind: u32, config: u64) -> String {
+    let hardware = ["cycles", "instructions", "cache-references", "cache-misses", "branches"];
+    let software = [
+        "cpu-clock",
+        "task-clock",
+        "page-faults",
+        "context-switches",
+        "cpu-migrations",
+        "minor-faults",
+        "major-faults",
+        "alignment-faults",
+        "emulation-faults",
+        "dummy",
+    ];
+    let at = usize::try_from(config).unwrap_or(usize::MAX);
+    let known = match kind {
+        0 => hardware.get(at),
+        1 => software.get(at),
+        _ => None,
+    };
+    known.map_or_else(|| format!("event {kind}:{config:#x}"), |name| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_recording_says_why() {
+        let check = |bytes: &[u8], refusal: &str| {
+            assert_eq!(Header::read(bytes).err(), Some(refusal));
+        };
+        check(b"PERFILE2", "the header of a perf recording is cut off");
+        let pipe = [MAGIC, &16_u64.to_le_bytes()].concat();
+        check(&pipe, "a perf recording that was written to a pipe; record to a file");
+        let empty = [MAGIC, &104_u64.to_le_bytes(), &[0; 88]].concat();
+        check(&empty, "a perf recording without events");
+    }
+
+    #[test]
+    fn sizes_that_are_not_there_are_cut() {
+        let section = Section { offset: u64::MAX, size: u64::MAX };
+        assert_eq!(section.of(b"abc"), b"");
+        assert_eq!(Section { offset: 1, size: u64::MAX }.of(b"abc"), b"bc");
+    }
+}

@@ -1,0 +1,239 @@
+//! `perf.data`: what `perf record` writes.
+//!
+//! Read without perf: header, records in order of time, mappings, symbols. What comes out
+//! are the same records as of `perf script`'s text. The crates made for this believe the
+//! sizes that a file claims, so these few structures are read here.
+
+mod bytes;
+mod header;
+mod maps;
+mod records;
+mod sample;
+mod symbols;
+mod tracepoint;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use spanwise_flow::{FlowOptions, FunctionId, Names, Place, ThreadKey};
+use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
+
+use super::event::{EventClass, event_class_of};
+use super::record::{Record, Sample, What};
+use super::trace::Timeline;
+use crate::ReadErrorKind;
+use crate::binary::{Feed, Records};
+use header::Header;
+pub(crate) use header::seems_perf_data;
+use maps::{Mapping, Maps};
+use symbols::{Symbol, Symbols};
+
+/// Reads a recording of perf.
+pub(crate) struct Reader {
+    timeline: Timeline,
+    /// What came piece by piece: the head of a recording points to its end.
+    kept: Vec<u8>,
+    refusal: Option<&'static str>,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        let timeline = Timeline::new(FlowOptions::default());
+        Reader { timeline, kept: Vec::new(), refusal: None }
+    }
+}
+
+impl Feed for Reader {
+    fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize {
+        if is_last && base == 0 {
+            self.read(bytes);
+        } else {
+            self.kept.extend_from_slice(bytes);
+            if is_last {
+                let kept = std::mem::take(&mut self.kept);
+                self.read(&kept);
+            }
+        }
+        bytes.len()
+    }
+
+    fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {
+        self.timeline.notices.add(kind, offset, example);
+    }
+}
+
+impl Records for Reader {
+    fn finish(self: Box<Self>, info: SourceInfo, threads: usize) -> Result<Trace, ReadErrorKind> {
+        if let Some(what) = self.refusal {
+            let found = "perf.data".to_owned();
+            return Err(ReadErrorKind::NotATrace { offset: 0, what, found });
+        }
+        Ok(self.timeline.finish(SourceInfo { format: "perf.data".to_owned(), ..info }, threads))
+    }
+}
+
+impl Reader {
+    fn read(&mut self, file: &[u8]) {
+        let mut header = match Header::read(file) {
+            Ok(header) => header,
+            Err(refusal) => {
+                self.refusal = Some(refusal);
+                return;
+            }
+        };
+        let build_ids = std::mem::take(&mut header.build_ids);
+        let mut state = State {
+            timeline: &mut self.timeline,
+            maps: Maps::default(),
+            symbols: Symbols::new(build_ids, &header.kernel_release),
+            places: HashMap::new(),
+            paths: HashMap::new(),
+        };
+        let senseless = records::each_record(&header, |record| state.record(record));
+        state.tell_missing();
+        if senseless > 0 || header.is_cut {
+            let at = header.data_offset + (header.data.len() - senseless) as u64;
+            self.timeline.notices.add(NoticeKind::FileCut, at, b"");
+        }
+    }
+}
+
+struct State<'a> {
+    timeline: &'a mut Timeline,
+    maps: Maps,
+    symbols: Symbols,
+    /// Functions that were found, by mapping and offset in the file, or by kernel address.
+    places: HashMap<(Rc<str>, u64), (FunctionId, bool)>,
+    paths: HashMap<String, Rc<str>>,
+}
+
+/// From here on, addresses in a stack are marks: "what follows is the kernel's".
+const MARKS_FROM: u64 = u64::MAX - 4094;
+
+impl State<'_> {
+    fn record(&mut self, record: records::Record<'_>) {
+        let records::Record { offset, common, what } = record;
+        let thread = ThreadKey { pid: common.pid.into(), tid: common.tid.into() };
+        let time = common.time.and_then(|time| Nanos::try_from(time).ok());
+        let what = match what {
+            records::What::Sample { sample, event } => {
+                self.timeline.count_sample();
+                self.sample(common.pid, &sample, &event.name)
+            }
+            records::What::Mapped { pid, start, len, file_offset, path, is_kernel } => {
+                let path = self.path(path);
+                let end = start.saturating_add(len);
+                self.maps.map(pid, Mapping { start, end, file_offset, path }, is_kernel);
+                None
+            }
+            records::What::Named { pid, tid, name, is_exec } => {
+                if is_exec {
+                    self.maps.exec(pid);
+                }
+                let key = ThreadKey { pid: pid.into(), tid: tid.into() };
+                Some(What::Named(key, self.names().string(&name)))
+            }
+            records::What::Forked { pid, parent, tid } => {
+                self.maps.fork(parent, pid);
+                Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
+            }
+            records::What::Switch { is_out, .. } => Some(What::Switch { is_out }),
+            records::What::Lost(count) => Some(What::Lost(count)),
+            records::What::Compressed => {
+                let example = b"records packed by perf record -z";
+                self.timeline.notices.add(NoticeKind::UnknownRecord, offset, example);
+                None
+            }
+            records::What::Damaged => {
+                self.timeline.notices.add(NoticeKind::EventSkipped, offset, b"");
+                None
+            }
+            records::What::Other(_) => None,
+        };
+        if let Some(what) = what {
+            self.timeline.push(Record { offset, thread, comm: StrId::EMPTY, time, what });
+        }
+    }
+
+    fn names(&mut self) -> &mut Names {
+        self.timeline.names()
+    }
+
+    fn path(&mut self, path: String) -> Rc<str> {
+        let shared = self.paths.entry(path).or_insert_with_key(|path| path.as_str().into());
+        Rc::clone(shared)
+    }
+
+    fn sample(&mut self, pid: i32, sample: &sample::Sample<'_>, event: &str) -> Option<What> {
+        let name = match event_class_of(event) {
+            (EventClass::Silent | EventClass::Frequency, _) => return None,
+            (EventClass::Moment, name) => {
+                return Some(What::Moment(self.names().string(&name)));
+            }
+            (EventClass::Sample, name) => self.names().string(&name),
+        };
+        let is_stack = sample.chain.is_some();
+        let ips = match &sample.chain {
+            Some(chain) => chain.clone(),
+            None => sample.ip.into_iter().collect(),
+        };
+        let mut frames: Vec<Place> = Vec::new();
+        // The innermost of each part is where it stands; the others are where they return to.
+        let mut is_return = false;
+        for ip in ips {
+            if ip >= MARKS_FROM {
+                is_return = false;
+                continue;
+            }
+            frames.push(self.place(pid, ip, is_return));
+            is_return = true;
+        }
+        frames.reverse();
+        let sample = Sample { event: name, period: sample.period, frames, is_stack };
+        Some(What::Sample(Box::new(sample)))
+    }
+
+    fn place(&mut self, pid: i32, ip: u64, is_return: bool) -> Place {
+        let inside = if is_return { ip.saturating_sub(1) } else { ip };
+        let (function, is_entry) = match self.maps.find(pid, ip).cloned() {
+            Some(mapping) if ip >> 63 == 0 => self.function(&mapping, inside),
+            mapping => {
+                let file = mapping.map_or("", |_| "[kernel.kallsyms]");
+                let found = (ip >> 63 == 1).then(|| self.symbols.find_kernel(inside)).flatten();
+                match found {
+                    Some(Symbol { name, is_entry }) => {
+                        (self.names().function(&name, file), is_entry)
+                    }
+                    None => (self.names().unknown(file), false),
+                }
+            }
+        };
+        Place { ip, function, is_entry: is_entry && !is_return, is_inlined: false }
+    }
+
+    fn function(&mut self, mapping: &Mapping, ip: u64) -> (FunctionId, bool) {
+        let offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
+        let key = (Rc::clone(&mapping.path), offset);
+        if let Some(&known) = self.places.get(&key) {
+            return known;
+        }
+        let found = match self.symbols.find(mapping, ip) {
+            Some(Symbol { name, is_entry }) => {
+                (self.names().function(&name, &mapping.path), is_entry)
+            }
+            None => (self.names().unknown(&mapping.path), false),
+        };
+        self.places.insert(key, found);
+        found
+    }
+
+    /// Says which files' functions have no names, and why.
+    fn tell_missing(&mut self) {
+        for (path, why) in std::mem::take(&mut self.symbols.missing) {
+            if path.starts_with('/') && !path.starts_with("//") {
+                let text = format!("{path}: {why}");
+                self.timeline.notices.add(NoticeKind::NoSymbols, NO_OFFSET, text.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The records of a recording, in order of time.
+//!
+//! perf writes what each processor recorded piece after piece, and a mark when all of
+//! them have been emptied once: what is older than the round before is complete then.
+
+use super::bytes::Bytes;
+use super::header::{Event, Header};
+use super::sample::{Common, Sample, sample_id};
+
+/// Numbers of records.
+mod kind {
+    pub(super) const MMAP: u32 = 1;
+    pub(super) const LOST: u32 = 2;
+    pub(super) const COMM: u32 = 3;
+    pub(super) const EXIT: u32 = 4;
+    pub(super) const FORK: u32 = 7;
+    pub(super) const SAMPLE: u32 = 9;
+    pub(super) const MMAP2: u32 = 10;
+    pub(super) const LOST_SAMPLES: u32 = 13;
+    pub(super) const SWITCH: u32 = 14;
+    pub(super) const SWITCH_CPU_WIDE: u32 = 15;
+    pub(super) const FINISHED_ROUND: u32 = 68;
+    pub(super) const AUXTRACE: u32 = 71;
+    pub(super) const COMPRESSED: u32 = 81;
+    pub(super) const COMPRESSED2: u32 = 83;
+}
+
+/// Bits of a record's `misc`.
+const EXEC: u16 = 1 << 13;
+const SWITCH_OUT: u16 = 1 << 13;
+const SWITCH_PREEMPTED: u16 = 1 << 14;
+const CPU_MODE: u16 = 7;
+const KERNEL: u16 = 1;
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record<'a> {
+    /// Where it begins in the file.
+    pub(super) offset: u64,
+    pub(super) common: Common,
+    pub(super) what: What<'a>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum What<'a> {
+    Sample {
+        sample: Sample<'a>,
+        event: &'a Event,
+    },
+    Mapped {
+        pid: i32,
+        start: u64,
+        len: u64,
+        file_offset: u64,
+        path: String,
+        is_kernel: bool,
+    },
+    Named {
+        pid: i32,
+        tid: i32,
+        name: String,
+        is_exec: bool,
+    },
+    Forked {
+        pid: i32,
+        parent: i32,
+        tid: i32,
+    },
+    Switch {
+        is_out: bool,
+        is_preempted: bool,
+    },
+    Lost(u64),
+    /// Packed records, which are not unpacked.
+    Compressed,
+    /// Something that says nothing about a timeline.
+    Other(u32),
+    /// Shorter than its event says.
+    Damaged,
+}
+
+/// Hands over all records in order of time; gives how many bytes made no sense at the end.
+pub(super) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Record<'a>)) -> usize {
+    let mut waiting: Vec<(u64, u64, RawRecord<'a>)> = Vec::new();
+    let mut rounds = Rounds::default();
+    let mut bytes = Bytes::new(header.data, header.is_big_endian);
+    loop {
+        let at = header.data.len() - bytes.len();
+        let before = bytes;
+        let Some(raw) = RawRecord::read(&mut bytes) else {
+            rounds.flush(&mut waiting, u64::MAX, |raw, at| take(raw.parse(header, at)));
+            return before.len();
+        };
+        match raw.kind {
+            kind::FINISHED_ROUND => {
+                let until = rounds.finish();
+                rounds.flush(&mut waiting, until, |raw, at| take(raw.parse(header, at)));
+            }
+            // The trace of the hardware itself lies behind its record.
+            kind::AUXTRACE => {
+                let len = raw.body().u64().unwrap_or(0);
+                if usize::try_from(len).ok().and_then(|len| bytes.skip(len)).is_none() {
+                    bytes.take(bytes.len());
+                }
+            }
+            _ => {
+                let time = raw.time(header).unwrap_or(0);
+                rounds.latest = rounds.latest.max(time);
+                waiting.push((time, header.data_offset + at as u64, raw));
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Rounds {
+    /// The latest time so far, and at the end of the last round.
+    latest: u64,
+    before: u64,
+}
+
+impl Rounds {
+    /// Up to when everything has come.
+    fn finish(&mut self) -> u64 {
+        std::mem::replace(&mut self.before, self.latest)
+    }
+
+    fn flush<'a>(
+        &self,
+        waiting: &mut Vec<(u64, u64, RawRecord<'a>)>,
+        until: u64,
+        mut take: impl FnMut(RawRecord<'a>, u64),
+    ) {
+        // Of one time, in the order of the file.
+        waiting.sort_by_key(|&(time, offset, _)| (time, offset));
+        let ready = waiting.partition_point(|&(time, ..)| time <= until);
+        waiting.drain(..ready).for_each(|(_, offset, raw)| take(raw, offset));
+    }
+}
+
+/// A record whose content was not looked at.
+#[derive(Debug, Clone, Copy)]
+struct RawRecord<'a> {
+    kind: u32,
+    misc: u16,
+    body: &'a [u8],
+    is_big_endian: bool,
+}
+
+impl<'a> RawRecord<'a> {
+    fn read(bytes: &mut Bytes<'a>) -> Option<RawRecord<'a>> {
+        let mut ahead = *bytes;
+        let (kind, misc, size) = (ahead.u32()?, ahead.u16()?, ahead.u16()?);
+        let body = ahead.take(usize::from(size).checked_sub(8)?)?;
+        let is_big_endian = ahead.is_big_endian();
+        *bytes = ahead;
+        Some(RawRecord { kind, misc, body, is_big_endian })
+    }
+
+    fn body(&self) -> Bytes<'a> {
+        Bytes::new(self.body, self.is_big_endian)
+    }
+
+    fn event(&self, header: &'a Header<'a>) -> Option<&'a Event> {
+        let events = &header.events;
+        if let [event] = events.as_slice() {
+            return Some(event);
+        }
+        let id = match self.kind {
+            kind::SAMPLE => sample_id(self.body(), events),
+            _ => Common::behind(self.body, self.is_big_endian, events.first()?).id,
+        };
+        header.event_of(id).or(events.first())
+    }
+
+    fn common(&self, header: &'a Header<'a>) -> Common {
+        let event = self.event(header);
+        event.map_or_else(Common::default, |event| {
+            Common::behind(self.body, self.is_big_endian, event)
+        })
+    }
+
+    fn time(&self, header: &'a Header<'a>) -> Option<u64> {
+        match self.kind {
+            kind::SAMPLE => Sample::read(self.body(), self.event(header)?)?.common.time,
+            _ => self.common(header).time,
+        }
+    }
+
+    fn parse(self, header: &'a Header<'a>, offset: u64) -> Record<'a> {
+        if self.kind == kind::SAMPLE {
+            let event = self.event(header);
+            let read = |event: &'a Event| Some((Sample::read(self.body(), event)?, event));
+            return match event.and_then(read) {
+                Some((sample, event)) => {
+                    let common = sample.common;
+                    Record { offset, common, what: What::Sample { sample, event } }
+                }
+                None => Record { offset, common: Common::default(), what: What::Damaged },
+            };
+        }
+        let what = self.other().unwrap_or(What::Damaged);
+        Record { offset, common: self.common(header), what }
+    }
+
+    fn other(&self) -> Option<What<'a>> {
+        let mut body = self.body();
+        Some(match self.kind {
+            kind::MMAP | kind::MMAP2 => self.mapped()?,
+            kind::COMM => {
+                let (pid, tid) = (body.i32()?, body.i32()?);
+                let is_exec = self.misc & EXEC != 0;
+                What::Named { pid, tid, name: body.text(), is_exec }
+            }
+            kind::FORK => {
+                let (pid, parent, tid) = (body.i32()?, body.i32()?, body.i32()?);
+                What::Forked { pid, parent, tid }
+            }
+            kind::LOST => {
+                body.u64()?;
+                What::Lost(body.u64()?)
+            }
+            kind::LOST_SAMPLES => What::Lost(body.u64()?),
+            kind::SWITCH | kind::SWITCH_CPU_WIDE => What::Switch {
+                is_out: self.misc & SWITCH_OUT != 0,
+                is_preempted: self.misc & SWITCH_PREEMPTED != 0,
+            },
+            kind::COMPRESSED | kind::COMPRESSED2 => What::Compressed,
+            kind::EXIT => What::Other(self.kind),
+            other => What::Other(other),
+        })
+    }
+
+    fn mapped(&self) -> Option<What<'a>> {
+        let mut body = self.body();
+        let (pid, _) = (body.i32()?, body.i32()?);
+        let (start, len, file_offset) = (body.u64()?, body.u64()?, body.u64()?);
+        if self.kind == kind::MMAP2 {
+            // Device, inode or build id; protection and flags.
+            body.skip(24 + 8)?;
+        }
+        let is_kernel = self.misc & CPU_MODE == KERNEL;
+        Some(What::Mapped { pid, start, len, file_offset, path: body.text(), is_kernel })
+    }
+}

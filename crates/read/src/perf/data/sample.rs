@@ -1,0 +1,180 @@
+//! Samples, and the thread and time that other records carry behind them.
+
+use super::bytes::Bytes;
+use super::header::Event;
+
+/// Bits of `perf_event_attr.sample_type`.
+mod bit {
+    pub(super) const IP: u64 = 1;
+    pub(super) const TID: u64 = 1 << 1;
+    pub(super) const TIME: u64 = 1 << 2;
+    pub(super) const ADDR: u64 = 1 << 3;
+    pub(super) const READ: u64 = 1 << 4;
+    pub(super) const CALLCHAIN: u64 = 1 << 5;
+    pub(super) const ID: u64 = 1 << 6;
+    pub(super) const CPU: u64 = 1 << 7;
+    pub(super) const PERIOD: u64 = 1 << 8;
+    pub(super) const STREAM_ID: u64 = 1 << 9;
+    pub(super) const RAW: u64 = 1 << 10;
+    pub(super) const IDENTIFIER: u64 = 1 << 16;
+}
+
+/// Who and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Common {
+    pub(super) pid: i32,
+    pub(super) tid: i32,
+    pub(super) time: Option<u64>,
+    pub(super) id: Option<u64>,
+}
+
+/// One sample, as far as a timeline needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Sample<'a> {
+    pub(super) common: Common,
+    pub(super) ip: Option<u64>,
+    pub(super) period: u64,
+    /// Addresses from the innermost on, with marks between kernel and program.
+    pub(super) chain: Option<Vec<u64>>,
+    /// What a tracepoint recorded.
+    pub(super) raw: &'a [u8],
+}
+
+/// More frames than any kernel records are no stack.
+const CHAIN_MAX: u64 = 1 << 16;
+
+impl<'a> Sample<'a> {
+    /// `None` where it is shorter than its event says.
+    pub(super) fn read(mut bytes: Bytes<'a>, event: &Event) -> Option<Sample<'a>> {
+        let has = |bit: u64| event.sample_type & bit != 0;
+        let mut sample = Sample { period: 1, ..Sample::default() };
+        if has(bit::IDENTIFIER) {
+            sample.common.id = Some(bytes.u64()?);
+        }
+        if has(bit::IP) {
+            sample.ip = Some(bytes.u64()?);
+        }
+        if has(bit::TID) {
+            (sample.common.pid, sample.common.tid) = (bytes.i32()?, bytes.i32()?);
+        }
+        if has(bit::TIME) {
+            sample.common.time = Some(bytes.u64()?);
+        }
+        if has(bit::ADDR) {
+            bytes.u64()?;
+        }
+        if has(bit::ID) {
+            sample.common.id = Some(bytes.u64()?);
+        }
+        if has(bit::STREAM_ID) {
+            bytes.u64()?;
+        }
+        if has(bit::CPU) {
+            bytes.u64()?;
+        }
+        if has(bit::PERIOD) {
+            sample.period = bytes.u64()?;
+        }
+        if has(bit::READ) {
+            skip_read(&mut bytes, event.read_format)?;
+        }
+        if has(bit::CALLCHAIN) {
+            let count = bytes.u64()?;
+            if count > CHAIN_MAX {
+                return None;
+            }
+            sample.chain = Some(bytes.u64s(count)?.collect());
+        }
+        if has(bit::RAW) {
+            let len = usize::try_from(bytes.u32()?).ok()?;
+            sample.raw = bytes.take(len)?;
+        }
+        Some(sample)
+    }
+}
+
+/// Passes over the values of counters.
+fn skip_read(bytes: &mut Bytes<'_>, format: u64) -> Option<()> {
+    let [enabled, running, id, group, lost] = [1, 2, 4, 8, 16].map(|bit| format & bit != 0);
+    let times = u64::from(enabled) + u64::from(running);
+    let each = 1 + u64::from(id) + u64::from(lost);
+    let values = match group {
+        true => bytes.u64()?.checked_mul(each)?.checked_add(times)?,
+        false => each + times,
+    };
+    bytes.u64s(values).map(|_| ())
+}
+
+/// The id of a sample, by which its event is found: the first field, where several events
+/// differ in what they record.
+pub(super) fn sample_id(bytes: Bytes<'_>, events: &[Event]) -> Option<u64> {
+    let first = events.first()?;
+    if first.sample_type & bit::IDENTIFIER != 0 {
+        return bytes.rest().u64();
+    }
+    Sample::read(bytes, first)?.common.id
+}
+
+impl Common {
+    /// What stands behind another record than a sample.
+    pub(super) fn behind(body: &[u8], is_big_endian: bool, event: &Event) -> Common {
+        let mut common = Common::default();
+        if !event.has_sample_id {
+            return common;
+        }
+        let fields = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
+        let present: Vec<u64> =
+            fields.into_iter().filter(|bit| event.sample_type & bit != 0).collect();
+        let Some(from) = body.len().checked_sub(8 * present.len()) else { return common };
+        let mut bytes = Bytes::new(&body[from..], is_big_endian);
+        for field in present {
+            match field {
+                bit::TID => {
+                    common.pid = bytes.i32().unwrap_or(0);
+                    common.tid = bytes.i32().unwrap_or(0);
+                }
+                bit::TIME => common.time = bytes.u64(),
+                bit::ID | bit::IDENTIFIER => common.id = bytes.u64(),
+                _ => drop(bytes.u64()),
+            }
+        }
+        common
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn event(sample_type: u64, read_format: u64) -> Event {
+        Event { sample_type, read_format, has_sample_id: true, ..Event::default() }
+    }
+
+    #[test]
+    fn fields_come_in_the_kernels_order() {
+        let all = bit::IP | bit::TID | bit::TIME | bit::PERIOD | bit::READ | bit::CALLCHAIN;
+        let bytes = words(&[0x40, 7 << 32 | 5, 99, 1000, 1, 2, 3, 2, 0x40, 0x50]);
+        // A value, how long it was counted, its id; or a group: how many, value, id.
+        let read = |format| Sample::read(Bytes::new(&bytes, false), &event(all, format));
+        assert_eq!(read(4 | 1), read(4 | 8));
+        assert_eq!(read(8), None, "what follows the group is no stack");
+        let sample = read(4 | 1);
+        let sample = sample.expect("whole");
+        let common = Common { pid: 5, tid: 7, time: Some(99), id: None };
+        assert_eq!((sample.common, sample.period), (common, 1000));
+        assert_eq!(sample.chain, Some(vec![0x40, 0x50]));
+    }
+
+    #[test]
+    fn others_carry_it_behind_them() {
+        let event = event(bit::TID | bit::TIME | bit::IDENTIFIER | bit::IP, 0);
+        let body = words(&[1, 2, 7 << 32 | 5, 99, 42]);
+        let found = Common::behind(&body, false, &event);
+        assert_eq!(found, Common { pid: 5, tid: 7, time: Some(99), id: Some(42) });
+        assert_eq!(Common::behind(&body[..8], false, &event), Common::default());
+    }
+}
