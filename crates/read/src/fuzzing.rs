@@ -79,6 +79,14 @@ pub fn perf_script(input: &[u8]) {
     let _ = perf::seems_perf_script(text);
 }
 
+/// Reads `input` as a recording of perf, at once and in pieces.
+pub fn perf_data(input: &[u8]) {
+    let Some((&piece, bytes)) = input.split_first() else { return };
+    let read = |size: usize| fed_to(perf::data::Reader::closed(), bytes, size.max(1)).ok();
+    let (whole, pieces) = (read(bytes.len()), read(usize::from(piece)));
+    assert_eq!(whole.as_ref().map(image), pieces.as_ref().map(image), "in pieces");
+}
+
 /// What text of `perf script` stands for.
 pub fn perf_script_trace(text: &[u8]) -> Trace {
     let read = fed_to(perf::Reader::default(), text, text.len().max(1));

@@ -3,7 +3,7 @@
 //! Nothing is believed: each read says whether the bytes were there.
 
 /// A place in some bytes, and how numbers are written there.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bytes<'a> {
     rest: &'a [u8],
     is_big_endian: bool,
@@ -27,6 +27,11 @@ impl<'a> Bytes<'a> {
         let (taken, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;
         Some(taken)
+    }
+
+    /// The next bytes, to be read on.
+    pub(super) fn take_some(&mut self, len: usize) -> Option<Bytes<'a>> {
+        Some(Bytes::new(self.take(len)?, self.is_big_endian))
     }
 
     pub(super) fn skip(&mut self, len: usize) -> Option<()> {

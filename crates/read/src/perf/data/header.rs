@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::bytes::Bytes;
+use super::tracepoint::Formats;
 
 /// What the samples of one event hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,6 +32,10 @@ pub(super) struct Header<'a> {
     /// Build ids of files by path.
     pub(super) build_ids: HashMap<String, Vec<u8>>,
     pub(super) kernel_release: String,
+    /// The sort of processor, such as `x86_64`.
+    pub(super) machine: String,
+    /// What tracepoints recorded.
+    pub(super) formats: Formats,
     /// Less is there than the header says.
     pub(super) is_cut: bool,
 }
@@ -38,8 +43,10 @@ pub(super) struct Header<'a> {
 /// How many events a recording may have; perf itself opens no more than files it may.
 const EVENTS_MAX: usize = 4096;
 
+const TRACING_DATA: u32 = 1;
 const BUILD_ID: u32 = 2;
 const OS_RELEASE: u32 = 4;
+const ARCH: u32 = 6;
 const EVENT_DESC: u32 = 12;
 
 /// A part of the file.
@@ -155,6 +162,8 @@ impl<'a> Header<'a> {
                 OS_RELEASE => {
                     self.kernel_release = bytes.rest().counted_text().unwrap_or_default();
                 }
+                ARCH => self.machine = bytes.rest().counted_text().unwrap_or_default(),
+                TRACING_DATA => self.formats = Formats::read(bytes.all()),
                 EVENT_DESC => self.name_events(bytes).unwrap_or(()),
                 BUILD_ID => self.read_build_ids(bytes).unwrap_or(()),
                 _ => {}

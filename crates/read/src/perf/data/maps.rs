@@ -59,6 +59,11 @@ impl Maps {
         self.processes.remove(&pid);
     }
 
+    /// The mappings of a process.
+    pub(super) fn of(&self, pid: i32) -> impl Iterator<Item = &Mapping> {
+        self.processes.get(&pid).into_iter().flat_map(BTreeMap::values)
+    }
+
     pub(super) fn find(&self, pid: i32, ip: u64) -> Option<&Mapping> {
         let at = |maps: &'_ BTreeMap<u64, Mapping>| {
             let (&start, mapping) = maps.range(..=ip).next_back()?;

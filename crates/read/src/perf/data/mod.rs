@@ -5,12 +5,14 @@
 //! sizes that a file claims, so these few structures are read here.
 
 mod bytes;
+mod files;
 mod header;
 mod maps;
 mod records;
 mod sample;
 mod symbols;
 mod tracepoint;
+mod unwind;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -23,10 +25,12 @@ use super::record::{Record, Sample, What};
 use super::trace::Timeline;
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
+use files::Files;
 use header::Header;
 pub(crate) use header::seems_perf_data;
 use maps::{Mapping, Maps};
 use symbols::{Symbol, Symbols};
+use unwind::Stacks;
 
 /// Reads a recording of perf.
 pub(crate) struct Reader {
@@ -34,12 +38,17 @@ pub(crate) struct Reader {
     /// What came piece by piece: the head of a recording points to its end.
     kept: Vec<u8>,
     refusal: Option<&'static str>,
+    /// The files that were mapped are asked for names and unwinding tables.
+    opens_files: bool,
 }
+
+/// A recording that came packed is kept whole; what is larger has to be unpacked first.
+const KEPT_BYTES_MAX: usize = 1 << 30;
 
 impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
-        Reader { timeline, kept: Vec::new(), refusal: None }
+        Reader { timeline, kept: Vec::new(), refusal: None, opens_files: true }
     }
 }
 
@@ -47,12 +56,16 @@ impl Feed for Reader {
     fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize {
         if is_last && base == 0 {
             self.read(bytes);
-        } else {
-            self.kept.extend_from_slice(bytes);
-            if is_last {
-                let kept = std::mem::take(&mut self.kept);
-                self.read(&kept);
-            }
+            return bytes.len();
+        }
+        if self.kept.len() + bytes.len() > KEPT_BYTES_MAX {
+            self.refusal = Some("a packed perf recording of more than 1 GiB; unpack it first");
+            return bytes.len();
+        }
+        self.kept.extend_from_slice(bytes);
+        if is_last && self.refusal.is_none() {
+            let kept = std::mem::take(&mut self.kept);
+            self.read(&kept);
         }
         bytes.len()
     }
@@ -73,6 +86,11 @@ impl Records for Reader {
 }
 
 impl Reader {
+    /// One that opens nothing but the recording.
+    pub(crate) fn closed() -> Self {
+        Reader { opens_files: false, ..Reader::default() }
+    }
+
     fn read(&mut self, file: &[u8]) {
         let mut header = match Header::read(file) {
             Ok(header) => header,
@@ -82,10 +100,16 @@ impl Reader {
             }
         };
         let build_ids = std::mem::take(&mut header.build_ids);
+        let release = std::mem::take(&mut header.kernel_release);
         let mut state = State {
             timeline: &mut self.timeline,
             maps: Maps::default(),
-            symbols: Symbols::new(build_ids, &header.kernel_release),
+            files: match self.opens_files {
+                true => Files::new(build_ids),
+                false => Files::closed(),
+            },
+            symbols: Symbols::new(release),
+            stacks: (header.machine == "x86_64").then(Stacks::default),
             places: HashMap::new(),
             paths: HashMap::new(),
         };
@@ -101,7 +125,10 @@ impl Reader {
 struct State<'a> {
     timeline: &'a mut Timeline,
     maps: Maps,
+    files: Files,
     symbols: Symbols,
+    /// Where copies of stacks can be unwound.
+    stacks: Option<Stacks>,
     /// Functions that were found, by mapping and offset in the file, or by kernel address.
     places: HashMap<(Rc<str>, u64), (FunctionId, bool)>,
     paths: HashMap<String, Rc<str>>,
@@ -124,17 +151,20 @@ impl State<'_> {
                 let path = self.path(path);
                 let end = start.saturating_add(len);
                 self.maps.map(pid, Mapping { start, end, file_offset, path }, is_kernel);
+                self.forget_stacks(pid);
                 None
             }
             records::What::Named { pid, tid, name, is_exec } => {
                 if is_exec {
                     self.maps.exec(pid);
+                    self.forget_stacks(pid);
                 }
                 let key = ThreadKey { pid: pid.into(), tid: tid.into() };
                 Some(What::Named(key, self.names().string(&name)))
             }
             records::What::Forked { pid, parent, tid } => {
                 self.maps.fork(parent, pid);
+                self.forget_stacks(pid);
                 Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
             }
             records::What::Switch { is_out, .. } => Some(What::Switch { is_out }),
@@ -152,6 +182,12 @@ impl State<'_> {
         };
         if let Some(what) = what {
             self.timeline.push(Record { offset, thread, comm: StrId::EMPTY, time, what });
+        }
+    }
+
+    fn forget_stacks(&mut self, pid: i32) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.forget(pid);
         }
     }
 
@@ -173,10 +209,21 @@ impl State<'_> {
             (EventClass::Sample, name) => self.names().string(&name),
         };
         let is_stack = sample.chain.is_some();
-        let ips = match &sample.chain {
+        let frames = self.frames(pid, sample);
+        let sample = Sample { event: name, period: sample.period, frames, is_stack };
+        Some(What::Sample(Box::new(sample)))
+    }
+
+    /// The stack, from the outermost frame on.
+    fn frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
+        let mut ips = match &sample.chain {
             Some(chain) => chain.clone(),
             None => sample.ip.into_iter().collect(),
         };
+        if let (Some(stacks), Some(stack)) = (&mut self.stacks, &sample.stack) {
+            ips.push(u64::MAX);
+            ips.extend(stacks.unwind(&mut self.files, &self.maps, pid, stack));
+        }
         let mut frames: Vec<Place> = Vec::new();
         // The innermost of each part is where it stands; the others are where they return to.
         let mut is_return = false;
@@ -189,8 +236,7 @@ impl State<'_> {
             is_return = true;
         }
         frames.reverse();
-        let sample = Sample { event: name, period: sample.period, frames, is_stack };
-        Some(What::Sample(Box::new(sample)))
+        frames
     }
 
     fn place(&mut self, pid: i32, ip: u64, is_return: bool) -> Place {
@@ -199,7 +245,9 @@ impl State<'_> {
             Some(mapping) if ip >> 63 == 0 => self.function(&mapping, inside),
             mapping => {
                 let file = mapping.map_or("", |_| "[kernel.kallsyms]");
-                let found = (ip >> 63 == 1).then(|| self.symbols.find_kernel(inside)).flatten();
+                let found = (ip >> 63 == 1)
+                    .then(|| self.symbols.find_kernel(&self.files, inside))
+                    .flatten();
                 match found {
                     Some(Symbol { name, is_entry }) => {
                         (self.names().function(&name, file), is_entry)
@@ -217,7 +265,7 @@ impl State<'_> {
         if let Some(&known) = self.places.get(&key) {
             return known;
         }
-        let found = match self.symbols.find(mapping, ip) {
+        let found = match self.symbols.find(&mut self.files, mapping, ip) {
             Some(Symbol { name, is_entry }) => {
                 (self.names().function(&name, &mapping.path), is_entry)
             }
@@ -229,7 +277,7 @@ impl State<'_> {
 
     /// Says which files' functions have no names, and why.
     fn tell_missing(&mut self) {
-        for (path, why) in std::mem::take(&mut self.symbols.missing) {
+        for (path, why) in std::mem::take(&mut self.files.missing) {
             if path.starts_with('/') && !path.starts_with("//") {
                 let text = format!("{path}: {why}");
                 self.timeline.notices.add(NoticeKind::NoSymbols, NO_OFFSET, text.as_bytes());

@@ -81,21 +81,16 @@ pub(super) enum What<'a> {
 
 /// Hands over all records in order of time; gives how many bytes made no sense at the end.
 pub(super) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Record<'a>)) -> usize {
-    let mut waiting: Vec<(u64, u64, RawRecord<'a>)> = Vec::new();
-    let mut rounds = Rounds::default();
+    let mut waiting = Waiting::default();
     let mut bytes = Bytes::new(header.data, header.is_big_endian);
     loop {
         let at = header.data.len() - bytes.len();
-        let before = bytes;
         let Some(raw) = RawRecord::read(&mut bytes) else {
-            rounds.flush(&mut waiting, u64::MAX, |raw, at| take(raw.parse(header, at)));
-            return before.len();
+            waiting.flush(header, u64::MAX, take);
+            return bytes.len();
         };
         match raw.kind {
-            kind::FINISHED_ROUND => {
-                let until = rounds.finish();
-                rounds.flush(&mut waiting, until, |raw, at| take(raw.parse(header, at)));
-            }
+            kind::FINISHED_ROUND => waiting.finish_round(header, &mut take),
             // The trace of the hardware itself lies behind its record.
             kind::AUXTRACE => {
                 let len = raw.body().u64().unwrap_or(0);
@@ -103,38 +98,43 @@ pub(super) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Recor
                     bytes.take(bytes.len());
                 }
             }
-            _ => {
-                let time = raw.time(header).unwrap_or(0);
-                rounds.latest = rounds.latest.max(time);
-                waiting.push((time, header.data_offset + at as u64, raw));
-            }
+            _ => waiting.add(raw.time(header).unwrap_or(0), at),
         }
     }
 }
 
+/// Records that earlier ones may still come for.
 #[derive(Default)]
-struct Rounds {
+struct Waiting {
+    /// Time, and place in the data.
+    records: Vec<(u64, usize)>,
     /// The latest time so far, and at the end of the last round.
     latest: u64,
     before: u64,
 }
 
-impl Rounds {
-    /// Up to when everything has come.
-    fn finish(&mut self) -> u64 {
-        std::mem::replace(&mut self.before, self.latest)
+impl Waiting {
+    fn add(&mut self, time: u64, at: usize) {
+        self.latest = self.latest.max(time);
+        self.records.push((time, at));
     }
 
-    fn flush<'a>(
-        &self,
-        waiting: &mut Vec<(u64, u64, RawRecord<'a>)>,
-        until: u64,
-        mut take: impl FnMut(RawRecord<'a>, u64),
-    ) {
+    /// What is older than the round before is complete.
+    fn finish_round<'a>(&mut self, header: &'a Header<'a>, take: impl FnMut(Record<'a>)) {
+        let until = std::mem::replace(&mut self.before, self.latest);
+        self.flush(header, until, take);
+    }
+
+    fn flush<'a>(&mut self, header: &'a Header<'a>, until: u64, mut take: impl FnMut(Record<'a>)) {
         // Of one time, in the order of the file.
-        waiting.sort_by_key(|&(time, offset, _)| (time, offset));
-        let ready = waiting.partition_point(|&(time, ..)| time <= until);
-        waiting.drain(..ready).for_each(|(_, offset, raw)| take(raw, offset));
+        self.records.sort_unstable();
+        let ready = self.records.partition_point(|&(time, _)| time <= until);
+        for (_, at) in self.records.drain(..ready) {
+            let mut bytes = Bytes::new(&header.data[at..], header.is_big_endian);
+            if let Some(raw) = RawRecord::read(&mut bytes) {
+                take(raw.parse(header, header.data_offset.saturating_add(at as u64)));
+            }
+        }
     }
 }
 

@@ -16,6 +16,9 @@ mod bit {
     pub(super) const PERIOD: u64 = 1 << 8;
     pub(super) const STREAM_ID: u64 = 1 << 9;
     pub(super) const RAW: u64 = 1 << 10;
+    pub(super) const BRANCH_STACK: u64 = 1 << 11;
+    pub(super) const REGS_USER: u64 = 1 << 12;
+    pub(super) const STACK_USER: u64 = 1 << 13;
     pub(super) const IDENTIFIER: u64 = 1 << 16;
 }
 
@@ -38,6 +41,26 @@ pub(super) struct Sample<'a> {
     pub(super) chain: Option<Vec<u64>>,
     /// What a tracepoint recorded.
     pub(super) raw: &'a [u8],
+    /// Registers and memory of the program, for finding its stack.
+    pub(super) stack: Option<UserStack<'a>>,
+}
+
+/// The upper end of a thread's stack, and the registers that lead into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UserStack<'a> {
+    pub(super) ip: u64,
+    pub(super) sp: u64,
+    pub(super) bp: u64,
+    memory: Bytes<'a>,
+}
+
+impl UserStack<'_> {
+    /// What the thread had at an address, where that was copied.
+    pub(super) fn word_at(&self, address: u64) -> Option<u64> {
+        let mut memory = self.memory;
+        memory.skip(usize::try_from(address.checked_sub(self.sp)?).ok()?)?;
+        memory.u64()
+    }
 }
 
 /// More frames than any kernel records are no stack.
@@ -89,8 +112,49 @@ impl<'a> Sample<'a> {
             let len = usize::try_from(bytes.u32()?).ok()?;
             sample.raw = bytes.take(len)?;
         }
+        // What is missing from here on costs the program's own stack, not the sample.
+        sample.stack = read_stack(bytes, event);
         Some(sample)
     }
+}
+
+/// The numbers of registers of x86-64 in the mask of an event: bp, sp, ip.
+const REGISTERS: [u32; 3] = [6, 7, 8];
+
+fn read_stack<'a>(mut bytes: Bytes<'a>, event: &Event) -> Option<UserStack<'a>> {
+    let has = |bit: u64| event.sample_type & bit != 0;
+    if !has(bit::REGS_USER) || !has(bit::STACK_USER) {
+        return None;
+    }
+    if has(bit::BRANCH_STACK) {
+        const HARDWARE_INDEX: u64 = 1 << 17;
+        let count = bytes.u64()?;
+        if event.branch_sample_type & HARDWARE_INDEX != 0 {
+            bytes.u64()?;
+        }
+        bytes.skip(usize::try_from(count).ok()?.checked_mul(24)?)?;
+    }
+    // Without a program there are no registers of it.
+    if bytes.u64()? == 0 {
+        return None;
+    }
+    let mask = event.regs_user;
+    let values: Vec<u64> = bytes.u64s(mask.count_ones().into())?.collect();
+    let [bp, sp, ip] = REGISTERS.map(|register| {
+        let before = mask & ((1 << register) - 1);
+        let is_kept = mask >> register & 1 == 1;
+        is_kept.then(|| values.get(before.count_ones() as usize).copied()).flatten()
+    });
+    let size = bytes.u64()?;
+    let (ip, sp, bp) = (ip?, sp?, bp?);
+    let mut memory = bytes.take_some(usize::try_from(size).ok()?)?;
+    // How much of it was really copied stands behind it.
+    if size > 0
+        && let Some(copied) = bytes.u64()
+    {
+        memory = memory.take_some(usize::try_from(copied.min(size)).ok()?)?;
+    }
+    Some(UserStack { ip, sp, bp, memory })
 }
 
 /// Passes over the values of counters.
@@ -161,7 +225,7 @@ mod tests {
         // A value, how long it was counted, its id; or a group: how many, value, id.
         let read = |format| Sample::read(Bytes::new(&bytes, false), &event(all, format));
         assert_eq!(read(4 | 1), read(4 | 8));
-        assert_eq!(read(8), None, "what follows the group is no stack");
+        assert_eq!(read(8).and_then(|sample| sample.chain), Some(vec![2, 0x40, 0x50]));
         let sample = read(4 | 1);
         let sample = sample.expect("whole");
         let common = Common { pid: 5, tid: 7, time: Some(99), id: None };

@@ -1,9 +1,6 @@
-//! Names of functions, from the files that were mapped.
-//!
-//! A file counts only if it is the one that was recorded: where the recording says its
-//! build id, the file must have the same. Programs are replaced, and a wrong name is worse
-//! than none.
+//! Names of functions, from the files that were mapped and from the running kernel.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -13,6 +10,7 @@ use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use crate::source::Bytes;
 
+use super::files::Files;
 use super::maps::Mapping;
 
 /// A function that was found: its name and where it begins.
@@ -22,11 +20,14 @@ pub(super) struct Symbol {
     pub(super) is_entry: bool,
 }
 
+/// Address, end; place and length of the name in the file.
+type Function = (u64, u64, usize, u32);
+
 /// The symbols of one file.
 #[derive(Default)]
 struct SymbolFile {
-    /// Address, end, place and length of the name in the file; by address.
-    functions: Vec<(u64, u64, usize, u32)>,
+    /// By address.
+    functions: Vec<Function>,
     /// Offset in the file, length, address.
     segments: Vec<(u64, u64, u64)>,
     bytes: Option<Bytes>,
@@ -35,76 +36,52 @@ struct SymbolFile {
 /// Symbols of all files, each read when first asked for.
 #[derive(Default)]
 pub(super) struct Symbols {
-    build_ids: HashMap<String, Vec<u8>>,
     files: HashMap<Rc<str>, SymbolFile>,
-    kernel: Kernel,
-    /// Files that are not the ones recorded, or are not there.
-    pub(super) missing: Vec<(Rc<str>, &'static str)>,
+    kernel_release: String,
+    kernel: OnceCell<Kernel>,
 }
 
 impl Symbols {
-    pub(super) fn new(build_ids: HashMap<String, Vec<u8>>, kernel_release: &str) -> Self {
-        let kernel = Kernel::running(kernel_release, build_ids.get(KERNEL_NAME));
-        Symbols { build_ids, kernel, ..Symbols::default() }
+    pub(super) fn new(kernel_release: String) -> Self {
+        Symbols { kernel_release, ..Symbols::default() }
     }
 
-    pub(super) fn find_kernel(&self, ip: u64) -> Option<Symbol> {
-        self.kernel.find(ip)
+    pub(super) fn find_kernel(&self, files: &Files, ip: u64) -> Option<Symbol> {
+        if files.are_closed() {
+            return None;
+        }
+        let running = || Kernel::running(&self.kernel_release, files.kernel_build_id());
+        self.kernel.get_or_init(running).find(ip)
     }
 
     /// The function at an address. `ip` is inside of the instruction, so that a call at
     /// the end of a function is not taken for what follows it.
-    pub(super) fn find(&mut self, mapping: &Mapping, ip: u64) -> Option<Symbol> {
-        if !self.files.contains_key(&mapping.path) {
-            let build_id = self.build_ids.get(&*mapping.path);
-            let file = match SymbolFile::open(&mapping.path, build_id) {
-                Ok(file) => file,
-                Err(why) => {
-                    self.missing.push((Rc::clone(&mapping.path), why));
-                    SymbolFile::default()
-                }
-            };
-            self.files.insert(Rc::clone(&mapping.path), file);
-        }
+    pub(super) fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Option<Symbol> {
+        let file = self.files.entry(Rc::clone(&mapping.path));
+        let file = file.or_insert_with(|| {
+            files.get(&mapping.path).and_then(SymbolFile::read).unwrap_or_default()
+        });
         let file_offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
-        self.files.get(&mapping.path)?.find(file_offset)
+        file.find(file_offset)
     }
 }
 
 impl SymbolFile {
-    fn open(path: &str, build_id: Option<&Vec<u8>>) -> Result<SymbolFile, &'static str> {
-        // `[vdso]`, `//anon` and the like are no files, and nothing else is opened.
-        if !path.starts_with('/') || path.starts_with("//") {
-            return Err("it is no file");
-        }
-        if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
-            return Err("it is not here");
-        }
-        let bytes = Bytes::open(Path::new(path)).map_err(|_| "it cannot be read")?;
-        let file = object::File::parse(bytes.as_ref()).map_err(|_| "it is no ELF file")?;
-        let own_id = file.build_id().ok().flatten();
-        if build_id.is_some_and(|recorded| own_id != Some(recorded)) {
-            return Err("it is another build than was recorded");
-        }
-        let base = bytes.as_ref().as_ptr().addr();
-        let mut functions: Vec<(u64, u64, usize, u32)> = Vec::new();
-        for symbol in file.symbols().chain(file.dynamic_symbols()) {
-            let Ok(name) = symbol.name_bytes() else { continue };
-            if symbol.kind() != SymbolKind::Text || symbol.address() == 0 || name.is_empty() {
-                continue;
-            }
-            let end = symbol.address().saturating_add(symbol.size());
-            let place = name.as_ptr().addr().wrapping_sub(base);
-            functions.push((symbol.address(), end, place, name.len() as u32));
-        }
-        functions.sort_unstable();
-        functions.dedup_by_key(|function| function.0);
+    fn read(bytes: Bytes) -> Option<SymbolFile> {
+        let file = object::File::parse(bytes.as_ref()).ok()?;
         let segments = file.segments().map(|segment| {
             let (offset, size) = segment.file_range();
             (offset, size, segment.address())
         });
         let segments = segments.collect();
-        Ok(SymbolFile { functions, segments, bytes: Some(bytes) })
+        // Distributions keep the full table apart.
+        let apart = file.build_id().ok().flatten().and_then(debug_file);
+        let apart = apart.and_then(|bytes| Some((functions_of(&bytes)?, bytes)));
+        let (functions, bytes) = match apart {
+            Some(apart) => apart,
+            None => (functions_of(&bytes)?, bytes),
+        };
+        Some(SymbolFile { functions, segments, bytes: Some(bytes) })
     }
 
     fn find(&self, file_offset: u64) -> Option<Symbol> {
@@ -124,6 +101,33 @@ impl SymbolFile {
     }
 }
 
+/// Where Debian and its likes put what was stripped from a file.
+fn debug_file(build_id: &[u8]) -> Option<Bytes> {
+    let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (first, rest) = hex.split_at_checked(2)?;
+    let path = format!("/usr/lib/debug/.build-id/{first}/{rest}.debug");
+    Bytes::open(Path::new(&path)).ok()
+}
+
+/// The functions of an ELF file, by address; `None` where it has no table of them.
+fn functions_of(bytes: &Bytes) -> Option<Vec<Function>> {
+    let file = object::File::parse(bytes.as_ref()).ok()?;
+    let base = bytes.as_ref().as_ptr().addr();
+    let mut functions: Vec<Function> = Vec::new();
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        let Ok(name) = symbol.name_bytes() else { continue };
+        if symbol.kind() != SymbolKind::Text || symbol.address() == 0 || name.is_empty() {
+            continue;
+        }
+        let end = symbol.address().saturating_add(symbol.size());
+        let place = name.as_ptr().addr().wrapping_sub(base);
+        functions.push((symbol.address(), end, place, name.len() as u32));
+    }
+    functions.sort_unstable();
+    functions.dedup_by_key(|function| function.0);
+    (!functions.is_empty()).then_some(functions)
+}
+
 /// The name as the source has it.
 fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
@@ -140,8 +144,6 @@ fn demangled(name: &str) -> String {
     name.split_once('@').map_or(name, |(name, _)| name).to_owned()
 }
 
-const KERNEL_NAME: &str = "[kernel.kallsyms]";
-
 /// The symbols of the kernel, where it is the one that runs here.
 #[derive(Default)]
 struct Kernel {
@@ -151,7 +153,7 @@ struct Kernel {
 impl Kernel {
     /// Addresses differ from start to start, so only the very kernel that was recorded will
     /// do: the same release and, where it is known, the same build id.
-    fn running(release: &str, build_id: Option<&Vec<u8>>) -> Kernel {
+    fn running(release: &str, build_id: Option<&[u8]>) -> Kernel {
         let own = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         if release.is_empty() || own.trim_end() != release {
             return Kernel::default();
@@ -209,17 +211,5 @@ mod tests {
         let found = kernel.find(0xffff_ffff_8100_0150).expect("schedule");
         assert_eq!((found.name.as_str(), found.is_entry), ("schedule", false));
         assert_eq!(kernel.find(0x1000), None);
-    }
-
-    #[test]
-    fn only_files_are_opened() {
-        for path in ["[vdso]", "//anon", "relative", "/dev/null", "/"] {
-            assert!(SymbolFile::open(path, None).is_err(), "{path}");
-        }
-        let own = std::env::current_exe().expect("this test");
-        let own = own.to_string_lossy();
-        assert!(SymbolFile::open(&own, None).is_ok_and(|file| !file.functions.is_empty()));
-        let other = SymbolFile::open(&own, Some(&vec![1; 20]));
-        assert_eq!(other.err(), Some("it is another build than was recorded"));
     }
 }

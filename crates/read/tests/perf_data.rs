@@ -1,0 +1,99 @@
+//! Recordings of perf say the same as the text that perf makes of them, and damage never
+//! does harm. They are not ours to ship: where they are absent, the test says so.
+
+use std::path::{Path, PathBuf};
+
+use spanwise_model::{Nanos, Trace};
+use spanwise_read::{IndexUse, OpenOptions};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/perf")
+}
+
+fn open(path: &Path) -> Trace {
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    spanwise_read::open(path, &options).expect("a recording")
+}
+
+#[expect(clippy::print_stderr, reason = "a test that did nothing has to say so")]
+fn recordings() -> Vec<PathBuf> {
+    let Ok(files) = std::fs::read_dir(folder()) else {
+        eprintln!("no recordings of perf: skipped");
+        return Vec::new();
+    };
+    let files = files.map(|file| file.expect("a readable folder").path());
+    let mut found: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "data")).collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+/// Of each thread: process, number, name, moments, and when something was on its stack.
+fn threads(trace: &Trace) -> Vec<(String, String, String, u64, Vec<(Nanos, Nanos)>)> {
+    let text = |id| trace.strings().get(id).to_owned();
+    let spans = trace.spans();
+    let mut rows = Vec::new();
+    for (id, track) in trace.tracks().iter() {
+        let instants = trace.instants();
+        let moments = (0..instants.len()).filter(|&row| instants.track[row] == id.0).count();
+        let roots = track.span_ids().filter(|&span| spans.parent(span).is_none());
+        // One stack after another without a pause is one stretch, whatever its outermost
+        // frame is called.
+        let mut stretches: Vec<(Nanos, Nanos)> = Vec::new();
+        for span in roots {
+            match stretches.last_mut() {
+                Some(last) if last.1 == spans.start(span) => last.1 = spans.end(span),
+                _ => stretches.push((spans.start(span), spans.end(span))),
+            }
+        }
+        let (process, thread) = (text(track.process), text(track.thread));
+        rows.push((process, thread, text(track.thread_name), moments as u64, stretches));
+    }
+    rows.sort();
+    rows
+}
+
+#[test]
+fn a_recording_and_its_text_say_the_same() {
+    for path in recordings() {
+        let text = PathBuf::from(path.to_string_lossy().replace(".perf.data", ".script.txt.gz"));
+        let (recording, text) = (open(&path), open(&text));
+        assert_eq!(recording.info().format, "perf.data");
+        assert_eq!(threads(&recording), threads(&text), "{}", path.display());
+        assert_eq!(recording.check(), Ok(()));
+    }
+}
+
+#[test]
+fn damage_does_no_harm() {
+    let mut seed = 1_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize % below.max(1)
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let damaged = folder.path().join("perf.data");
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    for path in recordings() {
+        let whole = std::fs::read(&path).expect("readable");
+        for round in 0..24 {
+            let mut bytes = whole.clone();
+            if round % 3 == 0 {
+                bytes.truncate(random(bytes.len()));
+            }
+            for _ in 0..random(20) {
+                // Sizes and numbers of things stand at the beginning.
+                let reach = if random(2) == 0 { 512 } else { bytes.len() };
+                let at = random(reach.min(bytes.len()));
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = random(256) as u8;
+                }
+            }
+            std::fs::write(&damaged, &bytes).expect("writable");
+            if let Ok(trace) = spanwise_read::open(&damaged, &options) {
+                assert_eq!(trace.check(), Ok(()), "{} round {round}", path.display());
+            }
+        }
+    }
+}
