@@ -36,6 +36,11 @@ fn fxt() {
 }
 
 #[test]
+fn perf_data() {
+    check("perf_data", spanwise_read::fuzzing::perf_data);
+}
+
+#[test]
 fn perf_script() {
     check("perf_script", spanwise_read::fuzzing::perf_script);
 }

@@ -76,7 +76,7 @@ fn number(text: &[u8], key: &[u8]) -> Option<u64> {
 }
 
 /// `probe_libpython:take_gil` and `probe_libpython:take_gil__return`.
-fn probe(name: &[u8], names: &mut Names) -> Option<SchedEvent> {
+pub(super) fn probe(name: &[u8], names: &mut Names) -> Option<SchedEvent> {
     let name = std::str::from_utf8(name).ok()?;
     let (group, function) = name.split_once(':')?;
     let (function, is_return) = match function.strip_suffix("__return") {

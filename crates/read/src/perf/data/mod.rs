@@ -21,7 +21,7 @@ use spanwise_flow::{FlowOptions, FunctionId, Names, Place, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::event::{EventClass, event_class_of};
-use super::record::{Record, Sample, What};
+use super::record::{Record, Sample, Scheduled, What};
 use super::trace::Timeline;
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
@@ -30,6 +30,7 @@ use header::Header;
 pub(crate) use header::seems_perf_data;
 use maps::{Mapping, Maps};
 use symbols::{Symbol, Symbols};
+use tracepoint::Formats;
 use unwind::Stacks;
 
 /// Reads a recording of perf.
@@ -104,6 +105,7 @@ impl Reader {
         let mut state = State {
             timeline: &mut self.timeline,
             maps: Maps::default(),
+            formats: &header.formats,
             files: match self.opens_files {
                 true => Files::new(build_ids),
                 false => Files::closed(),
@@ -125,6 +127,8 @@ impl Reader {
 struct State<'a> {
     timeline: &'a mut Timeline,
     maps: Maps,
+    /// What tracepoints recorded.
+    formats: &'a Formats,
     files: Files,
     symbols: Symbols,
     /// Where copies of stacks can be unwound.
@@ -167,7 +171,9 @@ impl State<'_> {
                 self.forget_stacks(pid);
                 Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
             }
-            records::What::Switch { is_out, .. } => Some(What::Switch { is_out }),
+            records::What::Switch { is_out, is_preempted } => {
+                Some(What::Switch { is_out, is_preempted })
+            }
             records::What::Lost(count) => Some(What::Lost(count)),
             records::What::Compressed => {
                 let example = b"records packed by perf record -z";
@@ -203,15 +209,25 @@ impl State<'_> {
     fn sample(&mut self, pid: i32, sample: &sample::Sample<'_>, event: &str) -> Option<What> {
         let name = match event_class_of(event) {
             (EventClass::Silent | EventClass::Frequency, _) => return None,
-            (EventClass::Moment, name) => {
-                return Some(What::Moment(self.names().string(&name)));
-            }
+            (EventClass::Moment, name) => return Some(self.moment(pid, sample, &name)),
             (EventClass::Sample, name) => self.names().string(&name),
         };
         let is_stack = sample.chain.is_some();
         let frames = self.frames(pid, sample);
         let sample = Sample { event: name, period: sample.period, frames, is_stack };
         Some(What::Sample(Box::new(sample)))
+    }
+
+    /// A tracepoint: of the scheduler, of a lock, or one that says nothing to us.
+    fn moment(&mut self, pid: i32, sample: &sample::Sample<'_>, name: &str) -> What {
+        let known = self.formats.content(sample.raw).and_then(|content| content.scheduled(name));
+        match known.or_else(|| super::tracepoint::probe(name.as_bytes(), self.names())) {
+            Some(event) => {
+                let frames = self.frames(pid, sample);
+                What::Sched(Box::new(Scheduled { event, frames }))
+            }
+            None => What::Moment(self.names().string(name)),
+        }
     }
 
     /// The stack, from the outermost frame on.

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use spanwise_flow::{LeftAs, SchedEvent};
+
 use super::bytes::{Bytes, text_of};
 
 /// Descriptions by the number that samples begin with.
@@ -131,7 +133,7 @@ impl<'a> Content<'a> {
     }
 
     /// The value of a number.
-    pub(super) fn number(&self, name: &str) -> Option<i64> {
+    fn number(&self, name: &str) -> Option<i64> {
         let (bytes, field) = self.bytes(name)?;
         let mut wide = [0_u8; 8];
         let len = bytes.len();
@@ -147,9 +149,28 @@ impl<'a> Content<'a> {
         Some(if field.is_signed { value >> shift } else { (value as u64 >> shift) as i64 })
     }
 
-    /// The value of a text of fixed length.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
-        self.bytes(name).map(|(bytes, _)| text_of(bytes))
+    /// What a tracepoint of the scheduler or of a lock says.
+    pub(super) fn scheduled(&self, event: &str) -> Option<SchedEvent> {
+        match event {
+            "sched:sched_switch" => Some(SchedEvent::Switch {
+                prev: self.number("prev_pid")?,
+                left: LeftAs::from_bits(self.number("prev_state")?.cast_unsigned()),
+                next: self.number("next_pid")?,
+            }),
+            "sched:sched_waking" | "sched:sched_wakeup" => {
+                Some(SchedEvent::Wake { woken: self.number("pid")? })
+            }
+            "syscalls:sys_enter_futex" => Some(SchedEvent::FutexEnter {
+                address: self.number("uaddr")?.cast_unsigned(),
+                // Arguments of system calls are kept as wide as registers.
+                op: self.number("op")? as u32,
+                value: self.number("val")?.cast_unsigned() & u64::from(u32::MAX),
+            }),
+            "syscalls:sys_exit_futex" => {
+                Some(SchedEvent::FutexExit { result: self.number("ret")? })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -183,7 +204,6 @@ mod tests {
         let formats = Formats::read(&section());
         let raw = [&314_u16.to_le_bytes()[..], b"ab\0c", &(-1_i32).to_le_bytes(), &[2; 8]].concat();
         let content = formats.content(&raw).expect("described");
-        assert_eq!(content.text("prev_comm").as_deref(), Some("ab"));
         assert_eq!(content.number("prev_pid"), Some(-1));
         assert_eq!(content.number("prev_state"), Some(0x0202_0202_0202_0202));
         assert_eq!(content.number("common_type"), Some(314));
