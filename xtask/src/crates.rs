@@ -13,8 +13,9 @@ const ROOMS: [[&str; 4]; 7] = [
     [
         "spanwise-read",
         "spanwise-model spanwise-flow",
-        "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 framehop liblzma \
-         memchr memmap2 object rustc-demangle rustix serde serde_json thiserror zstd",
+        "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 \
+         framehop liblzma memchr memmap2 object rustc-demangle rustix serde serde_json \
+         thiserror zstd",
         "proptest spanwise-write tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],

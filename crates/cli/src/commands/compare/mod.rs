@@ -88,7 +88,7 @@ fn sides(args: &CompareArgs) -> anyhow::Result<(Side, Side, CompareOptions)> {
     if let Some(path) = &args.baseline {
         let (base, options) = read_baseline(path)?;
         let options = matching(args, path, &options)?;
-        return Ok((base, read(args, &args.traces, &options)?, options));
+        return Ok((base, read(args, &args.traces, &options, args.quiet)?, options));
     }
     let (base, other) = match (args.traces.as_slice(), args.others.as_slice()) {
         ([base, other], []) => (std::slice::from_ref(base), std::slice::from_ref(other)),
@@ -96,7 +96,15 @@ fn sides(args: &CompareArgs) -> anyhow::Result<(Side, Side, CompareOptions)> {
         _ => bail!("give two traces, or several a side: spanwise compare A1 A2 -- B1 B2"),
     };
     let options = options(args);
-    Ok((read(args, base, &options)?, read(args, other, &options)?, options))
+    // Much of what is asked of a trace keeps one core busy: the sides go at once. Each is
+    // about as long as the other, so that one of them shows how far it is.
+    let (base, other) = std::thread::scope(|scope| {
+        let base = scope.spawn(|| read(args, base, &options, true));
+        let other = read(args, other, &options, args.quiet);
+        (base.join(), other)
+    });
+    let base = base.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    Ok((base, other?, options))
 }
 
 fn options(args: &CompareArgs) -> CompareOptions {
@@ -128,11 +136,12 @@ fn read(
     args: &CompareArgs,
     paths: &[PathBuf],
     options: &CompareOptions,
+    is_quiet: bool,
 ) -> anyhow::Result<Vec<CompareSeries>> {
     let rules = ClassRules::standard();
     let mut side = Vec::with_capacity(paths.len());
     for path in paths {
-        let trace = args.read.open(path, &Progress::new(args.quiet))?;
+        let trace = args.read.open(path, &Progress::new(is_quiet))?;
         let series = spanwise_analyze::compare_series(&Facts::new(&trace), &rules, options);
         if series.step_count() == 0 {
             bail!("{}: {}", path.display(), nothing_left(args, &series));
@@ -156,7 +165,7 @@ fn nothing_left(args: &CompareArgs, series: &CompareSeries) -> String {
 
 fn save_baseline(args: &CompareArgs, path: &Path) -> anyhow::Result<ExitCode> {
     let options = CompareOptions { with_stacks: false, ..options(args) };
-    let series = read(args, &args.traces, &options)?;
+    let series = read(args, &args.traces, &options, args.quiet)?;
     let text = spanwise_analyze::baseline_text(&series, &options);
     let steps = series.iter().map(CompareSeries::step_count).sum();
     write_file(path, (steps, "steps"), args.quiet, |out: &mut dyn io::Write| {
