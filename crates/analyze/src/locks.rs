@@ -196,7 +196,7 @@ pub(crate) fn ancestors(trace: &Trace, span: SpanId) -> impl Iterator<Item = Spa
 fn user_stack(trace: &Trace, span: SpanId) -> Vec<String> {
     let is_user = |&span: &SpanId| {
         let category = trace.categories().get(trace.spans().category(span));
-        category.kind != SpanKind::LockWait && trace.strings().get(category.name) != "kernel"
+        category.kind != SpanKind::LockWait && trace.strings().get(category.name) != "os_kernel"
     };
     let around = ancestors(trace, span).skip(1).filter(is_user);
     let mut names: Vec<String> = around.map(|span| trace.name(span).to_owned()).collect();

@@ -282,7 +282,8 @@ impl Output<'_> {
             let file = names.file_text(call.function);
             let category = match call.function {
                 outside if outside.is_outside() => "untraced",
-                _ if is_kernel_file(file) => "kernel",
+                // Not "kernel": written as a trace and read again, that is work of a GPU.
+                _ if is_kernel_file(file) => "os_kernel",
                 _ => "function",
             };
             (name, batch.category(category, SpanKind::Other))
