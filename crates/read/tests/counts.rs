@@ -109,8 +109,8 @@ fn events_of_the_collection_are_all_there() {
     check(&paths);
 }
 
-/// Recordings of other tools lie there as well: text of perf is read, the rest is refused,
-/// with its path.
+/// Recordings of other tools lie there as well: those of perf are read, the rest is
+/// refused, with its path.
 #[test]
 fn other_files_are_refused() {
     let mut others = recordings_below(&at_root("../shared/corpora"));
@@ -118,9 +118,14 @@ fn other_files_are_refused() {
     others.retain(|path| !is_json(path) && path.extension().is_none_or(|end| end != "expected"));
     for path in &others {
         let name = path.to_string_lossy();
-        if name.ends_with(".perf") || name.ends_with(".script.txt.gz") {
-            let trace = read(path).expect("text of perf");
-            assert_eq!(trace.info().format, "perf script", "{name}");
+        let format = match () {
+            () if name.ends_with(".perf") || name.ends_with(".script.txt.gz") => "perf script",
+            () if name.ends_with(".perf.data") => "perf.data",
+            () => "",
+        };
+        if !format.is_empty() {
+            let trace = read(path).expect("a recording of perf");
+            assert_eq!(trace.info().format, format, "{name}");
             continue;
         }
         let error = read(path).expect_err("no trace").to_string();
