@@ -29,8 +29,10 @@ fn recordings() -> Vec<PathBuf> {
     found
 }
 
-/// Of each thread: process, number, name, moments, and when something was on its stack.
-fn threads(trace: &Trace) -> Vec<(String, String, String, u64, Vec<(Nanos, Nanos)>)> {
+/// Process, number, name; moments; when something was on the stack.
+type Thread = ([String; 3], usize, Vec<(Nanos, Nanos)>);
+
+fn threads(trace: &Trace) -> Vec<Thread> {
     let text = |id| trace.strings().get(id).to_owned();
     let spans = trace.spans();
     let mut rows = Vec::new();
@@ -47,8 +49,8 @@ fn threads(trace: &Trace) -> Vec<(String, String, String, u64, Vec<(Nanos, Nanos
                 _ => stretches.push((spans.start(span), spans.end(span))),
             }
         }
-        let (process, thread) = (text(track.process), text(track.thread));
-        rows.push((process, thread, text(track.thread_name), moments as u64, stretches));
+        let names = [track.process, track.thread, track.thread_name].map(text);
+        rows.push((names, moments, stretches));
     }
     rows.sort();
     rows

@@ -110,7 +110,7 @@ impl Format {
 }
 
 impl Field {
-    /// `field:pid_t next_pid;	offset:56;	size:4;	signed:1;`
+    /// `field:pid_t next_pid; offset:56; size:4; signed:1;`
     fn read(line: &str) -> Option<Field> {
         let part = |key: &str| {
             let parts = line.split(';').map(str::trim);
