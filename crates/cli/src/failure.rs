@@ -58,8 +58,8 @@ fn hint(error: &ReadError) -> Option<&'static str> {
             _ => None,
         },
         ReadErrorKind::NotATrace { .. } => Some(
-            "spanwise reads traces of PyTorch, Chrome, Perfetto and Fuchsia and the text of perf \
-             script, plain or compressed with gzip, zstd or xz",
+            "spanwise reads traces of PyTorch, Chrome, Perfetto and Fuchsia, recordings of perf \
+             and their text, plain or compressed with gzip, zstd or xz",
         ),
         ReadErrorKind::Index(_) => {
             Some("commands that read a trace work without an index, if slower: use --no-index")

@@ -39,14 +39,37 @@ impl ProfileArgs {
             rank: rank_of(path),
             strip_prefix: self.strip_prefix.clone(),
         };
-        let what = match self.profile {
-            None => return Ok(spanwise_analyze::profile(&trace, &options)),
-            Some(ThreadProfileArg::Cpu) => ThreadProfile::Cpu,
-            Some(ThreadProfileArg::Offcpu) => ThreadProfile::OffCpu,
-            Some(ThreadProfileArg::Locks) => ThreadProfile::Locks,
-            Some(ThreadProfileArg::Sched) => ThreadProfile::States,
+        match self.profile {
+            None => Ok(spanwise_analyze::profile(&trace, &options)),
+            Some(what) => self.of_threads(path, &trace, what, &options),
+        }
+    }
+
+    /// What threads did by a recording of switches and locks, where there is one.
+    fn of_threads(
+        &self,
+        path: &Path,
+        trace: &Trace,
+        asked: ThreadProfileArg,
+        options: &ProfileOptions,
+    ) -> anyhow::Result<Profile> {
+        let (what, about) = match asked {
+            ThreadProfileArg::Cpu => (ThreadProfile::Cpu, "work of threads"),
+            ThreadProfileArg::Offcpu => (ThreadProfile::OffCpu, "switches of threads"),
+            ThreadProfileArg::Locks => (ThreadProfile::Locks, "waits for locks"),
+            ThreadProfileArg::Sched => (ThreadProfile::States, "switches of threads"),
         };
-        Ok(thread_profile(&trace, what, &options))
+        if what != ThreadProfile::Cpu && options.backward != Backward::Own {
+            bail!("--backward is about GPU work, and this --profile is about waiting");
+        }
+        if what == ThreadProfile::States && options.stack != StackMode::Mixed {
+            bail!("--stack says what stacks are made of, and --profile sched has none");
+        }
+        let profile = thread_profile(trace, what, options);
+        if profile.samples.is_empty() {
+            bail!("{}: no {about} in it; docs/offcpu.md says how to record them", path.display());
+        }
+        Ok(profile)
     }
 
     /// A profile that a file holds, as the options ask for it.
