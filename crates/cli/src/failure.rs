@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use spanwise_capture::CaptureError;
 use spanwise_read::{ReadError, ReadErrorKind};
 
 /// The answer is "no".
@@ -41,12 +42,22 @@ pub(crate) fn tell(error: &anyhow::Error) {
     if let Some(hint) = error.downcast_ref::<ReadError>().and_then(hint) {
         eprintln!("  hint: {hint}");
     }
+    if let Some(line) = error.downcast_ref::<CaptureError>().and_then(doctor) {
+        eprintln!("  doctor: {}", spanwise_write::printable(&line));
+    }
 }
 
 /// Writes "spanwise: note: …": something that is no error, but good to know.
 #[expect(clippy::print_stderr, reason = "standard output may be the file that was asked for")]
 pub(crate) fn note(text: &str) {
     eprintln!("spanwise: note: {}", spanwise_write::printable(text));
+}
+
+/// What the doctor says about what is missing.
+fn doctor(error: &CaptureError) -> Option<String> {
+    let finding = spanwise_capture::examine_one(error.ability?);
+    let cure = finding.cure.map(|cure| format!("; try: {cure}")).unwrap_or_default();
+    Some(format!("{}: {}{cure}", finding.what, finding.detail))
 }
 
 fn hint(error: &ReadError) -> Option<&'static str> {

@@ -19,16 +19,26 @@ impl OutputArgs {
     }
 
     pub(crate) fn style(&self) -> Style {
-        let color = match self.color {
-            ColorArg::Always => true,
-            ColorArg::Never => false,
-            ColorArg::Auto => {
-                let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-                io::stdout().is_terminal() && !no_color
-            }
-        };
-        Style { color, width: width() }
+        match self.color {
+            ColorArg::Always => Style { color: true, width: width() },
+            ColorArg::Never => Style { color: false, width: width() },
+            ColorArg::Auto => stdout_style(),
+        }
     }
+}
+
+/// As it suits standard output.
+pub(crate) fn stdout_style() -> Style {
+    Style { color: io::stdout().is_terminal() && may_color(), width: width() }
+}
+
+/// As it suits standard error.
+pub(crate) fn stderr_style() -> Style {
+    Style { color: io::stderr().is_terminal() && may_color(), width: width() }
+}
+
+fn may_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn width() -> usize {

@@ -23,12 +23,14 @@ mod measurements;
 mod perf;
 mod perfetto;
 mod profile;
+mod recording;
 mod source;
 
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};
+pub use recording::{build_id, is_recording};
 
 /// Whether to use the index beside a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,6 +59,7 @@ pub struct OpenOptions<'a> {
 /// An index that is damaged, old or of another file is passed over and, where
 /// possible, written anew. That it cannot be written is no reason to fail.
 pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
+    let path = &*recording::file_of(path);
     if options.index == IndexUse::Ignore {
         return read_source(path, options).map_err(|kind| error_at(path, kind));
     }
@@ -102,6 +105,7 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
 
 /// Only what [`Trace::summary`] says; from an index without touching a column.
 pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadError> {
+    let path = &*recording::file_of(path);
     if options.index == IndexUse::ReadOrWrite
         && let Ok(summary) = index::summary(path)
     {
@@ -112,6 +116,7 @@ pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadEr
 
 /// Reads the source and writes its index anew; says where it is.
 pub fn write_index(path: &Path, options: &OpenOptions<'_>) -> Result<PathBuf, ReadError> {
+    let path = &*recording::file_of(path);
     let write = || -> Result<PathBuf, ReadErrorKind> {
         let before = index::before_reading(path)?;
         let trace = read_source(path, options)?;

@@ -7,6 +7,7 @@ mod compare;
 mod decode;
 mod fusion;
 mod profiles;
+mod record;
 mod report;
 mod shared;
 
@@ -21,20 +22,24 @@ pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
     ThreadProfileArg,
 };
+pub(crate) use record::{AttachArgs, DoctorArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg};
 pub(crate) use report::ReportArgs;
-pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs};
+pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};
 
 /// Where did the time go, and why?
 ///
-/// spanwise reads traces of programs, such as those of the PyTorch profiler, and
-/// says where the time went: on the GPU, on each thread, in each function, and
-/// which line of Python launched what.
+/// spanwise records programs, reads traces of them, such as those of the PyTorch
+/// profiler, and says where the time went: on the GPU, on each thread, in each
+/// function, and which line of Python launched what.
 #[derive(Debug, Parser)]
 #[command(version, name = "spanwise", max_term_width = 100, propagate_version = false)]
 #[command(after_help = "\
-Exit status: 0 fine, 1 the answer is no (a failed verification), 2 an error.
+Exit status: 0 fine, 1 the answer is no (a failed verification), 2 an error; of `run`, the
+program's.
 
-Example: spanwise report trace.json.gz")]
+Examples:
+  spanwise report trace.json.gz
+  spanwise run -- ./program")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -42,6 +47,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(RunArgs),
+    Attach(AttachArgs),
+    Doctor(DoctorArgs),
     Info(InfoArgs),
     Report(ReportArgs),
     #[command(visible_alias = "merge")]

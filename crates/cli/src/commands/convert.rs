@@ -22,7 +22,7 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
             args.output.display()
         ),
     };
-    if let Some(format) = convert_trace::format_of(format) {
+    if convert_trace::format_of(format).is_some() {
         return convert_trace::run(args, format);
     }
     let profile = read_all(args)?;

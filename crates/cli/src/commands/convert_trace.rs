@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use spanwise_analyze::{Backward, ProfileOptions, StackMode};
 use spanwise_model::{MergePart, MergedClock, Trace};
 use spanwise_write::{TraceFormat, write_trace};
 
+use super::convert::write_profile_as;
 use super::profiles::{rank_of, write_file};
 use crate::args::{BackwardArg, ConvertArgs, ConvertFormatArg, ProfileArgs, StackArg};
 use crate::failure::note;
@@ -25,21 +27,41 @@ pub(super) fn format_of(format: ConvertFormatArg) -> Option<TraceFormat> {
     }
 }
 
-pub(super) fn run(args: &ConvertArgs, format: TraceFormat) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ConvertArgs, format: ConvertFormatArg) -> anyhow::Result<ExitCode> {
     if let Some(option) = first_for_profiles(&args.profile) {
         bail!("{option} is for profiles; a trace is written whole");
     }
     let trace = open_all(args)?;
-    let is_compressed = args.output.extension().is_some_and(|ending| ending == "gz");
-    let write = |out: &mut dyn Write| write_trace(&trace, format, is_compressed, out);
-    if args.output == Path::new("-") {
+    write_as(&trace, "", (&args.output, format), args.quiet)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a trace as it is, or as the profile that its calls make, under a name.
+pub(super) fn write_as(
+    trace: &Trace,
+    name: &str,
+    (target, format): (&Path, ConvertFormatArg),
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let Some(trace_format) = format_of(format) else {
+        let options = ProfileOptions {
+            stack: StackMode::Mixed,
+            backward: Backward::Own,
+            rank: None,
+            strip_prefix: String::new(),
+        };
+        let profile = spanwise_analyze::profile(trace, &options);
+        let shown = (profile.default_value, name);
+        return write_profile_as(&profile, shown, (target, format), quiet);
+    };
+    let is_compressed = target.extension().is_some_and(|ending| ending == "gz");
+    let write = |out: &mut dyn Write| write_trace(trace, trace_format, is_compressed, out);
+    if target == Path::new("-") {
         let mut out = stdout();
         write(&mut out)?;
-        out.flush()?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(out.flush()?);
     }
-    write_file(&args.output, (trace.spans().len(), "spans"), args.quiet, write)?;
-    Ok(ExitCode::SUCCESS)
+    write_file(target, (trace.spans().len(), "spans"), quiet, write)
 }
 
 /// The trace, or all of them on one timeline.

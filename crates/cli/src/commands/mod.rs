@@ -16,16 +16,21 @@ mod convert_trace;
 mod correlate;
 mod decode;
 mod diff;
+mod doctor;
 mod flame;
 mod fusion;
 mod index;
 mod info;
 mod profiles;
+mod record;
 pub(crate) mod report;
 mod verify;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Run(args) => record::run(args),
+        Command::Attach(args) => record::attach(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),
         Command::Convert(args) => convert::run(args),

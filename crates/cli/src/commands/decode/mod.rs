@@ -7,15 +7,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use spanwise_analyze::{Backward, Facts, NamePattern, ProfileOptions, StackMode};
+use spanwise_analyze::{Facts, NamePattern};
 use spanwise_flow::compat::Machine;
 use spanwise_model::Trace;
 use spanwise_read::PerfOptions;
-use spanwise_write::{Document, Format, Source, Top, write_trace};
+use spanwise_write::{Document, Format, Source, Top};
 
-use super::convert::{format_of, write_profile_as};
+use super::convert::format_of;
 use super::convert_trace;
-use super::profiles::write_file;
 use crate::args::{DecodeArgs, PrintArg};
 use crate::output::stdout;
 use crate::progress::Progress;
@@ -73,25 +72,8 @@ fn write(args: &DecodeArgs, trace: &Trace, target: &Path) -> anyhow::Result<()> 
     let Some(format) = args.to.or_else(|| format_of(target)) else {
         bail!("{}: the ending names no format; say --to, as for convert", target.display());
     };
-    if let Some(format) = convert_trace::format_of(format) {
-        let is_compressed = target.extension().is_some_and(|ending| ending == "gz");
-        let write = |out: &mut dyn Write| write_trace(trace, format, is_compressed, out);
-        if target == Path::new("-") {
-            let mut out = stdout();
-            write(&mut out)?;
-            return Ok(out.flush()?);
-        }
-        return write_file(target, (trace.spans().len(), "spans"), args.quiet, write);
-    }
-    let options = ProfileOptions {
-        stack: StackMode::Mixed,
-        backward: Backward::Own,
-        rank: None,
-        strip_prefix: String::new(),
-    };
-    let profile = spanwise_analyze::profile(trace, &options);
-    let name = args.files[0].file_name().unwrap_or_default().to_string_lossy().into_owned();
-    write_profile_as(&profile, (profile.default_value, &name), (target, format), args.quiet)
+    let name = args.files[0].file_name().unwrap_or_default().to_string_lossy();
+    convert_trace::write_as(trace, &name, (target, format), args.quiet)
 }
 
 fn show(args: &DecodeArgs, trace: &Trace) -> anyhow::Result<()> {

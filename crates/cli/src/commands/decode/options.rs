@@ -6,7 +6,7 @@ use spanwise_flow::Traps;
 use spanwise_flow::compat::Scope;
 use spanwise_model::Nanos;
 
-use crate::args::{PartArgs, ScopeArg};
+use crate::args::{PartArgs, ScopeArg, length};
 
 impl PartArgs {
     pub(super) fn selection(&self) -> anyhow::Result<CallSelection> {
@@ -48,25 +48,6 @@ fn stretch(text: &str) -> anyhow::Result<(Option<Nanos>, Option<Nanos>)> {
         text => length(text).map(Some).with_context(wrong),
     };
     Ok((side(from)?, side(to)?))
-}
-
-/// A number and its unit, without a float.
-fn length(text: &str) -> Option<Nanos> {
-    let digits =
-        text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-    let (number, unit) = text.split_at(digits);
-    let places = match unit.trim() {
-        "ns" => 0,
-        "us" | "µs" => 3,
-        "ms" => 6,
-        "s" => 9,
-        _ => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.len() > places {
-        return None;
-    }
-    format!("{whole}{fraction:0<places$}").parse().ok()
 }
 
 /// `enter=A,push=B,pop=C`

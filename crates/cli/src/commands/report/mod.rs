@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, metrics};
-use spanwise_model::{Notice, Notices};
-use spanwise_write::{Document, Section, Source};
+use spanwise_model::{Notice, Notices, Trace};
+use spanwise_write::{Document, Section, Source, Top};
 
 use super::profiles::{self, Opened};
 use crate::args::{OutputArgs, ReportArgs};
@@ -25,7 +25,7 @@ use sections::{Answers, Asked};
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     match args.traces.as_slice() {
-        [path] if !path.is_dir() => run_one(args, path),
+        [path] if !path.is_dir() || spanwise_read::is_recording(path) => run_one(args, path),
         _ if args.value.is_some() => bail!("--value needs a single profile"),
         _ if args.classes.is_some() => bail!("--classes needs a single trace"),
         _ if args.compat.is_some() => bail!("--compat takes the trace of one rank"),
@@ -77,6 +77,22 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
     show(&document, &args.output)?;
     let is_passed = rows.iter().all(|row| row.holds);
     Ok(if is_passed { ExitCode::SUCCESS } else { ExitCode::from(failure::NO) })
+}
+
+/// What a report says where nothing special was asked for.
+pub(super) fn standard(trace: &Trace, file: &str, top: Top) -> Document {
+    let asked = Asked {
+        facts: Facts::new(trace),
+        source: Source { file, info: trace.info(), window: trace.window() },
+        thresholds: Thresholds::default(),
+        classes: ClassRules::standard(),
+        devices: DevicePeaks::standard(),
+        top,
+        named: &[],
+        answers: Answers::default(),
+    };
+    let hints = notices_hint(trace.notices(), file).into_iter().collect();
+    Document { sections: sections::chosen(&asked), hints }
 }
 
 /// What only a profile can answer is an error, not an empty answer.

@@ -111,7 +111,7 @@ impl Reader {
                 false => Files::closed(),
             },
             symbols: Symbols::new(release),
-            stacks: (header.machine == "x86_64").then(Stacks::default),
+            stacks: is_x86_64(&header.machine).then(Stacks::default),
             places: HashMap::new(),
             paths: HashMap::new(),
         };
@@ -122,6 +122,11 @@ impl Reader {
             self.timeline.notices.add(NoticeKind::FileCut, at, b"");
         }
     }
+}
+
+/// A recording that was cut off does not say what it was made on: here, most likely.
+fn is_x86_64(machine: &str) -> bool {
+    machine == "x86_64" || machine.is_empty() && cfg!(target_arch = "x86_64")
 }
 
 struct State<'a> {

@@ -1,0 +1,172 @@
+//! What this machine lets this user record, found by trying.
+//!
+//! Settings alone do not tell: root, capabilities, containers and the kernel's own build all
+//! have a say. So each ability is tried on this very process, and settings only explain.
+
+use std::io;
+
+use crate::event::{Attr, Stacks};
+use crate::processes::setting;
+use crate::ring::Ring;
+use crate::{processes, sys};
+
+/// Something that a recording may need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ability {
+    /// Stack samples of one's own programs.
+    Sampling,
+    /// Samples inside the kernel.
+    KernelFrames,
+    /// When threads leave their processor and come back.
+    Switches,
+    /// Copies of stacks, for code without frame pointers.
+    StackCopies,
+    /// Rings that are large enough for such copies.
+    LargeRings,
+    /// Names of the kernel's functions.
+    KernelNames,
+    /// Processes of other users.
+    OtherUsers,
+}
+
+/// What was found about an ability.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub ability: Ability,
+    /// What it is good for.
+    pub what: &'static str,
+    pub is_there: bool,
+    /// What was tried and what came of it.
+    pub detail: String,
+    /// A command that would give it.
+    pub cure: Option<String>,
+}
+
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+/// Tries everything.
+pub fn examine() -> Vec<Finding> {
+    let abilities = [
+        Ability::Sampling,
+        Ability::Switches,
+        Ability::StackCopies,
+        Ability::KernelFrames,
+        Ability::KernelNames,
+        Ability::LargeRings,
+        Ability::OtherUsers,
+    ];
+    abilities.map(examine_one).into()
+}
+
+/// Tries one ability.
+pub fn examine_one(ability: Ability) -> Finding {
+    let clock = Attr::clock(1, Stacks::FramePointers);
+    let copies = Attr::clock(1, Stacks::Dwarf { bytes: 8192 }).without_kernel();
+    match ability {
+        Ability::Sampling => sampling(
+            ability,
+            "stack samples of your programs",
+            clock.without_switches().without_kernel(),
+        ),
+        Ability::Switches => {
+            sampling(ability, "when threads wait, and how long", clock.without_kernel())
+        }
+        Ability::StackCopies if !cfg!(target_arch = "x86_64") => Finding {
+            ability,
+            what: "stacks of code without frame pointers",
+            is_there: false,
+            detail: "only on x86-64".to_owned(),
+            cure: None,
+        },
+        Ability::StackCopies => sampling(ability, "stacks of code without frame pointers", copies),
+        Ability::KernelFrames => sampling(ability, "what the kernel does for them", clock),
+        Ability::LargeRings => large_rings(clock.without_kernel()),
+        Ability::KernelNames => kernel_names(),
+        Ability::OtherUsers => other_users(),
+    }
+}
+
+/// Opens an event of this process, and closes it again.
+fn sampling(ability: Ability, what: &'static str, attr: Attr) -> Finding {
+    match sys::open_event(&attr, 0, -1) {
+        Ok(_) => found(ability, what, "tried: the kernel allows it".to_owned()),
+        Err(error) => refused(ability, what, &error),
+    }
+}
+
+fn found(ability: Ability, what: &'static str, detail: String) -> Finding {
+    Finding { ability, what, is_there: true, detail, cure: None }
+}
+
+fn refused(ability: Ability, what: &'static str, error: &io::Error) -> Finding {
+    let needed = if ability == Ability::KernelFrames { 1 } else { 2 };
+    let paranoid = setting(PARANOID);
+    let (detail, cure) = match (error.raw_os_error(), paranoid) {
+        (Some(libc::EACCES | libc::EPERM), Some(level)) if level > needed => (
+            format!("kernel.perf_event_paranoid is {level}"),
+            Some(format!("sudo sysctl kernel.perf_event_paranoid={needed}")),
+        ),
+        (Some(libc::EACCES | libc::EPERM), _) => (
+            format!("{error}; a container's seccomp filter, perhaps"),
+            Some("docker run --cap-add PERFMON --security-opt seccomp=unconfined …".to_owned()),
+        ),
+        (Some(libc::ENOSYS), _) => ("the kernel was built without perf events".to_owned(), None),
+        _ => (error.to_string(), None),
+    };
+    Finding { ability, what, is_there: false, detail, cure }
+}
+
+fn large_rings(attr: Attr) -> Finding {
+    const WANTED: usize = 8 << 20;
+    let (ability, what) = (Ability::LargeRings, "room for copies of deep stacks");
+    let event = match sys::open_event(&attr, 0, 0) {
+        Ok(event) => event,
+        Err(error) => return refused(ability, what, &error),
+    };
+    let sizes = std::iter::successors(Some(WANTED), |size| Some(size / 2));
+    let mut sizes = sizes.take_while(|&size| size >= sys::page_bytes());
+    let largest = sizes.find(|&size| Ring::map(&event, size).is_ok());
+    let kib = |bytes: usize| bytes / 1024;
+    match largest {
+        Some(WANTED) => found(ability, what, format!("{} KiB for each processor", kib(WANTED))),
+        size => Finding {
+            ability,
+            what,
+            is_there: false,
+            detail: format!("{} KiB for each processor", kib(size.unwrap_or(0))),
+            cure: Some("sudo sysctl kernel.perf_event_mlock_kb=8196".to_owned()),
+        },
+    }
+}
+
+fn kernel_names() -> Finding {
+    let (ability, what) = (Ability::KernelNames, "names of the kernel's functions");
+    match processes::kernel_text() {
+        Some(_) => found(ability, what, "/proc/kallsyms shows addresses".to_owned()),
+        None => Finding {
+            ability,
+            what,
+            is_there: false,
+            detail: "/proc/kallsyms hides addresses".to_owned(),
+            cure: Some(
+                "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1".to_owned(),
+            ),
+        },
+    }
+}
+
+/// The first process is always root's.
+fn other_users() -> Finding {
+    let (ability, what) = (Ability::OtherUsers, "attach to processes of other users");
+    let attr = Attr::clock(1, Stacks::FramePointers).without_kernel();
+    match sys::open_event(&attr, 1, -1) {
+        Ok(_) => found(ability, what, "tried on process 1".to_owned()),
+        Err(error) => Finding {
+            ability,
+            what,
+            is_there: false,
+            detail: format!("tried on process 1: {error}"),
+            cure: Some("sudo setcap cap_perfmon,cap_sys_ptrace=ep $(which spanwise)".to_owned()),
+        },
+    }
+}

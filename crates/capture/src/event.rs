@@ -1,0 +1,214 @@
+//! What the kernel is asked to record: `perf_event_attr`, as bytes for the kernel and for
+//! the file.
+
+/// How stacks are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stacks {
+    /// By the kernel, along frame pointers: cheap, and short where code has none.
+    FramePointers,
+    /// Registers and the upper end of the stack are copied; unwinding tables lead through
+    /// them later.
+    Dwarf { bytes: u32 },
+}
+
+/// More than this hangs machines whose clock is emulated: at 10 kHz a third of the time goes
+/// into the clock, at 20 kHz three quarters, and beyond that nothing else happens.
+pub const RATE_MAX_HZ: u32 = 10_000;
+
+/// The kernel copies whole words, and fewer than 64 KiB with the record around them.
+pub const STACK_BYTES_MAX: u32 = 65_528;
+
+/// Bits of `sample_type`.
+mod field {
+    pub(super) const IP: u64 = 1;
+    pub(super) const TID: u64 = 1 << 1;
+    pub(super) const TIME: u64 = 1 << 2;
+    pub(super) const CALLCHAIN: u64 = 1 << 5;
+    pub(super) const CPU: u64 = 1 << 7;
+    pub(super) const PERIOD: u64 = 1 << 8;
+    pub(super) const REGS_USER: u64 = 1 << 12;
+    pub(super) const STACK_USER: u64 = 1 << 13;
+    pub(super) const IDENTIFIER: u64 = 1 << 16;
+}
+
+/// Bits of the flags.
+mod flag {
+    pub(super) const DISABLED: u64 = 1;
+    pub(super) const INHERIT: u64 = 1 << 1;
+    pub(super) const EXCLUDE_KERNEL: u64 = 1 << 5;
+    pub(super) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+    pub(super) const MMAP: u64 = 1 << 8;
+    pub(super) const COMM: u64 = 1 << 9;
+    pub(super) const ENABLE_ON_EXEC: u64 = 1 << 12;
+    pub(super) const TASK: u64 = 1 << 13;
+    pub(super) const WATERMARK: u64 = 1 << 14;
+    pub(super) const SAMPLE_ID_ALL: u64 = 1 << 18;
+    pub(super) const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
+    pub(super) const MMAP2: u64 = 1 << 23;
+    pub(super) const COMM_EXEC: u64 = 1 << 24;
+    pub(super) const USE_CLOCKID: u64 = 1 << 25;
+    pub(super) const CONTEXT_SWITCH: u64 = 1 << 26;
+}
+
+const TYPE_SOFTWARE: u32 = 1;
+const CPU_CLOCK: u64 = 0;
+
+/// All registers of x86-64 but those of segments, as perf itself records them.
+const REGISTERS_X86_64: u64 = 0x00ff_0fff;
+
+/// The layout of the kernel's structure, up to what we use.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Attr {
+    pub(crate) kind: u32,
+    pub(crate) size: u32,
+    pub(crate) config: u64,
+    pub(crate) sample_period: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    pub(crate) wakeup: u32,
+    pub(crate) breakpoint_type: u32,
+    pub(crate) config1: u64,
+    pub(crate) config2: u64,
+    pub(crate) branch_sample_type: u64,
+    pub(crate) regs_user: u64,
+    pub(crate) stack_user: u32,
+    pub(crate) clock_id: i32,
+    pub(crate) regs_intr: u64,
+    pub(crate) aux_watermark: u32,
+    pub(crate) max_stack: u16,
+    pub(crate) reserved: u16,
+}
+
+pub(crate) const ATTR_BYTES: usize = 112;
+
+/// Fields that every event of ours records, so that all their records read alike.
+const FIELDS: u64 =
+    field::IP | field::TID | field::TIME | field::CPU | field::PERIOD | field::IDENTIFIER;
+
+impl Attr {
+    /// Samples of a clock, and all that is needed to make sense of them: names, mappings,
+    /// new threads, switches.
+    pub(crate) fn clock(rate_hz: u32, stacks: Stacks) -> Attr {
+        let period = 1_000_000_000 / u64::from(rate_hz.clamp(1, RATE_MAX_HZ));
+        let mut attr = Attr {
+            kind: TYPE_SOFTWARE,
+            size: ATTR_BYTES as u32,
+            config: CPU_CLOCK,
+            sample_period: period,
+            sample_type: FIELDS | field::CALLCHAIN,
+            flags: flag::DISABLED
+                | flag::INHERIT
+                | flag::EXCLUDE_HYPERVISOR
+                | flag::MMAP
+                | flag::MMAP2
+                | flag::COMM
+                | flag::COMM_EXEC
+                | flag::TASK
+                | flag::CONTEXT_SWITCH
+                | flag::SAMPLE_ID_ALL
+                | flag::USE_CLOCKID,
+            clock_id: libc::CLOCK_MONOTONIC,
+            ..Attr::default()
+        };
+        if let Stacks::Dwarf { bytes } = stacks {
+            attr.sample_type |= field::REGS_USER | field::STACK_USER;
+            attr.flags |= flag::EXCLUDE_CALLCHAIN_USER;
+            attr.regs_user = REGISTERS_X86_64;
+            attr.stack_user = bytes.min(STACK_BYTES_MAX) & !7;
+        }
+        attr
+    }
+
+    /// The program's own code alone, as one may without privileges.
+    pub(crate) fn without_kernel(self) -> Attr {
+        Attr { flags: self.flags | flag::EXCLUDE_KERNEL, ..self }
+    }
+
+    /// Without records of switches, which older kernels do not have.
+    pub(crate) fn without_switches(self) -> Attr {
+        Attr { flags: self.flags & !flag::CONTEXT_SWITCH, ..self }
+    }
+
+    pub(crate) fn has_kernel(&self) -> bool {
+        self.flags & flag::EXCLUDE_KERNEL == 0
+    }
+
+    /// Begins when the process runs its program.
+    pub(crate) fn beginning_at_exec(self) -> Attr {
+        Attr { flags: self.flags | flag::ENABLE_ON_EXEC, ..self }
+    }
+
+    /// Wakes the reader when so many bytes wait in the ring.
+    pub(crate) fn waking_at(self, bytes: u32) -> Attr {
+        Attr { flags: self.flags | flag::WATERMARK, wakeup: bytes, ..self }
+    }
+
+    /// As the file holds it.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(ATTR_BYTES);
+        let mut word = |word: u64| bytes.extend(word.to_ne_bytes());
+        let pair = |low: u32, high: u32| match cfg!(target_endian = "little") {
+            true => u64::from(high) << 32 | u64::from(low),
+            false => u64::from(low) << 32 | u64::from(high),
+        };
+        word(pair(self.kind, self.size));
+        word(self.config);
+        word(self.sample_period);
+        word(self.sample_type);
+        word(self.read_format);
+        word(self.flags);
+        word(pair(self.wakeup, self.breakpoint_type));
+        word(self.config1);
+        word(self.config2);
+        word(self.branch_sample_type);
+        word(self.regs_user);
+        word(pair(self.stack_user, self.clock_id as u32));
+        word(self.regs_intr);
+        word(pair(self.aux_watermark, u32::from(self.max_stack)));
+        bytes
+    }
+}
+
+/// An event with its name and the ids that its records carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) name: &'static str,
+    pub(crate) attr: Attr,
+    pub(crate) ids: Vec<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_structure_has_the_kernels_size() {
+        assert_eq!(size_of::<Attr>(), ATTR_BYTES);
+        let attr = Attr::clock(997, Stacks::FramePointers);
+        assert_eq!(attr.to_bytes().len(), ATTR_BYTES);
+        assert_eq!(attr.sample_period, 1_003_009);
+    }
+
+    #[test]
+    fn no_rate_is_above_the_limit() {
+        let check = |rate, period| {
+            assert_eq!(Attr::clock(rate, Stacks::FramePointers).sample_period, period);
+        };
+        check(0, 1_000_000_000);
+        check(10_000, 100_000);
+        check(u32::MAX, 100_000);
+    }
+
+    #[test]
+    fn stacks_are_whole_words_that_fit_a_record() {
+        let check = |bytes, expected| {
+            let attr = Attr::clock(1, Stacks::Dwarf { bytes });
+            assert_eq!(attr.stack_user, expected);
+        };
+        check(8192, 8192);
+        check(8199, 8192);
+        check(u32::MAX, STACK_BYTES_MAX);
+    }
+}

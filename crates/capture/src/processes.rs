@@ -1,0 +1,178 @@
+//! What `/proc` and `/sys` say about processes, processors and the kernel.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::records::Mapping;
+
+/// The threads of a process, by number; none where there is no such process.
+pub(crate) fn threads(pid: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let mut threads: Vec<i32> = entries.flatten().filter_map(number).collect();
+    threads.sort_unstable();
+    threads
+}
+
+/// What a thread is called.
+pub(crate) fn name(pid: i32, tid: i32) -> Option<Vec<u8>> {
+    let mut name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    name.truncate(name.trim_ascii_end().len());
+    Some(name)
+}
+
+/// The words of a process's command.
+pub(crate) fn command(pid: i32) -> Vec<String> {
+    let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = text.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The parts of a process's memory that hold code.
+pub(crate) fn mappings(pid: i32) -> Vec<Mapping> {
+    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    text.split(|&byte| byte == b'\n').filter_map(mapping).collect()
+}
+
+/// `7f00-7f10 r-xp 00001000 08:01 1234   /lib/libc.so.6`
+fn mapping(line: &[u8]) -> Option<Mapping> {
+    let mut rest = line;
+    let mut word = || {
+        rest = rest.trim_ascii_start();
+        let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        word
+    };
+    let (range, rights, offset) = (word(), word(), word());
+    let (_, _) = (word(), word());
+    if rights.get(2) != Some(&b'x') {
+        return None;
+    }
+    let number = |text: &[u8]| u64::from_str_radix(str::from_utf8(text).ok()?, 16).ok();
+    let dash = range.iter().position(|&byte| byte == b'-')?;
+    let path = match rest.trim_ascii() {
+        b"" => b"//anon",
+        path => path.strip_suffix(b" (deleted)").unwrap_or(path),
+    };
+    Some(Mapping {
+        start: number(&range[..dash])?,
+        end: number(&range[dash + 1..])?,
+        file_offset: number(offset)?,
+        path: path.to_vec(),
+    })
+}
+
+/// Processors that are there, such as `0-3,8`.
+pub(crate) fn processors() -> Vec<i32> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let found = number_list(text.trim());
+    if found.is_empty() { vec![0] } else { found }
+}
+
+fn number_list(text: &str) -> Vec<i32> {
+    let range = |part: &str| -> Option<std::ops::RangeInclusive<i32>> {
+        match part.split_once('-') {
+            Some((first, last)) => Some(first.parse().ok()?..=last.parse().ok()?),
+            None => part.parse().ok().map(|only| only..=only),
+        }
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+/// Where the kernel's code begins, where one may know it.
+pub(crate) fn kernel_text() -> Option<u64> {
+    let symbols = BufReader::new(fs::File::open("/proc/kallsyms").ok()?);
+    let text = |line: String| {
+        let mut words = line.split(' ');
+        let (address, _, name) = (words.next()?, words.next()?, words.next()?);
+        (name == "_text" || name == "_stext").then(|| u64::from_str_radix(address, 16).ok())?
+    };
+    symbols.lines().map_while(Result::ok).find_map(text).filter(|&address| address != 0)
+}
+
+/// The build id of the running kernel, out of its notes.
+pub(crate) fn kernel_build_id() -> Option<Vec<u8>> {
+    build_id_of_notes(&fs::read("/sys/kernel/notes").ok()?)
+}
+
+fn build_id_of_notes(mut notes: &[u8]) -> Option<Vec<u8>> {
+    const BUILD_ID: u32 = 3;
+    loop {
+        let number = |at: usize| notes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+        let (name_len, len, kind) = (number(0)? as usize, number(4)? as usize, number(8)?);
+        let content = 12 + name_len.checked_next_multiple_of(4)?;
+        let end = content.checked_add(len)?;
+        if kind == BUILD_ID && notes.get(12..16) == Some(b"GNU\0") {
+            return notes.get(content..end).map(<[u8]>::to_vec);
+        }
+        notes = notes.get(end.checked_next_multiple_of(4)?..)?;
+    }
+}
+
+/// A number that the kernel says of itself.
+pub(crate) fn setting(path: &str) -> Option<i64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+pub(crate) fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let check = |line: &str, expected: Option<(u64, u64, u64, &str)>| {
+            let found = mapping(line.as_bytes());
+            let found = found.as_ref().map(|mapping| {
+                let path = str::from_utf8(&mapping.path).expect("text");
+                (mapping.start, mapping.end, mapping.file_offset, path)
+            });
+            assert_eq!(found, expected, "{line}");
+        };
+        check("1000-3000 r-xp 00002000 08:01 12   /a b.so", Some((4096, 12288, 8192, "/a b.so")));
+        check("1000-3000 r-xp 0 08:01 12 /a (deleted)", Some((4096, 12288, 0, "/a")));
+        check("1000-3000 rwxp 0 00:00 0", Some((4096, 12288, 0, "//anon")));
+        check("1000-3000 rw-p 0 08:01 12 /a", None);
+        check("1000 r-xp", None);
+        check("", None);
+    }
+
+    #[test]
+    fn lists_of_processors_are_read() {
+        assert_eq!(number_list("0-2,5,7-8"), [0, 1, 2, 5, 7, 8]);
+        assert_eq!(number_list(""), [0; 0]);
+    }
+
+    #[test]
+    fn a_build_id_is_found_among_notes() {
+        let note = |kind: u32, name: &[u8; 4], content: &[u8]| {
+            let mut bytes = Vec::new();
+            bytes.extend(4_u32.to_ne_bytes());
+            bytes.extend((content.len() as u32).to_ne_bytes());
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend(name);
+            bytes.extend(content);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let notes = [note(1, b"Xen\0", b"abc"), note(3, b"GNU\0", &[9; 20])].concat();
+        assert_eq!(build_id_of_notes(&notes), Some(vec![9; 20]));
+        assert_eq!(build_id_of_notes(&notes[..20]), None);
+    }
+
+    #[test]
+    fn this_process_is_known() {
+        let pid = std::process::id() as i32;
+        assert!(threads(pid).contains(&pid));
+        let own = std::env::current_exe().expect("a path");
+        assert!(mappings(pid).iter().any(|mapping| path_of(&mapping.path) == own));
+        assert!(!command(pid).is_empty());
+    }
+}

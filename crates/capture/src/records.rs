@@ -1,0 +1,232 @@
+//! Records: those of the kernel are looked at and kept as they are; those about what was
+//! there before the recording began are made here, in the same form.
+
+use std::collections::BTreeSet;
+
+/// Numbers of records.
+mod kind {
+    pub(super) const MMAP: u32 = 1;
+    pub(super) const LOST: u32 = 2;
+    pub(super) const COMM: u32 = 3;
+    pub(super) const SAMPLE: u32 = 9;
+    pub(super) const MMAP2: u32 = 10;
+    pub(super) const LOST_SAMPLES: u32 = 13;
+    pub(super) const FINISHED_ROUND: u32 = 68;
+}
+
+const MISC_KERNEL: u16 = 1;
+const MISC_USER: u16 = 2;
+
+/// Every record of ours but samples ends with thread, time, processor and event.
+const TRAILER_BYTES: usize = 32;
+
+/// What stands before the path in a record of a mapping.
+const BEFORE_PATH_BYTES: usize = 64;
+
+/// One record, as the kernel wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    kind: u32,
+    /// With its header.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    fn body(&self) -> &'a [u8] {
+        &self.bytes[8..]
+    }
+
+    fn word(&self, at: usize) -> Option<u64> {
+        let bytes = self.body().get(at..at.checked_add(8)?)?;
+        bytes.try_into().ok().map(u64::from_ne_bytes)
+    }
+
+    pub(crate) fn is_sample(&self) -> bool {
+        self.kind == kind::SAMPLE
+    }
+
+    /// How many records the kernel had no room for.
+    pub(crate) fn lost(&self) -> u64 {
+        let lost = match self.kind {
+            kind::LOST => self.word(8),
+            kind::LOST_SAMPLES => self.word(0),
+            _ => None,
+        };
+        lost.unwrap_or(0)
+    }
+
+    /// When it was written. Where the time stands follows from what [`crate::event::Attr`]
+    /// asks for.
+    pub(crate) fn time(&self) -> Option<u64> {
+        match self.kind {
+            kind::SAMPLE => self.word(24),
+            kind::FINISHED_ROUND => None,
+            _ => self.word(self.body().len().checked_sub(TRAILER_BYTES - 8)?),
+        }
+    }
+
+    /// The file that was mapped.
+    fn mapped_path(&self) -> Option<&'a [u8]> {
+        if self.kind != kind::MMAP2 {
+            return None;
+        }
+        let path = self.body().get(BEFORE_PATH_BYTES..)?;
+        let end = path.iter().position(|&byte| byte == 0)?;
+        path[..end].starts_with(b"/").then_some(&path[..end])
+    }
+}
+
+/// The records in some bytes; what is cut off at the end is left out.
+pub(crate) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    std::iter::from_fn(move || {
+        let header: [u8; 8] = bytes.get(..8)?.try_into().ok()?;
+        let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+        let size = usize::from(u16::from_ne_bytes([header[6], header[7]]));
+        let (record, rest) = bytes.split_at_checked(size).filter(|_| size >= 8)?;
+        bytes = rest;
+        Some(Record { kind, bytes: record })
+    })
+}
+
+/// What has been recorded, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    pub(crate) samples: u64,
+    pub(crate) lost: u64,
+    /// The first and the last time.
+    pub(crate) times: Option<(u64, u64)>,
+    /// Files that were mapped.
+    pub(crate) paths: BTreeSet<Vec<u8>>,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, record: Record<'_>) {
+        self.samples += u64::from(record.is_sample());
+        self.lost += record.lost();
+        if let Some(path) = record.mapped_path()
+            && !self.paths.contains(path)
+        {
+            self.paths.insert(path.to_vec());
+        }
+        if let Some(time) = record.time().filter(|&time| time != 0) {
+            let (first, last) = self.times.unwrap_or((time, time));
+            self.times = Some((first.min(time), last.max(time)));
+        }
+    }
+}
+
+/// A record with its header, and a trailer that says: before everything else.
+fn record(kind: u32, misc: u16, body: &[u8], id: u64) -> Vec<u8> {
+    let size = 8 + body.len() + TRAILER_BYTES;
+    let mut bytes = Vec::with_capacity(size);
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(misc.to_ne_bytes());
+    bytes.extend(u16::try_from(size).unwrap_or(u16::MAX).to_ne_bytes());
+    bytes.extend(body);
+    bytes.extend([0; TRAILER_BYTES - 8]);
+    bytes.extend(id.to_ne_bytes());
+    bytes
+}
+
+/// Marks that all rings have been emptied once more.
+pub(crate) fn finished_round() -> Vec<u8> {
+    let mut bytes = Vec::from(kind::FINISHED_ROUND.to_ne_bytes());
+    bytes.extend(0_u16.to_ne_bytes());
+    bytes.extend(8_u16.to_ne_bytes());
+    bytes
+}
+
+/// A text with zeros behind it, to whole words; longer ones than the system has are cut.
+fn text(bytes: &mut Vec<u8>, text: &[u8]) {
+    const LONGEST: usize = 4096;
+    bytes.extend(&text[..text.len().min(LONGEST)]);
+    bytes.push(0);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+}
+
+/// What a thread is called.
+pub(crate) fn named(pid: i32, tid: i32, name: &[u8], id: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend(pid.to_ne_bytes());
+    body.extend(tid.to_ne_bytes());
+    text(&mut body, name);
+    record(kind::COMM, 0, &body, id)
+}
+
+/// A part of a file in the memory of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) file_offset: u64,
+    pub(crate) path: Vec<u8>,
+}
+
+pub(crate) fn mapped(pid: i32, mapping: &Mapping, id: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend(pid.to_ne_bytes());
+    body.extend(pid.to_ne_bytes());
+    body.extend(mapping.start.to_ne_bytes());
+    body.extend(mapping.end.saturating_sub(mapping.start).to_ne_bytes());
+    body.extend(mapping.file_offset.to_ne_bytes());
+    // Device and inode, which nobody asks for.
+    body.extend([0; 24]);
+    let may_be_run = (libc::PROT_READ | libc::PROT_EXEC) as u32;
+    body.extend(may_be_run.to_ne_bytes());
+    body.extend((libc::MAP_PRIVATE as u32).to_ne_bytes());
+    text(&mut body, &mapping.path);
+    record(kind::MMAP2, MISC_USER, &body, id)
+}
+
+/// Where the kernel itself is.
+pub(crate) fn kernel_mapped(text_address: u64, id: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend((-1_i32).to_ne_bytes());
+    body.extend(0_i32.to_ne_bytes());
+    body.extend(text_address.to_ne_bytes());
+    body.extend((u64::MAX - text_address).to_ne_bytes());
+    body.extend(text_address.to_ne_bytes());
+    text(&mut body, b"[kernel.kallsyms]_text");
+    record(kind::MMAP, MISC_KERNEL, &body, id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_reads_as_what_comes() {
+        let mapping = Mapping { start: 1, end: 5, file_offset: 0, path: b"/bin/true".to_vec() };
+        let mut bytes = named(7, 8, b"worker", 3);
+        bytes.extend(mapped(7, &mapping, 3));
+        bytes.extend(kernel_mapped(1 << 63, 3));
+        bytes.extend(finished_round());
+        let found: Vec<u32> = records(&bytes).map(|record| record.kind).collect();
+        assert_eq!(found, [kind::COMM, kind::MMAP2, kind::MMAP, kind::FINISHED_ROUND]);
+        let mut tally = Tally::default();
+        records(&bytes).for_each(|record| tally.add(record));
+        assert_eq!(tally.paths.into_iter().collect::<Vec<_>>(), [b"/bin/true".to_vec()]);
+        assert_eq!((tally.samples, tally.times), (0, None));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_left_out() {
+        let bytes = named(7, 8, b"worker", 3);
+        assert_eq!(records(&bytes[..bytes.len() - 1]).count(), 0);
+        assert_eq!(records(&[0; 64]).count(), 0);
+        let twice = [bytes.as_slice(), &bytes[..12]].concat();
+        assert_eq!(records(&twice).count(), 1);
+    }
+
+    #[test]
+    fn losses_and_times_are_told() {
+        let mut lost = Vec::from(kind::LOST.to_ne_bytes());
+        lost.extend([0, 0, 56, 0]);
+        for word in [1_u64, 42, 0, 99, 0, 1] {
+            lost.extend(word.to_ne_bytes());
+        }
+        let mut tally = Tally::default();
+        records(&lost).for_each(|record| tally.add(record));
+        assert_eq!((tally.lost, tally.times), (42, Some((99, 99))));
+    }
+}

@@ -1,0 +1,144 @@
+//! The few calls of the system that the standard library does not have.
+//!
+//! Each function is safe to call with any values: what it is given by number (a process, a
+//! descriptor) the kernel checks.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::event::Attr;
+
+/// Opens an event of one thread (and those that it will make) on one processor.
+pub(crate) fn open_event(attr: &Attr, tid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    let none: libc::c_int = -1;
+    // SAFETY: `attr` is a live structure in the kernel's layout, which says its own size and
+    // which the kernel only reads; the other arguments are numbers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attr),
+            tid,
+            cpu,
+            none,
+            CLOSE_ON_EXEC,
+        )
+    };
+    let fd = libc::c_int::try_from(checked(fd)?).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+const IOC_ENABLE: libc::c_ulong = 0x2400;
+const IOC_DISABLE: libc::c_ulong = 0x2401;
+const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
+const IOC_ID: libc::c_ulong = 0x8008_2407;
+
+pub(crate) fn enable(event: &OwnedFd) -> io::Result<()> {
+    control(event, IOC_ENABLE, 0)
+}
+
+pub(crate) fn disable(event: &OwnedFd) -> io::Result<()> {
+    control(event, IOC_DISABLE, 0)
+}
+
+/// Lets an event write into the ring of another.
+pub(crate) fn set_output(event: &OwnedFd, ring_of: &OwnedFd) -> io::Result<()> {
+    control(event, IOC_SET_OUTPUT, ring_of.as_raw_fd())
+}
+
+fn control(event: &OwnedFd, request: libc::c_ulong, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: these requests take a number; none of them is given memory.
+    let result = unsafe { libc::ioctl(event.as_raw_fd(), request as _, value) };
+    checked(result.into()).map(|_| ())
+}
+
+/// The number that records of the event carry.
+pub(crate) fn event_id(event: &OwnedFd) -> io::Result<u64> {
+    let mut id = 0_u64;
+    // SAFETY: the kernel writes one 64-bit number, and `id` is one that lives long enough.
+    let result =
+        unsafe { libc::ioctl(event.as_raw_fd(), IOC_ID as _, std::ptr::from_mut(&mut id)) };
+    checked(result.into()).map(|_| id)
+}
+
+/// Waits until one of the descriptors can be read, or the time is over.
+pub(crate) fn wait_for(descriptors: &[BorrowedFd<'_>], most: Duration) -> io::Result<()> {
+    let poll_for =
+        |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut polled: Vec<libc::pollfd> = descriptors.iter().map(poll_for).collect();
+    let count = libc::nfds_t::try_from(polled.len()).map_err(io::Error::other)?;
+    let most_ms = libc::c_int::try_from(most.as_millis()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the array is as long as we say and lives through the call.
+    let result = unsafe { libc::poll(polled.as_mut_ptr(), count, most_ms) };
+    match checked(result.into()) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A clock in nanoseconds.
+pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one `timespec`, and `time` is one.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return 0;
+    }
+    let (seconds, nanos) = (time.tv_sec as i128, time.tv_nsec as i128);
+    u64::try_from(seconds * 1_000_000_000 + nanos).unwrap_or(0)
+}
+
+/// Name of the host, release of the kernel, sort of processor.
+pub(crate) fn system_names() -> [String; 3] {
+    let mut names = MaybeUninit::<libc::utsname>::zeroed();
+    // SAFETY: the kernel fills one `utsname`; all zeros are a valid one, should it fail.
+    let names = unsafe {
+        libc::uname(names.as_mut_ptr());
+        names.assume_init()
+    };
+    let text = |name: &[libc::c_char]| {
+        let bytes: Vec<u8> = name.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    [text(&names.nodename), text(&names.release), text(&names.machine)]
+}
+
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: takes a number and gives one.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// Allows as many open files as may be had: an event of each thread on each processor is one.
+pub(crate) fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls are given one `rlimit` that lives through them.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+/// True where a process with this number exists.
+pub(crate) fn exists(pid: i32) -> bool {
+    // SAFETY: signal 0 is never delivered; only its permission is checked.
+    let result = unsafe { libc::kill(pid, 0) };
+    result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+/// Hands a signal on to a process.
+pub(crate) fn send(pid: i32, signal: libc::c_int) {
+    // SAFETY: takes two numbers. That the process is gone is no harm: its status was not
+    // fetched yet, so its number belongs to nobody else.
+    unsafe {
+        libc::kill(pid, signal);
+    }
+}

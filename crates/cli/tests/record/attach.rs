@@ -1,0 +1,116 @@
+//! `spanwise attach`.
+
+use std::process::Command;
+
+use crate::bench::{Bench, Running, count_by_thread, text, wait_until, working_stacks};
+
+/// The program of the tests, working until it is killed, with all its threads there.
+fn endless(bench: &Bench) -> Option<Running> {
+    let deep = bench.deep()?;
+    let running = Running::start(Command::new(deep).arg("0"));
+    let tasks = format!("/proc/{}/task", running.pid());
+    wait_until("all threads are there", || {
+        std::fs::read_dir(&tasks).is_ok_and(|tasks| tasks.count() == 3)
+    });
+    Some(running)
+}
+
+#[test]
+fn threads_that_run_already_are_sampled_with_their_names() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    let pid = deep.pid();
+    let output = bench.run(&["attach", "-p", &pid, "--duration", "700ms", "--recording", "r"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("leaf_work"), "{}", text(&output.stdout));
+    assert!(deep.is_alive());
+    let trace = bench.open("r");
+    let work = count_by_thread(&trace, "leaf_work");
+    let workers = work.iter().filter(|((name, _), count)| name == "worker" && **count > 0);
+    assert_eq!(workers.count(), 2, "{work:?}");
+    if cfg!(target_arch = "x86_64") {
+        let stacks = working_stacks(&trace);
+        let whole = stacks.iter().filter(|stack| stack.len() >= 24).count();
+        assert!(whole * 10 >= stacks.len() * 9, "{whole} of {}", stacks.len());
+    }
+}
+
+#[test]
+fn a_killed_recorder_harms_nobody_and_leaves_what_it_had() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    let pid = deep.pid();
+    for round in 0..3 {
+        let folder = format!("r{round}");
+        let mut attach =
+            Running::start(&mut bench.spanwise(&["attach", "-p", &pid, "--recording", &folder]));
+        let data = bench.path(&folder).join("perf.data");
+        wait_until("something is recorded", || {
+            std::fs::metadata(&data).is_ok_and(|data| data.len() > 1 << 20)
+        });
+        attach.signal("KILL");
+        attach.wait();
+        assert!(deep.is_alive());
+        // Without a description of itself, and named by its file.
+        let trace = bench.open(&format!("{folder}/perf.data"));
+        let stacks = working_stacks(&trace);
+        let is_whole = |stack: &Vec<&str>| stack.len() >= 24 || !cfg!(target_arch = "x86_64");
+        assert!(stacks.iter().any(is_whole), "{} stacks", stacks.len());
+    }
+    assert!(deep.is_alive());
+}
+
+#[test]
+fn the_end_of_the_process_ends_the_recording() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    let pid = deep.pid();
+    let mut attach = Running::start(&mut bench.spanwise(&[
+        "attach",
+        "-p",
+        &pid,
+        "--quiet",
+        "--no-decode",
+        "--recording",
+        "r",
+    ]));
+    let data = bench.path("r/perf.data");
+    wait_until("something is recorded", || {
+        std::fs::metadata(&data).is_ok_and(|data| data.len() > 1 << 20)
+    });
+    deep.signal("KILL");
+    deep.wait();
+    assert_eq!(attach.wait().code(), Some(0));
+    assert!(!working_stacks(&bench.open("r")).is_empty());
+}
+
+#[test]
+fn ctrl_c_ends_the_recording_and_not_the_process() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    let pid = deep.pid();
+    let mut attach = Running::start(&mut bench.spanwise(&[
+        "attach",
+        "-p",
+        &pid,
+        "--no-decode",
+        "--recording",
+        "r",
+    ]));
+    let data = bench.path("r/perf.data");
+    wait_until("something is recorded", || {
+        std::fs::metadata(&data).is_ok_and(|data| data.len() > 1 << 20)
+    });
+    attach.signal("INT");
+    assert_eq!(attach.wait().code(), Some(0));
+    assert!(deep.is_alive());
+    assert!(!working_stacks(&bench.open("r")).is_empty());
+}
+
+#[test]
+fn a_process_that_is_not_there_is_an_error() {
+    let Some(bench) = Bench::set_up() else { return };
+    let output = bench.run(&["attach", "-p", "2147483647"]);
+    let expected = "spanwise: error: process 2147483647: there is none of this number\n";
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), expected));
+}

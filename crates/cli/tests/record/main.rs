@@ -1,0 +1,9 @@
+//! Recordings of real programs: stacks, threads, switches, children, and programs that are
+//! left alone whatever happens to the recorder.
+//!
+//! Where the kernel does not let us record, or there is no C compiler, each test says so.
+#![allow(clippy::print_stderr, reason = "a test that skips something says so")]
+
+mod attach;
+mod bench;
+mod run;

@@ -1,0 +1,194 @@
+//! `spanwise run`.
+
+use std::process::Command;
+
+use crate::bench::{Bench, Running, count_by_thread, text, wait_until, working_stacks};
+
+/// From the innermost function to the outermost that is ours.
+#[track_caller]
+fn check_stacks(flags: &[&str], stacks: &str) {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.compile("deep.c", "deep", flags) else { return };
+    let deep = deep.to_str().expect("a plain path");
+    let output =
+        bench.run(&["run", "--no-decode", "--recording", "r", "--stacks", stacks, "--", deep]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let trace = bench.open("r");
+    let found = working_stacks(&trace);
+    assert!(found.len() > 20, "{} samples", found.len());
+    let mut expected = vec!["leaf_work"];
+    expected.extend(["recurse"; 21]);
+    expected.push("busy");
+    let whole = |stack: &&Vec<&str>| {
+        let outer = stack.get(expected.len()).copied();
+        stack.starts_with(&expected) && matches!(outer, Some("main" | "worker"))
+    };
+    let count = found.iter().filter(whole).count();
+    // A sample may hit the first instruction of a function, where its frame is not there yet.
+    assert!(count * 10 >= found.len() * 9, "{count} of {}: {:?}", found.len(), found[0]);
+}
+
+#[test]
+fn stacks_by_frame_pointers_are_whole() {
+    check_stacks(&["-fno-omit-frame-pointer"], "fp");
+}
+
+#[test]
+fn stacks_by_tables_need_no_frame_pointers() {
+    if cfg!(target_arch = "x86_64") {
+        check_stacks(&["-fomit-frame-pointer"], "dwarf");
+        check_stacks(&["-fno-omit-frame-pointer"], "dwarf");
+    }
+}
+
+#[test]
+fn all_threads_are_sampled_and_their_waits_recorded() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.deep() else { return };
+    let deep = deep.to_str().expect("a plain path");
+    let output = bench.run(&["run", "--", deep, "4", "7"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "", "what the program prints is its own");
+    let report = text(&output.stderr);
+    for words in ["samples in deep.spanwise-recording", "leaf_work", "worker"] {
+        assert!(report.contains(words), "{words} in {report}");
+    }
+    let trace = bench.open("deep.spanwise-recording");
+    let work = count_by_thread(&trace, "leaf_work");
+    let blocked = count_by_thread(&trace, "[blocked]");
+    let names: Vec<&str> = work.keys().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["deep", "worker", "worker"]);
+    assert!(work.values().all(|&count| count > 0), "{work:?}");
+    for ((name, _), count) in blocked {
+        let expected = if name == "worker" { 4 } else { 1 };
+        assert!(count >= expected, "{name} waited {count} times");
+    }
+}
+
+#[test]
+fn programs_that_it_starts_are_followed() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.deep() else { return };
+    let script = format!("{0} 1; {0} 2", deep.display());
+    let run = ["run", "--quiet", "--no-decode", "--recording", "r", "--", "sh", "-c", &script];
+    let output = bench.run(&run);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let trace = bench.open("r");
+    let work = count_by_thread(&trace, "leaf_work");
+    let deep = work.iter().filter(|((name, _), count)| name == "deep" && **count > 0);
+    assert_eq!(deep.count(), 2, "{work:?}");
+    let text = |id| trace.strings().get(id);
+    let mut names: Vec<&str> =
+        trace.tracks().iter().map(|(_, track)| text(track.process_name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names, ["deep", "sh"]);
+}
+
+#[test]
+fn how_the_program_ended_is_passed_on() {
+    let Some(bench) = Bench::set_up() else { return };
+    let run = |script: &str| {
+        let output = bench.run(&["run", "--quiet", "--no-decode", "--", "sh", "-c", script]);
+        output.status.code()
+    };
+    assert_eq!(run("exit 0"), Some(0));
+    assert_eq!(run("exit 42"), Some(42));
+    assert_eq!(run("kill -s KILL $$"), Some(128 + 9));
+}
+
+#[test]
+fn a_program_that_cannot_be_run_leaves_nothing_behind() {
+    let Some(bench) = Bench::set_up() else { return };
+    let output = bench.run(&["run", "--", "./no-such-program"]);
+    let expected = "spanwise: error: ./no-such-program: cannot be run: No such file or directory \
+                    (os error 2)\n";
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), expected));
+    let left = std::fs::read_dir(bench.path("")).expect("readable");
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_request_to_end_is_handed_on() {
+    let Some(bench) = Bench::set_up() else { return };
+    let script = "trap 'exit 5' TERM; echo > ready; while :; do sleep 0.02; done";
+    let mut run = Running::start(&mut bench.spanwise(&[
+        "run",
+        "--quiet",
+        "--no-decode",
+        "--recording",
+        "r",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]));
+    wait_until("the program runs", || bench.path("ready").exists());
+    run.signal("TERM");
+    assert_eq!(run.wait().code(), Some(5));
+    assert!(bench.open("r").window().is_some());
+}
+
+#[test]
+fn the_time_of_a_recording_may_be_over_before_the_program_is() {
+    let Some(bench) = Bench::set_up() else { return };
+    let script = "while ! test -e r/recording.json; do sleep 0.02; done; exit 9";
+    let output = bench.run(&[
+        "run",
+        "--quiet",
+        "--no-decode",
+        "--recording",
+        "r",
+        "--duration",
+        "50ms",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    assert_eq!(output.status.code(), Some(9));
+    assert!(bench.path("r/recording.json").exists());
+}
+
+#[test]
+fn perf_reads_the_same_samples() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.deep() else { return };
+    let deep = deep.to_str().expect("a plain path");
+    let output = bench.run(&["run", "--no-decode", "--recording", "r", "--", deep, "2"]);
+    assert_eq!(output.status.code(), Some(0));
+    let mut perf = Command::new("perf");
+    perf.args(["script", "-F", "tid,time,event,ip,sym", "-i"]).arg(bench.path("r/perf.data"));
+    let Ok(perf) = perf.output() else {
+        eprintln!("skipped: there is no perf to read it as well");
+        return;
+    };
+    let script = text(&perf.stdout);
+    assert!(perf.status.success(), "{}", text(&perf.stderr));
+    let samples = script.lines().filter(|line| line.contains("cpu-clock:")).count();
+    let said = text(&output.stderr);
+    let words = format!("note: {samples} samples in r\n");
+    assert!(samples > 0 && said.contains(&words), "{samples}: {said}");
+    assert!(script.contains("leaf_work"), "names are found by perf as well");
+}
+
+#[test]
+fn python_is_recorded_like_any_program() {
+    let Some(bench) = Bench::set_up() else { return };
+    let script = "sum(i * i for i in range(3_000_000))";
+    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r", "--", "python3"]);
+    let output = run.args(["-c", script]).output().expect("built for this test");
+    if output.status.code() == Some(2) && text(&output.stderr).contains("cannot be run") {
+        eprintln!("skipped: there is no Python");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let trace = bench.open("r");
+    let text = |id| trace.strings().get(id);
+    let spans = |found: &str| {
+        let tracks = trace.tracks().iter();
+        let found = tracks.filter(|(_, track)| text(track.process_name).starts_with(found));
+        found.map(|(_, track)| track.span_ids().count()).sum::<usize>()
+    };
+    assert!(spans("python") > 0);
+}
