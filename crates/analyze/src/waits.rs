@@ -128,6 +128,34 @@ fn begins_with_word(text: &str, begin: &str) -> bool {
     })
 }
 
+/// What spans wait for, found once a name.
+pub(crate) struct WaitMarks<'a> {
+    trace: &'a Trace,
+    span_kinds: Vec<SpanKind>,
+    /// Each name is looked up once a kind; in practice a name has one kind.
+    by_name: Vec<Option<(SpanKind, Option<WaitKind>)>>,
+}
+
+impl<'a> WaitMarks<'a> {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
+        let span_kinds = trace.categories().rows().iter().map(|row| row.kind).collect();
+        WaitMarks { trace, span_kinds, by_name: vec![None; trace.strings().len()] }
+    }
+
+    /// What the span itself waits for.
+    pub(crate) fn kind(&mut self, span: SpanId) -> Option<WaitKind> {
+        let spans = self.trace.spans();
+        let kind = self.span_kinds[usize::from(spans.category(span).0)];
+        let slot = &mut self.by_name[spans.name(span).index()];
+        let wait = match *slot {
+            Some((of, wait)) if of == kind => wait,
+            _ => wait_kind(kind, self.trace.name(span)),
+        };
+        *slot = Some((kind, wait));
+        wait
+    }
+}
+
 /// Which spans wait, and for the sake of which call.
 ///
 /// Only the self time of such a span is waiting: what it calls may well work, as
@@ -143,22 +171,12 @@ impl Waits {
     /// One forward pass: a parent always stands before its children (I3).
     pub fn new(trace: &Trace) -> Self {
         let spans = trace.spans();
-        let span_kinds: Vec<SpanKind> =
-            trace.categories().rows().iter().map(|row| row.kind).collect();
-        // Each name is looked up once a kind; in practice a name has one kind.
-        let mut known: Vec<Option<(SpanKind, Option<WaitKind>)>> =
-            vec![None; trace.strings().len()];
+        let mut marks = WaitMarks::new(trace);
         let mut calls = vec![NO_ROW; spans.len()];
         let mut kinds = vec![None; spans.len()];
         for span in spans.ids() {
             let row = span.index();
-            let kind = span_kinds[usize::from(spans.category(span).0)];
-            let slot = &mut known[spans.name(span).index()];
-            let wait = match *slot {
-                Some((of, wait)) if of == kind => wait,
-                _ => wait_kind(kind, trace.name(span)),
-            };
-            *slot = Some((kind, wait));
+            let wait = marks.kind(span);
             kinds[row] = wait;
             let around = spans.parent(span).map_or(NO_ROW, |parent| calls[parent.index()]);
             calls[row] = match wait {

@@ -46,7 +46,7 @@ pub use merge::{MergePart, Merged, MergedClock, merge};
 pub use notice::{Notice, NoticeKind, Notices};
 pub use parallel::{for_each_index, map_indices, map_items, threads_available};
 pub use profile::{
-    Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, Sample, StackId, ValueType,
+    Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, RowId, Sample, StackId, ValueType,
 };
 pub use select::{Selection, select};
 pub use spans::{SpanId, Spans};

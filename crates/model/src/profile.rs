@@ -61,6 +61,10 @@ pub struct Sample {
     pub labels: u32,
 }
 
+/// A row that a [`ProfileBuilder`] adds up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowId(u32);
+
 /// A finished profile. Parents stand before their children in `stack_parents`;
 /// row 0 is the empty stack, its own parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,18 +214,38 @@ impl ProfileBuilder {
     /// Adds one value to the row of a stack and its labels.
     #[inline]
     pub fn add(&mut self, stack: StackId, labels: u32, value_type: usize, value: i64) {
+        let row = self.row(stack, labels);
+        self.add_to(row, value_type, value);
+    }
+
+    /// The row of a stack and its labels, for who adds to it more than once.
+    #[inline]
+    pub fn row(&mut self, stack: StackId, labels: u32) -> RowId {
         let width = self.value_types.len();
         let row = *self.sample_ids.entry((stack.0, labels)).or_insert_with(|| {
             self.samples.push(Sample { stack, labels });
             self.values.resize(self.values.len() + width, 0);
             self.samples.len() as u32 - 1
         });
-        let slot = &mut self.values[row as usize * width + value_type];
+        RowId(row)
+    }
+
+    /// Adds one value to a row.
+    #[inline]
+    pub fn add_to(&mut self, row: RowId, value_type: usize, value: i64) {
+        let slot = &mut self.values[row.0 as usize * self.value_types.len() + value_type];
         *slot = slot.saturating_add(value);
     }
 
-    /// Adds all samples of another profile, whose value types must be the same.
-    pub fn add_profile(&mut self, other: &Profile) {
+    /// Adds all that another one collected, whose value types must be the same; gives
+    /// what its stacks are called here.
+    pub fn absorb(&mut self, other: ProfileBuilder) -> Vec<StackId> {
+        self.add_profile(&other.into_draft())
+    }
+
+    /// Adds all samples of another profile, whose value types must be the same; gives
+    /// what its stacks are called here.
+    pub fn add_profile(&mut self, other: &Profile) -> Vec<StackId> {
         debug_assert_eq!(self.value_types, other.value_types);
         let stacks = self.copied_stacks(other, |builder, frame| {
             builder.copied_frame(other, other.frames[frame as usize])
@@ -236,10 +260,12 @@ impl ProfileBuilder {
             .collect();
         for (row, sample) in other.samples.iter().enumerate() {
             let labels = label_sets[sample.labels as usize];
+            let own = self.row(stacks[sample.stack.index()], labels);
             for (value_type, &value) in other.values_of(row).iter().enumerate() {
-                self.add(stacks[sample.stack.index()], labels, value_type, value);
+                self.add_to(own, value_type, value);
             }
         }
+        stacks
     }
 
     /// The same frame as in another profile.

@@ -8,8 +8,10 @@ use spanwise_model::{Nanos, ProfileBuilder, SpanId, SpanKind, StackId, StrId, Tr
 
 use super::frames::{FrameTable, made_up};
 use super::labels::{Context, Labels};
-use super::sweep::{Launches, integer_arg};
+use super::stretches::AllLaunches;
+use super::sweep::integer_arg;
 use super::{ProfileOptions, value};
+use crate::Names;
 
 /// So many pieces share a moment at most; more at once is no real device, and must
 /// not cost the square of the trace. What is beyond gets what others leave.
@@ -19,12 +21,13 @@ const CONCURRENT_MAX: usize = 64;
 pub(crate) fn work(
     trace: &Trace,
     options: &ProfileOptions,
-    launches: &Launches,
+    names: &Names,
+    launches: &AllLaunches,
     builder: &mut ProfileBuilder,
 ) -> u64 {
     let spans = trace.spans();
     let busy = busy_shares(trace);
-    let mut frames = FrameTable::new(trace, options);
+    let mut frames = FrameTable::new(trace, names, options);
     let mut labels = Labels::new(trace, options.rank);
     let mut unlinked = 0;
     for span in spans.ids().filter(|&span| trace.kind(span).is_gpu_work()) {
@@ -43,13 +46,14 @@ pub(crate) fn work(
             None => below,
         };
         let labels = labels.of(builder, context);
-        builder.add(stack, labels, value::SAMPLES, 1);
-        builder.add(stack, labels, value::GPU, spans.dur(span));
-        builder.add(stack, labels, value::GPU_BUSY, busy[span.index()]);
-        builder.add(stack, labels, value::GPU_LAUNCHES, 1);
+        let row = builder.row(stack, labels);
+        builder.add_to(row, value::SAMPLES, 1);
+        builder.add_to(row, value::GPU, spans.dur(span));
+        builder.add_to(row, value::GPU_BUSY, busy[span.index()]);
+        builder.add_to(row, value::GPU_LAUNCHES, 1);
         if trace.kind(span) == SpanKind::Memcpy {
             let bytes = trace.args(span).ok().and_then(|args| integer_arg(&args, "bytes"));
-            builder.add(stack, labels, value::COPY_BYTES, bytes.unwrap_or(0));
+            builder.add_to(row, value::COPY_BYTES, bytes.unwrap_or(0));
         }
     }
     unlinked

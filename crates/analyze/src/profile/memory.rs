@@ -1,7 +1,7 @@
 //! Memory on the stack that asked for it: all of it, what is held at the end, and what was
 //! held at the peak of its device.
 
-use spanwise_model::{Nanos, ProfileBuilder, StackId, Trace, TrackId};
+use spanwise_model::{Nanos, ProfileBuilder, RowId, StackId, Trace, TrackId};
 
 use super::frames::made_up;
 use super::labels::{Context, Labels};
@@ -20,10 +20,10 @@ pub(crate) struct Allocated {
 }
 
 impl Allocated {
-    pub(crate) fn add(self, builder: &mut ProfileBuilder, stack: StackId, labels: u32) {
+    pub(crate) fn add(self, builder: &mut ProfileBuilder, row: RowId) {
         let mut add = |space: usize, objects: usize| {
-            builder.add(stack, labels, space, self.bytes);
-            builder.add(stack, labels, objects, 1);
+            builder.add_to(row, space, self.bytes);
+            builder.add_to(row, objects, 1);
         };
         add(value::ALLOC_BYTES, value::ALLOC_OBJECTS);
         if self.is_held_at_end {

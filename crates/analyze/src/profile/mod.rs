@@ -12,16 +12,18 @@ mod labels;
 mod memory;
 mod off_cpu;
 mod prefix;
+mod stretches;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
-use spanwise_model::{Profile, ProfileBuilder, Trace};
+use spanwise_model::{Profile, Trace};
 
 pub use off_cpu::{ThreadProfile, thread_profile};
 pub use prefix::without_prefix;
 
-use crate::Memory;
+use crate::{Memory, Names};
+use stretches::Shares;
 
 /// Which frames make up a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,17 +95,21 @@ pub(crate) mod value {
 
 /// The profile of a trace.
 pub fn profile(trace: &Trace, options: &ProfileOptions) -> Profile {
-    let mut builder = ProfileBuilder::new(&VALUE_TYPES, value::WALL);
+    profile_in(Shares::for_this_machine(), trace, options)
+}
+
+fn profile_in(shares: Shares, trace: &Trace, options: &ProfileOptions) -> Profile {
+    let names = Names::new(trace);
+    let memory = Memory::new(trace);
+    let allocations = memory::allocations(trace, &memory);
+    let (mut builder, launches) = stretches::threads(trace, options, &names, &allocations, shares);
+    memory::before(trace, options, &memory, &mut builder);
+    let unlinked = gpu::work(trace, options, &names, &launches, &mut builder);
     let window = trace.window().unwrap_or((0, 0));
     let info = trace.info();
     builder.time_ns = info.base_time_ns.and_then(|base| base.checked_add(window.0));
     builder.duration_ns = window.1.saturating_sub(window.0);
     builder.comments = vec![format!("made by spanwise from {}", info.format)];
-    let memory = Memory::new(trace);
-    let allocations = memory::allocations(trace, &memory);
-    let launches = sweep::threads(trace, options, &allocations, &mut builder);
-    memory::before(trace, options, &memory, &mut builder);
-    let unlinked = gpu::work(trace, options, &launches, &mut builder);
     if unlinked > 0 {
         let note = format!("{unlinked} pieces of GPU work were launched before the recording");
         builder.comments.push(note);

@@ -11,7 +11,7 @@ use super::frames::{FrameTable, made_up};
 use super::{ProfileOptions, profile, value};
 use crate::locks::{ancestors, lock_waits, woken_by};
 use crate::off_cpu::{States, off_cpu, off_periods, thread_name};
-use crate::{Facts, WaitForLock};
+use crate::{Facts, Names, WaitForLock};
 
 /// What a profile is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +99,14 @@ struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    fn new(trace: &'a Trace, options: &'a ProfileOptions, types: &[(&str, &str)]) -> Self {
+    fn new(
+        trace: &'a Trace,
+        names: &'a Names<'a>,
+        options: &'a ProfileOptions,
+        types: &[(&str, &str)],
+    ) -> Self {
         let builder = builder(trace, types, 1);
-        Making { trace, frames: FrameTable::new(trace, options), builder }
+        Making { trace, frames: FrameTable::new(trace, names, options), builder }
     }
 
     /// Everything around a span; the span itself where there is nothing.
@@ -138,7 +143,8 @@ impl<'a> Making<'a> {
 fn off_cpu_profile(trace: &Trace, options: &ProfileOptions) -> Profile {
     let states = States::new(trace);
     let wakers = woken_by(trace);
-    let mut making = Making::new(trace, options, &OFF_CPU);
+    let names = Names::new(trace);
+    let mut making = Making::new(trace, &names, options, &OFF_CPU);
     for (_, track) in trace.tracks().iter() {
         let thread = thread_name(trace, track);
         for period in off_periods(trace, track, &states) {
@@ -174,7 +180,8 @@ fn why(state: ThreadState) -> &'static str {
 }
 
 fn locks_profile(trace: &Trace, options: &ProfileOptions) -> Profile {
-    let mut making = Making::new(trace, options, &LOCKS);
+    let names = Names::new(trace);
+    let mut making = Making::new(trace, &names, options, &LOCKS);
     for wait in lock_waits(trace) {
         let WaitForLock { span, lock, delay_ns, waker, .. } = wait;
         let thread = making.thread_of(span);

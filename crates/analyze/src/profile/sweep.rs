@@ -1,22 +1,25 @@
-//! Walks each thread through time: who was on the stack, for how long.
+//! Walks stretches of threads through time: who was on the stack, for how long.
 //!
 //! The stack at a moment is every span open then, in row order. Spans mostly nest
 //! and then the innermost ends first; where one below it ends earlier it is taken
 //! out of the middle and the stacks above it are made anew.
 
+use std::ops::Range;
+
 use spanwise_model::{
-    ArgValue, CategoryId, NO_ROW, Nanos, ProfileBuilder, SpanId, StackId, Trace, Track, TrackId,
-    TrackKind, WAKEUP_CATEGORY,
+    ArgValue, NO_ROW, Nanos, ProfileBuilder, RowId, SpanId, StackId, Trace, TrackId,
 };
 
 use super::frames::{FrameTable, made_up};
 use super::labels::{Context, Labels};
 use super::memory::Allocated;
-use super::{Backward, ProfileOptions, value};
+use super::stretches::Stretch;
+use super::{ProfileOptions, VALUE_TYPES, value};
 use crate::phase::PhaseMarks;
-use crate::self_time::takes_part;
+use crate::self_time::is_asynchronous;
 use crate::steps::Steps;
-use crate::{Phase, Waits};
+use crate::waits::WaitMarks;
+use crate::{Names, Phase};
 
 /// Spans open at once beyond this number have no stack of their own: no program
 /// calls so deep, and a hostile trace must not cost the square of its size.
@@ -29,70 +32,90 @@ pub(crate) struct Launch {
     pub(crate) context: Context,
 }
 
-/// Launching calls by row.
+/// Launching calls among some rows.
 pub(crate) struct Launches {
+    rows: Range<usize>,
     by_row: Vec<u32>,
-    launches: Vec<Launch>,
+    pub(super) launches: Vec<Launch>,
 }
 
 impl Launches {
+    fn new(rows: Range<usize>) -> Self {
+        Launches { by_row: vec![NO_ROW; rows.len()], rows, launches: Vec::new() }
+    }
+
     pub(crate) fn get(&self, call: SpanId) -> Option<Launch> {
-        self.launches.get(self.by_row[call.index()] as usize).copied()
+        let at = call.index().checked_sub(self.rows.start)?;
+        self.launches.get(*self.by_row.get(at)? as usize).copied()
+    }
+
+    fn add(&mut self, call: SpanId, launch: Launch) {
+        self.by_row[call.index() - self.rows.start] = self.launches.len() as u32;
+        self.launches.push(launch);
     }
 }
 
-/// Adds wall time, calls and allocations of all threads; says where launches stood.
-pub(crate) fn threads<'a>(
-    trace: &'a Trace,
-    options: &'a ProfileOptions,
-    allocations: &'a [Allocated],
-    builder: &mut ProfileBuilder,
-) -> Launches {
-    let spans = trace.spans();
-    let mut wanted = vec![false; spans.len()];
-    for &launch in spans.launch_column().iter().filter(|&&launch| launch != NO_ROW) {
-        wanted[launch as usize] = true;
+/// What every walk needs to know, found once.
+pub(super) struct Ground<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) options: &'a ProfileOptions,
+    pub(super) names: &'a Names<'a>,
+    /// In order of (thread, time).
+    pub(super) allocations: &'a [Allocated],
+    pub(super) steps: Steps,
+    /// For each category whether its spans may stand on a stack.
+    pub(super) on_stack: Vec<bool>,
+    /// Rows whose stack someone will ask for.
+    pub(super) wanted: Vec<bool>,
+    /// From the row of a backward operator to that of its forward one; or empty.
+    pub(super) forward: Vec<u32>,
+}
+
+impl Ground<'_> {
+    fn takes_part(&self, span: SpanId) -> bool {
+        self.on_stack[usize::from(self.trace.spans().category(span).0)]
+            && !is_asynchronous(self.trace, span)
     }
-    let mut forward = Vec::new();
-    if options.backward == Backward::ForwardStack {
-        forward = vec![NO_ROW; spans.len()];
-        let links = trace.links();
-        for ((from, to), &category) in links.iter().zip(links.category.iter()) {
-            let name = trace.categories().get(CategoryId(category)).name;
-            if trace.strings().get(name) == WAKEUP_CATEGORY {
-                continue;
-            }
-            wanted[from.index()] = true;
-            forward[to.index()] = from.0;
-        }
+
+    /// The allocations of a thread in a stretch of time, in order of time.
+    fn allocations(&self, thread: TrackId, time: Range<Nanos>) -> &[Allocated] {
+        let before = |at: Nanos| {
+            self.allocations.partition_point(|row| (row.thread, row.time) < (thread, at))
+        };
+        let last = match time.end {
+            Nanos::MAX => self.allocations.partition_point(|row| row.thread <= thread),
+            end => before(end),
+        };
+        &self.allocations[before(time.start).min(last)..last]
     }
+}
+
+/// What came of walking some stretches.
+pub(super) struct Walked {
+    pub(super) builder: ProfileBuilder,
+    pub(super) launches: Launches,
+    /// More than [`DEPTH_MAX`] spans were open at once.
+    pub(super) was_deep: bool,
+}
+
+/// Adds wall time, calls and allocations of stretches that stand in order of their rows;
+/// says where launches among these `rows` stood.
+pub(super) fn walk(ground: &Ground, stretches: &[Stretch], rows: Range<usize>) -> Walked {
     let mut sweep = Sweep {
-        trace,
-        allocations,
-        builder,
-        frames: FrameTable::new(trace, options),
-        labels: Labels::new(trace, options.rank),
-        phases: PhaseMarks::new(trace),
-        waits: Waits::new(trace),
-        // A server runs thousands of batches: a label for each would make the profile as
-        // large as the trace. The phase tells them apart.
-        steps: Steps::of_profiler(trace),
-        takes_part: takes_part(trace),
-        wanted,
-        forward,
-        found: Launches { by_row: vec![NO_ROW; spans.len()], launches: Vec::new() },
+        ground,
+        builder: ProfileBuilder::new(&VALUE_TYPES, value::WALL),
+        frames: FrameTable::new(ground.trace, ground.names, ground.options),
+        labels: Labels::new(ground.trace, ground.options.rank),
+        phases: PhaseMarks::new(ground.trace),
+        waits: WaitMarks::new(ground.trace),
+        step: (None, 0..0),
+        found: Launches::new(rows),
+        was_deep: false,
     };
-    // Forward operators first: backward ones may ask for their stacks.
-    let mut tracks: Vec<(TrackId, &Track)> =
-        trace.tracks().iter().filter(|(_, track)| track.kind == TrackKind::Thread).collect();
-    let is_target = |track: &Track| {
-        !sweep.forward.is_empty() && track.rows().any(|row| sweep.forward[row] != NO_ROW)
-    };
-    tracks.sort_by_key(|(_, track)| is_target(track));
-    for (id, track) in tracks {
-        sweep.thread(id, track);
+    for stretch in stretches {
+        sweep.stretch(stretch);
     }
-    sweep.found
+    Walked { builder: sweep.builder, launches: sweep.found, was_deep: sweep.was_deep }
 }
 
 /// A span on the stack.
@@ -105,24 +128,21 @@ struct Open {
     stack: StackId,
     phase: Option<Phase>,
     is_waiting: bool,
+    /// The step in which time was last credited to it, and the row that got it.
+    credited: Option<(Option<i64>, RowId)>,
 }
 
-struct Sweep<'a, 'b> {
-    trace: &'a Trace,
-    /// In order of (thread, time).
-    allocations: &'a [Allocated],
-    builder: &'b mut ProfileBuilder,
+struct Sweep<'a> {
+    ground: &'a Ground<'a>,
+    builder: ProfileBuilder,
     frames: FrameTable<'a>,
     labels: Labels<'a>,
     phases: PhaseMarks<'a>,
-    waits: Waits,
-    steps: Steps,
-    takes_part: Vec<bool>,
-    /// Rows whose stack someone will ask for.
-    wanted: Vec<bool>,
-    /// From the row of a backward operator to that of its forward one; or empty.
-    forward: Vec<u32>,
+    waits: WaitMarks<'a>,
+    /// The step that was last asked for, and when that answer holds.
+    step: (Option<i64>, Range<Nanos>),
     found: Launches,
+    was_deep: bool,
 }
 
 /// The state of one thread's walk.
@@ -134,14 +154,24 @@ struct Walk {
     deep_end: Nanos,
 }
 
-impl<'a> Sweep<'a, '_> {
-    fn thread(&mut self, thread: TrackId, track: &Track) {
-        let spans = self.trace.spans();
-        let (open, reached, deep_end) = (Vec::new(), Nanos::MIN, Nanos::MIN);
-        let mut walk = Walk { thread, open, reached, deep_end };
-        let mut allocations = self.allocations(thread).iter().peekable();
-        for span in track.span_ids() {
-            if !self.takes_part[span.index()] {
+impl Sweep<'_> {
+    fn stretch(&mut self, stretch: &Stretch) {
+        let ground = self.ground;
+        let spans = ground.trace.spans();
+        let mut walk = Walk {
+            thread: stretch.thread,
+            open: Vec::new(),
+            reached: stretch.time.start,
+            deep_end: Nanos::MIN,
+        };
+        for &row in &stretch.open {
+            let open = self.opened(walk.open.last(), SpanId(row));
+            walk.open.push(open);
+        }
+        let allocations = ground.allocations(stretch.thread, stretch.time.clone());
+        let mut allocations = allocations.iter().peekable();
+        for span in stretch.rows.clone().map(SpanId) {
+            if !ground.takes_part(span) {
                 continue;
             }
             let start = spans.start(span);
@@ -154,40 +184,40 @@ impl<'a> Sweep<'a, '_> {
         for &row in allocations {
             self.allocation(&mut walk, row);
         }
-        self.advance(&mut walk, Nanos::MAX);
+        self.advance(&mut walk, stretch.time.end);
     }
 
     fn push(&mut self, walk: &mut Walk, span: SpanId) {
-        let spans = self.trace.spans();
+        let spans = self.ground.trace.spans();
         let (start, end) = (spans.start(span), spans.end(span));
         if walk.open.len() == DEPTH_MAX {
             walk.deep_end = walk.deep_end.max(end);
+            self.was_deep = true;
             return;
         }
-        let open = self.opened(walk.open.last(), span);
-        let (step, _) = self.steps.at(start);
-        let context = self.context(walk, &open, step);
-        if self.wanted[span.index()] {
-            self.found.by_row[span.index()] = self.found.launches.len() as u32;
+        let mut open = self.opened(walk.open.last(), span);
+        let (step, _) = self.step_at(start);
+        let context = context(walk, &open, step);
+        if self.ground.wanted[span.index()] {
             let context = Context { is_waiting: None, ..context };
-            self.found.launches.push(Launch { stack: open.stack, context });
+            self.found.add(span, Launch { stack: open.stack, context });
         }
-        let labels = self.labels.of(self.builder, context);
-        let stack = self.rooted(open.stack);
-        self.builder.add(stack, labels, value::SAMPLES, 1);
+        let row = self.row(open.stack, context);
+        self.builder.add_to(row, value::SAMPLES, 1);
         if end > start {
+            open.credited = Some((step, row));
             walk.open.push(open);
         }
     }
 
     /// The entry of a span on top of `below`.
     fn opened(&mut self, below: Option<&Open>, span: SpanId) -> Open {
-        let end = self.trace.spans().end(span);
+        let end = self.ground.trace.spans().end(span);
         let mut stack = below.map_or(StackId::EMPTY, |below| below.stack);
         if let Some(forward) = self.forward_stack(span) {
             stack = forward;
         }
-        if let Some(frame) = self.frames.of(self.builder, span) {
+        if let Some(frame) = self.frames.of(&mut self.builder, span) {
             stack = self.builder.push(stack, frame);
         }
         Open {
@@ -198,35 +228,36 @@ impl<'a> Sweep<'a, '_> {
             phase: self.phases.inside(span, below.and_then(|below| below.phase)),
             is_waiting: below.is_some_and(|below| below.is_waiting)
                 || self.waits.kind(span).is_some(),
+            credited: None,
         }
     }
 
     /// The stack of the forward operator, marked, for a backward one.
     fn forward_stack(&mut self, span: SpanId) -> Option<StackId> {
-        let forward = *self.forward.get(span.index()).filter(|&&row| row != NO_ROW)?;
+        let forward = *self.ground.forward.get(span.index()).filter(|&&row| row != NO_ROW)?;
         let launch = self.found.get(SpanId(forward))?;
-        let mark = made_up(self.builder, "[backward of]");
+        let mark = made_up(&mut self.builder, "[backward of]");
         Some(self.builder.push(launch.stack, mark))
     }
 
-    fn context(&self, walk: &Walk, open: &Open, step: Option<i64>) -> Context {
-        Context {
-            thread: Some(walk.thread),
-            stream: None,
-            step,
-            phase: open.phase,
-            is_waiting: Some(open.is_waiting),
-            memory: None,
+    /// The step that a moment lies in, and until when that answer holds.
+    fn step_at(&mut self, time: Nanos) -> (Option<i64>, Nanos) {
+        if !self.step.1.contains(&time) {
+            let (step, until) = self.ground.steps.at(time);
+            self.step = (step, time..until);
         }
+        (self.step.0, self.step.1.end)
     }
 
-    /// A stack that a client will show: one without frames would count unseen.
-    fn rooted(&mut self, stack: StackId) -> StackId {
-        if stack != StackId::EMPTY {
-            return stack;
+    /// The row of a stack. A client will show it: one without frames would count unseen.
+    fn row(&mut self, stack: StackId, context: Context) -> RowId {
+        let labels = self.labels.of(&mut self.builder, context);
+        let mut stack = stack;
+        if stack == StackId::EMPTY {
+            let root = made_up(&mut self.builder, "[no such frame open]");
+            stack = self.builder.push(StackId::EMPTY, root);
         }
-        let root = made_up(self.builder, "[no such frame open]");
-        self.builder.push(StackId::EMPTY, root)
+        self.builder.row(stack, labels)
     }
 
     /// Credits the time up to `until` and closes what ends by then.
@@ -234,8 +265,7 @@ impl<'a> Sweep<'a, '_> {
         while let Some(&top) = walk.open.last() {
             let stop = top.first_end.min(until);
             if stop > walk.reached {
-                self.credit(walk, &top, walk.reached, stop);
-                walk.reached = stop;
+                self.credit(walk, top, stop);
             }
             if top.first_end > until {
                 return;
@@ -261,16 +291,23 @@ impl<'a> Sweep<'a, '_> {
         }
     }
 
-    fn credit(&mut self, walk: &Walk, open: &Open, from: Nanos, to: Nanos) {
-        let stack = self.rooted(open.stack);
-        let mut from = from;
-        while from < to {
-            let (step, holds_until) = self.steps.at(from);
+    /// Gives the time that was reached until `to` to the top of the stack, or to what
+    /// stands for it.
+    fn credit(&mut self, walk: &mut Walk, open: Open, to: Nanos) {
+        let mut credited = open.credited;
+        while walk.reached < to {
+            let (step, holds_until) = self.step_at(walk.reached);
             let stop = to.min(holds_until);
-            let context = self.context(walk, open, step);
-            let labels = self.labels.of(self.builder, context);
-            self.builder.add(stack, labels, value::WALL, stop - from);
-            from = stop;
+            let row = match credited {
+                Some((last, row)) if last == step => row,
+                _ => self.row(open.stack, context(walk, &open, step)),
+            };
+            credited = Some((step, row));
+            self.builder.add_to(row, value::WALL, stop - walk.reached);
+            walk.reached = stop;
+        }
+        if let Some(top) = walk.open.last_mut() {
+            top.credited = credited;
         }
     }
 
@@ -280,38 +317,36 @@ impl<'a> Sweep<'a, '_> {
         if stop <= walk.reached || walk.reached == Nanos::MIN {
             return;
         }
-        let frame = made_up(self.builder, "[deeper than 1024 spans]");
+        let frame = made_up(&mut self.builder, "[deeper than 1024 spans]");
         let stack = self.builder.push(StackId::EMPTY, frame);
-        let (row, end) = (NO_ROW, stop);
-        let open = Open { row, end, first_end: end, stack, phase: None, is_waiting: false };
-        self.credit(walk, &open, walk.reached, stop);
-    }
-
-    /// The allocations of a thread, in order of time.
-    fn allocations(&self, thread: TrackId) -> &'a [Allocated] {
-        let first = self.allocations.partition_point(|row| row.thread < thread);
-        let after = self.allocations.partition_point(|row| row.thread <= thread);
-        &self.allocations[first..after]
+        self.credit(walk, nothing_open(stack, stop), stop);
     }
 
     fn allocation(&mut self, walk: &mut Walk, allocated: Allocated) {
         let time = allocated.time;
         self.advance(walk, time);
-        let open = match walk.open.last() {
-            Some(&open) => open,
-            None => {
-                let stack = StackId::EMPTY;
-                let (row, end) = (NO_ROW, time);
-                Open { row, end, first_end: end, stack, phase: None, is_waiting: false }
-            }
-        };
-        let context = Context {
-            memory: Some(allocated.of),
-            ..self.context(walk, &open, self.steps.at(time).0)
-        };
-        let labels = self.labels.of(self.builder, context);
-        let stack = self.rooted(open.stack);
-        allocated.add(self.builder, stack, labels);
+        let open = walk.open.last().copied();
+        let open = open.unwrap_or_else(|| nothing_open(StackId::EMPTY, time));
+        let (step, _) = self.step_at(time);
+        let of = Context { memory: Some(allocated.of), ..context(walk, &open, step) };
+        let row = self.row(open.stack, of);
+        allocated.add(&mut self.builder, row);
+    }
+}
+
+/// What stands for the top of an empty stack.
+fn nothing_open(stack: StackId, end: Nanos) -> Open {
+    Open { row: NO_ROW, end, first_end: end, stack, phase: None, is_waiting: false, credited: None }
+}
+
+fn context(walk: &Walk, open: &Open, step: Option<i64>) -> Context {
+    Context {
+        thread: Some(walk.thread),
+        stream: None,
+        step,
+        phase: open.phase,
+        is_waiting: Some(open.is_waiting),
+        memory: None,
     }
 }
 

@@ -181,8 +181,10 @@ fn a_stack_deeper_than_the_limit_keeps_the_sum() {
         sample.span("1", SpanKind::Other, "f", at, 2000);
     }
     let trace = sample.finish();
-    let total = profile(&trace, &ProfileOptions::default()).totals()[value::WALL];
-    assert_eq!(total, 1499 + 2000);
+    let whole = profile(&trace, &ProfileOptions::default());
+    assert_eq!(whole.totals()[value::WALL], 1499 + 2000);
+    let shares = Shares { max: 3, rows_min: 1 };
+    assert_eq!(profile_in(shares, &trace, &ProfileOptions::default()), whole);
 }
 
 /// (thread, name, start, length)
@@ -194,11 +196,15 @@ fn random_spans() -> impl Strategy<Value = Vec<Quick>> {
 }
 
 fn build(spans: &[Quick]) -> Trace {
+    sample_of(spans).finish()
+}
+
+fn sample_of(spans: &[Quick]) -> Sample {
     let mut sample = Sample::default();
     for &(thread, name, start, dur) in spans {
         sample.span(&thread.to_string(), SpanKind::Other, &format!("f{name}"), start, dur);
     }
-    sample.finish()
+    sample
 }
 
 /// Looks at every nanosecond of every thread.
@@ -257,6 +263,35 @@ proptest! {
         let options = ProfileOptions::default();
         let (a, b) = (profile(&build(&spans), &options), profile(&build(&shuffled), &options));
         prop_assert_eq!(a, b);
+    }
+
+    #[test]
+    fn shares_do_not_show(
+        spans in random_spans(),
+        steps in prop::collection::vec(1..30_i64, 0..4),
+        allocations in prop::collection::vec((0..3_u8, 0..70_i64, 1..5_i64), 0..8),
+        calls in prop::collection::vec((0..3_u8, 0..60_i64), 0..5),
+        max in 2..6_usize,
+    ) {
+        let mut sample = sample_of(&spans);
+        let mut reached = 0;
+        for (number, len) in steps.into_iter().enumerate() {
+            let name = format!("ProfilerStep#{number}");
+            sample.span("step", SpanKind::Annotation, &name, reached, len);
+            reached += len;
+        }
+        for (at, &(thread, time, address)) in allocations.iter().enumerate() {
+            sample.memory(&thread.to_string(), time, (1, address), 8, at as i64 * 8);
+        }
+        for (at, &(thread, time)) in calls.iter().enumerate() {
+            sample.call(&thread.to_string(), time, 2, at as u64 + 1);
+            sample.work("7", SpanKind::Kernel, "kernel", (time + 5, 10), at as u64 + 1);
+        }
+        let trace = sample.finish();
+        let options = ProfileOptions::default();
+        let whole = profile_in(Shares { max: 1, rows_min: 1 }, &trace, &options);
+        let shared = profile_in(Shares { max, rows_min: 1 }, &trace, &options);
+        prop_assert_eq!(shared, whole);
     }
 
     #[test]

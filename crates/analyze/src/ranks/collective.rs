@@ -89,7 +89,7 @@ pub struct CollectiveKey {
 pub(super) fn collective_calls(
     facts: &Facts<'_>,
     keys: &Once<CollectiveKey>,
-) -> Vec<CollectiveCall> {
+) -> Box<[CollectiveCall]> {
     let trace = facts.trace();
     let spans = trace.spans();
     let is_call: Vec<bool> = (0..trace.strings().len() as u32)
@@ -98,7 +98,7 @@ pub(super) fn collective_calls(
             is_communication(name) || is_host_call(name)
         })
         .collect();
-    let mut calls: Vec<CollectiveCall> = spans
+    let mut calls: Box<[CollectiveCall]> = spans
         .ids()
         .filter(|&span| is_call[spans.name(span).index()] && is_transfer(trace, span))
         .map(|span| CollectiveCall {

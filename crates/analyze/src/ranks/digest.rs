@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use spanwise_model::{SpanId, SpanKind, StrId};
+use spanwise_model::{Nanos, SpanId, SpanKind, StrId};
 
 use super::collective::{CollectiveCall, CollectiveKey, collective_calls};
 use crate::device::is_communication;
@@ -41,9 +41,9 @@ pub struct RankDigest {
     pub collective_ns: TotalNanos,
     /// From a time of the trace to the calendar.
     pub(super) base_ns: i128,
-    pub(super) collectives: Vec<CollectiveCall>,
-    /// By activity.
-    pub(super) doing: Vec<(Arc<Activity>, TotalNanos)>,
+    pub(super) collectives: Box<[CollectiveCall]>,
+    /// By activity. Boxed, so that nothing is kept for what was sorted out.
+    pub(super) doing: Box<[(Arc<Activity>, Nanos)]>,
 }
 
 /// Something that a rank spends time on.
@@ -63,7 +63,7 @@ impl RankDigest {
 
     pub(super) fn time_of(&self, activity: &Activity) -> TotalNanos {
         let place = self.doing.binary_search_by(|row| (*row.0).cmp(activity));
-        place.map_or(0, |place| self.doing[place].1)
+        place.map_or(0, |place| i128::from(self.doing[place].1))
     }
 }
 
@@ -140,7 +140,7 @@ type ActivityKey = (bool, StrId, Option<StrId>);
 /// Self time of threads by function and line, and GPU work by kernel and line. What
 /// waits for others is left out, so that an innocent rank has nothing to show for it;
 /// sleeping waits for nobody.
-fn doing(facts: &Facts<'_>, activities: &Once<Activity>) -> Vec<(Arc<Activity>, TotalNanos)> {
+fn doing(facts: &Facts<'_>, activities: &Once<Activity>) -> Box<[(Arc<Activity>, Nanos)]> {
     let mut sums: BTreeMap<ActivityKey, TotalNanos> = BTreeMap::new();
     let (trace, names) = (facts.trace(), facts.names());
     let spans = trace.spans();
@@ -166,9 +166,10 @@ fn doing(facts: &Facts<'_>, activities: &Once<Activity>) -> Vec<(Arc<Activity>, 
     let text = |id: StrId| names.text(id).into_owned();
     let named = |((is_gpu, name, line), ns): (ActivityKey, TotalNanos)| {
         let line = line.filter(|&line| line != name).map(text);
+        let ns = Nanos::try_from(ns).unwrap_or(Nanos::MAX);
         (activities.of(Activity { is_gpu, name: text(name), line }), ns)
     };
-    let mut rows: Vec<(Arc<Activity>, TotalNanos)> = rows.into_iter().map(named).collect();
+    let mut rows: Box<[(Arc<Activity>, Nanos)]> = rows.into_iter().map(named).collect();
     rows.sort_unstable();
     rows
 }

@@ -259,7 +259,8 @@ fn excess(digests: &[RankDigest], row: usize, late_ns: TotalNanos) -> Vec<Excess
         .map(|(activity, own_ns)| {
             let times = others().map(|(_, digest)| digest.time_of(activity));
             let others_ns = median(&mut times.collect::<Vec<_>>()).unwrap_or(0);
-            Excess { activity: Activity::clone(activity), own_ns: *own_ns, others_ns }
+            let own_ns = TotalNanos::from(*own_ns);
+            Excess { activity: Activity::clone(activity), own_ns, others_ns }
         })
         .filter(|row| (row.own_ns - row.others_ns) * 100 >= late_ns * EXCESS_PERCENT)
         .collect();
