@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Failure, licence};
 
 /// A crate of ours; then what it may use: of ours, from outside, in its tests only.
-const ROOMS: [[&str; 4]; 8] = [
+const ROOMS: [[&str; 4]; 9] = [
     ["spanwise-model", "", "arrow-buffer hashbrown serde thiserror", "proptest"],
     ["spanwise-flow", "spanwise-model", "", "proptest"],
     [
@@ -16,11 +16,12 @@ const ROOMS: [[&str; 4]; 8] = [
         "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 \
          framehop liblzma memchr memmap2 object rustc-demangle rustix serde serde_json \
          thiserror zstd",
-        "proptest spanwise-write tempfile",
+        "proptest spanwise-probe spanwise-write tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
     ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],
     ["spanwise-capture", "", "libc", "tempfile"],
+    ["spanwise-probe", "", "", ""],
     [
         "spanwise",
         "spanwise-capture spanwise-model spanwise-flow spanwise-read spanwise-analyze \

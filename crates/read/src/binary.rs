@@ -5,7 +5,7 @@ use spanwise_model::{NoticeKind, SourceInfo, Trace};
 use crate::ReadErrorKind;
 use crate::json::Effort;
 use crate::source::{Bytes, Compression, Stream, WAVE_BYTES, Wave, WaveEnd};
-use crate::{fxt, perf, perfetto};
+use crate::{fxt, perf, perfetto, session};
 
 /// How much of a file is looked at to tell its format.
 const HEAD_BYTES: usize = 64 << 10;
@@ -48,6 +48,9 @@ fn detect_head(head: &[u8], threads: usize) -> Option<Box<dyn Records>> {
     }
     if perfetto::seems_perfetto(head) {
         return Some(Box::new(perfetto::Reader::default()));
+    }
+    if session::seems_session(head) {
+        return Some(Box::new(session::Reader::default()));
     }
     if perf::data::seems_perf_data(head) {
         return Some(Box::new(perf::data::Reader::default()));

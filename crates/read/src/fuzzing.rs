@@ -11,7 +11,7 @@ use crate::index::forge::Forgery;
 use crate::json::{self, Effort};
 use crate::profile::{self, NotAProfile};
 use crate::source::{Bytes, Compression, LazyText, Stream};
-use crate::{ReadErrorKind, fxt, perf, perfetto};
+use crate::{ReadErrorKind, fxt, perf, perfetto, session};
 
 /// Reads `input` as JSON in three ways: at once, in small blocks, as a stream in
 /// small waves. Each gives the same trace, or each refuses it.
@@ -65,6 +65,11 @@ pub fn perfetto(input: &[u8]) {
 /// Reads `input` as a Fuchsia trace, at once and in pieces.
 pub fn fxt(input: &[u8]) {
     records::<fxt::Reader>(input);
+}
+
+/// Reads `input` as a session of a program with spans of its own, at once and in pieces.
+pub fn session(input: &[u8]) {
+    records::<session::Reader>(input);
 }
 
 /// Reads `input` as text of `perf script`: at once, in pieces, and in small blocks.

@@ -24,6 +24,7 @@ mod perf;
 mod perfetto;
 mod profile;
 mod recording;
+mod session;
 mod source;
 
 pub use error::{ReadError, ReadErrorKind};

@@ -36,6 +36,11 @@ fn fxt() {
 }
 
 #[test]
+fn session() {
+    check("session", spanwise_read::fuzzing::session);
+}
+
+#[test]
 fn perf_data() {
     check("perf_data", spanwise_read::fuzzing::perf_data);
 }

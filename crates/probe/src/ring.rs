@@ -1,0 +1,361 @@
+//! The records of one thread: one writer, one reader, no lock, no wait.
+//!
+//! Slots are words that are stored one by one, as cheap as plain memory. In a ring that
+//! keeps the latest, the reader may meet a slot that is being written; it looks at the
+//! writer's place before and after and leaves out what may have changed in between.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::clock;
+
+/// Words of a record: start, end (or the bits of a value), number of the site.
+pub(crate) const RECORD_WORDS: usize = 3;
+
+pub(crate) type Record = [u64; RECORD_WORDS];
+
+/// What happens where the program records faster than records are taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// New records are dropped and counted; the program never waits.
+    DropNew,
+    /// New records take the place of the oldest: a flight recorder.
+    DropOldest,
+    /// The program waits until there is room: nothing is lost, and timing suffers.
+    Wait,
+}
+
+/// How long who waits for room sleeps between looks.
+const NAP: Duration = Duration::from_micros(50);
+
+pub(crate) struct Ring {
+    slots: Box<[[AtomicU64; RECORD_WORDS]]>,
+    when_full: WhenFull,
+    /// Records ever written.
+    written: AtomicU64,
+    /// Records ever taken out.
+    taken: AtomicU64,
+    dropped: AtomicU64,
+    is_over: AtomicBool,
+    /// Where the reader was when the writer last looked; used by the writer alone.
+    taken_seen: Cell<u64>,
+    pub(crate) thread: ThreadFacts,
+}
+
+// SAFETY: everything but `taken_seen` is atomic or never changes, and only the thread that
+// the ring belongs to touches that.
+unsafe impl Sync for Ring {}
+// SAFETY: as above; the cell is a plain number.
+unsafe impl Send for Ring {}
+
+/// What is told of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ThreadFacts {
+    /// As the system numbers it.
+    pub(crate) id: u64,
+    pub(crate) name: String,
+}
+
+impl Ring {
+    pub(crate) fn new(capacity: usize, when_full: WhenFull, thread: ThreadFacts) -> Self {
+        let capacity = capacity.next_power_of_two().max(2);
+        let slot = || std::array::from_fn(|_| AtomicU64::new(0));
+        Ring {
+            slots: std::iter::repeat_with(slot).take(capacity).collect(),
+            when_full,
+            written: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            taken_seen: Cell::new(0),
+            thread,
+        }
+    }
+
+    /// Adds a record. Only the thread that the ring belongs to may call it.
+    #[inline]
+    pub(crate) fn push(&self, record: Record) {
+        let written = self.written.load(Ordering::Relaxed);
+        if written - self.taken_seen.get() == self.slots.len() as u64 && !self.has_room(written) {
+            return;
+        }
+        let slot = &self.slots[written as usize & (self.slots.len() - 1)];
+        for (word, value) in slot.iter().zip(record) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.written.store(written + 1, Ordering::Release);
+    }
+
+    #[cold]
+    fn has_room(&self, written: u64) -> bool {
+        if self.when_full == WhenFull::DropOldest {
+            // The place is known before what stands there changes.
+            fence(Ordering::Release);
+            self.taken_seen.set(self.taken_seen.get() + 1);
+            return true;
+        }
+        loop {
+            self.taken_seen.set(self.taken.load(Ordering::Acquire));
+            if written - self.taken_seen.get() < self.slots.len() as u64 {
+                return true;
+            }
+            // Nobody makes room any more once recording is off.
+            if self.when_full == WhenFull::DropNew || clock::state() == clock::OFF {
+                self.count_dropped(1);
+                return false;
+            }
+            thread::sleep(NAP);
+        }
+    }
+
+    fn count_dropped(&self, more: u64) {
+        let dropped = self.dropped.load(Ordering::Relaxed);
+        self.dropped.store(dropped + more, Ordering::Relaxed);
+    }
+
+    /// Takes out what is there, oldest first. One reader at a time.
+    pub(crate) fn drain(&self, out: &mut Vec<Record>) {
+        let written = self.written.load(Ordering::Acquire);
+        let len = self.slots.len() as u64;
+        let taken = self.taken.load(Ordering::Relaxed);
+        let from = taken.max(written.saturating_sub(len));
+        let first = out.len();
+        for at in from..written {
+            let slot = &self.slots[at as usize & (self.slots.len() - 1)];
+            out.push(std::array::from_fn(|word| slot[word].load(Ordering::Relaxed)));
+        }
+        if self.when_full == WhenFull::DropOldest {
+            fence(Ordering::Acquire);
+            let written_since = self.written.load(Ordering::Relaxed);
+            // The one that is being written now stands where this one stood.
+            let untouched = (written_since + 1).saturating_sub(len);
+            let torn = untouched.saturating_sub(from).min(written - from);
+            out.drain(first..first + torn as usize);
+            // In such a ring the reader counts, since only it knows what it missed.
+            self.count_dropped(from - taken + torn);
+        }
+        self.taken.store(written, Ordering::Release);
+    }
+
+    /// Records that were lost: there was no room, or newer ones took their place.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Whether its thread has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// The rings of a session.
+pub(crate) struct Rings {
+    /// As the state of the clock spells it.
+    state: u32,
+    capacity: usize,
+    when_full: WhenFull,
+    rings: Vec<Arc<Ring>>,
+    /// Records of threads that end so late that they have no ring any more.
+    homeless: u64,
+}
+
+/// A flight recorder keeps the rings of so many threads that have ended.
+const ENDED_MAX: usize = 64;
+
+impl Rings {
+    /// Where nobody takes records out until a snapshot, threads come and go all the while.
+    fn forget_old(&mut self) {
+        let ended = self.rings.iter().filter(|ring| ring.is_over()).count();
+        if self.when_full == WhenFull::DropOldest && ended > ENDED_MAX {
+            let oldest = self.rings.iter().position(|ring| ring.is_over());
+            let oldest = self.rings.remove(oldest.expect("some have ended"));
+            self.homeless += oldest.written.load(Ordering::Relaxed);
+        }
+    }
+}
+
+/// The rings of the session that records now.
+static RINGS: Mutex<Option<Rings>> = Mutex::new(None);
+
+pub(crate) fn open_rings(state: u32, capacity: usize, when_full: WhenFull) {
+    let rings = Rings { state, capacity, when_full, rings: Vec::new(), homeless: 0 };
+    *lock() = Some(rings);
+}
+
+/// All rings, with whether it is for the last time since their threads have ended; and how
+/// many records found no ring.
+pub(crate) fn current_rings() -> (Vec<(Arc<Ring>, bool)>, u64) {
+    let mut rings = lock();
+    let Some(rings) = rings.as_mut() else { return (Vec::new(), 0) };
+    let with_end = |ring: &Arc<Ring>| (Arc::clone(ring), ring.is_over());
+    let current: Vec<(Arc<Ring>, bool)> = rings.rings.iter().map(with_end).collect();
+    rings.rings = current.iter().filter(|(_, is_over)| !is_over).map(|row| row.0.clone()).collect();
+    (current, rings.homeless)
+}
+
+pub(crate) fn close_rings() {
+    *lock() = None;
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Option<Rings>> {
+    RINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a thread knows of its ring.
+struct Local {
+    ring: Cell<*const Ring>,
+    /// The state under which the ring was made.
+    state: Cell<u32>,
+    has_ended: Cell<bool>,
+}
+
+/// Keeps a thread's ring alive, and says when the thread ends.
+struct Keeper(Cell<Option<Arc<Ring>>>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        LOCAL.with(|local| {
+            local.state.set(clock::OFF);
+            local.ring.set(ptr::null());
+            local.has_ended.set(true);
+        });
+        if let Some(ring) = self.0.take() {
+            ring.is_over.store(true, Ordering::Release);
+        }
+    }
+}
+
+thread_local! {
+    static LOCAL: Local = const {
+        Local {
+            ring: Cell::new(ptr::null()),
+            state: Cell::new(clock::OFF),
+            has_ended: Cell::new(false),
+        }
+    };
+    static KEEPER: Keeper = const { Keeper(Cell::new(None)) };
+}
+
+/// Adds a record of the calling thread, if the state still is what it was.
+#[inline]
+pub(crate) fn record(state: u32, record: Record) {
+    LOCAL.with(|local| {
+        if local.state.get() != state && !find_ring(local, state) {
+            return;
+        }
+        // SAFETY: the keeper holds the ring until the thread ends or gets another one, and
+        // takes the pointer away before it lets go.
+        unsafe { (*local.ring.get()).push(record) };
+    });
+}
+
+/// Gives the thread a ring of the session; false where that is over.
+#[cold]
+fn find_ring(local: &Local, state: u32) -> bool {
+    let mut rings = lock();
+    let Some(rings) = rings.as_mut().filter(|rings| rings.state == state) else { return false };
+    if local.has_ended.get() {
+        rings.homeless += 1;
+        return false;
+    }
+    let ring = Arc::new(Ring::new(rings.capacity, rings.when_full, this_thread()));
+    rings.forget_old();
+    rings.rings.push(Arc::clone(&ring));
+    local.ring.set(Arc::as_ptr(&ring));
+    local.state.set(state);
+    // The old one goes only now that nothing points to it.
+    KEEPER.with(|keeper| drop(keeper.0.replace(Some(ring))));
+    true
+}
+
+fn this_thread() -> ThreadFacts {
+    let name = thread::current().name().unwrap_or_default().to_owned();
+    ThreadFacts { id: thread_id(), name }
+}
+
+#[cfg(target_os = "linux")]
+fn thread_id() -> u64 {
+    unsafe extern "C" {
+        fn gettid() -> std::ffi::c_int;
+    }
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { gettid() as u64 }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_id() -> u64 {
+    use std::sync::atomic::AtomicU64;
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(when_full: WhenFull) -> Ring {
+        Ring::new(4, when_full, ThreadFacts { id: 1, name: String::new() })
+    }
+
+    #[track_caller]
+    fn check(ring: &Ring, expected: &[u64], dropped: u64) {
+        let mut out = Vec::new();
+        ring.drain(&mut out);
+        assert_eq!(out.iter().map(|record| record[0]).collect::<Vec<_>>(), expected);
+        assert_eq!(ring.dropped(), dropped);
+    }
+
+    #[test]
+    fn records_come_out_in_order_and_once() {
+        let ring = ring(WhenFull::DropNew);
+        (0..3).for_each(|at| ring.push([at, 0, 0]));
+        check(&ring, &[0, 1, 2], 0);
+        (3..6).for_each(|at| ring.push([at, 0, 0]));
+        check(&ring, &[3, 4, 5], 0);
+        check(&ring, &[], 0);
+    }
+
+    #[test]
+    fn a_full_ring_drops_what_is_new_and_counts_it() {
+        let ring = ring(WhenFull::DropNew);
+        (0..7).for_each(|at| ring.push([at, 0, 0]));
+        check(&ring, &[0, 1, 2, 3], 3);
+        ring.push([9, 0, 0]);
+        check(&ring, &[9], 3);
+    }
+
+    #[test]
+    fn a_flight_recorder_keeps_the_latest() {
+        let ring = ring(WhenFull::DropOldest);
+        (0..7).for_each(|at| ring.push([at, 0, 0]));
+        // The writer may be about to write over the oldest one.
+        check(&ring, &[4, 5, 6], 4);
+        check(&ring, &[], 4);
+    }
+
+    #[test]
+    fn a_reader_beside_the_writer_loses_and_invents_nothing() {
+        for when_full in [WhenFull::DropNew, WhenFull::DropOldest] {
+            const COUNT: u64 = 200_000;
+            let ring = Ring::new(64, when_full, ThreadFacts { id: 1, name: String::new() });
+            let mut seen = Vec::new();
+            thread::scope(|scope| {
+                let ring = &ring;
+                let writer = scope.spawn(move || {
+                    (1..=COUNT).for_each(|at| ring.push([at, at * 3, at * 7]));
+                });
+                while !writer.is_finished() {
+                    ring.drain(&mut seen);
+                }
+            });
+            ring.drain(&mut seen);
+            assert!(seen.iter().all(|&[a, b, c]| b == a * 3 && c == a * 7), "no torn record");
+            assert!(seen.is_sorted());
+            assert_eq!(seen.len() as u64 + ring.dropped(), COUNT);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Places of the program that record something.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What a place records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SiteKind {
+    Span = 0,
+    Mark = 1,
+    Counter = 2,
+}
+
+/// A place of the program: what it is called and where it stands.
+#[derive(Debug)]
+pub struct Site {
+    pub(crate) kind: SiteKind,
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+    /// Its place among all sites, from 1; 0 until it is used.
+    number: AtomicU32,
+}
+
+/// All sites that were used, in order of their numbers.
+static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
+
+impl Site {
+    /// Mostly made by a macro, as a static.
+    pub const fn new(kind: SiteKind, name: &'static str, file: &'static str, line: u32) -> Self {
+        Site { kind, name, file, line, number: AtomicU32::new(0) }
+    }
+
+    /// A site for a name that is only known when the program runs. It lives as long as the
+    /// program: make one for each name, not for each call.
+    pub fn leak(kind: SiteKind, name: &str, file: &str, line: u32) -> &'static Site {
+        let text = |text: &str| -> &'static str { Box::leak(text.into()) };
+        Box::leak(Box::new(Site::new(kind, text(name), text(file), line)))
+    }
+
+    /// Its number in the file.
+    #[inline]
+    pub(crate) fn number(&'static self) -> u32 {
+        match self.number.load(Ordering::Relaxed) {
+            0 => self.register(),
+            number => number,
+        }
+    }
+
+    #[cold]
+    fn register(&'static self) -> u32 {
+        let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been here first.
+        if self.number.load(Ordering::Relaxed) == 0 {
+            sites.push(self);
+            self.number.store(sites.len() as u32, Ordering::Relaxed);
+        }
+        self.number.load(Ordering::Relaxed)
+    }
+}
+
+/// The sites with numbers above `known`.
+pub(crate) fn sites_after(known: usize) -> Vec<&'static Site> {
+    let sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
+    sites.get(known..).unwrap_or_default().to_vec()
+}
