@@ -108,7 +108,9 @@ def measure_case(case: Case, trace: Trace, options: argparse.Namespace) -> Row:
                 before = filled([*ours, *case.before], path, folder)
                 run_once(before, env, timeout_s=options.timeout)
             size = trace.bytes if path.is_dir() else path.stat().st_size
-            touch_memory(10 * size)
+            # Peers make objects of all they read; more than is used would only drive
+            # the traces out of memory.
+            touch_memory(size * (10 if case.peer else 2))
             for _ in range(options.repeat or case.repeat):
                 warm(path)
                 run, said = run_once(

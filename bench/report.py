@@ -107,7 +107,7 @@ class Report:
 
         head = (
             *("row", "version", self.timed, "process s", "CPU s"),
-            *("peak RSS MB", "own MB", "time x", "own x", "read"),
+            *("peak RSS MB", "own MB", "time x", "CPU x", "own x", "read"),
         )
         lines = [head, *(self.cells(row) for row in self.rows)]
         # The last cell of a line, the reason of a failure among them, runs free.
@@ -133,6 +133,7 @@ class Report:
             f"{row.rss_bytes / 1e6:,.0f}",
             bound + f"{row.own_bytes / 1e6:,.0f}",
             "-" if base is None else ratio(row.compared_s, base.compared_s),
+            "-" if base is None else ratio(row.cpu_s, base.cpu_s),
             "-" if base is None else ratio(row.own_bytes, base.own_bytes),
             row.read,
         )
