@@ -57,11 +57,24 @@ impl BreakdownRow {
 
 /// Each GPU over the whole window, then each over every step.
 pub fn breakdown(facts: &Facts<'_>) -> Vec<BreakdownRow> {
+    let host = |device: &Device<'_>| host_working(facts, facts.host_states(), device);
+    breakdown_with(facts, &host)
+}
+
+/// The same without the balance, for which every moment of the host must be looked at.
+pub(crate) fn device_breakdown(facts: &Facts<'_>) -> Vec<BreakdownRow> {
+    breakdown_with(facts, &|_| None)
+}
+
+fn breakdown_with(
+    facts: &Facts<'_>,
+    host: &dyn Fn(&Device<'_>) -> Option<IntervalSet>,
+) -> Vec<BreakdownRow> {
     let trace = facts.trace();
     let mut kinds = WorkKinds::new(trace);
     let devices = devices(trace);
     let uses: Vec<Use<'_>> =
-        devices.iter().map(|device| Use::of(facts, device, &mut kinds)).collect();
+        devices.iter().map(|device| Use::of(facts, device, &mut kinds, host(device))).collect();
     let rank = trace.info().rank;
     let mut rows: Vec<BreakdownRow> =
         uses.iter().map(|used| used.row(facts.window(), rank, None)).collect();
@@ -83,7 +96,12 @@ struct Use<'a> {
 }
 
 impl<'a> Use<'a> {
-    fn of(facts: &Facts<'_>, device: &'a Device<'_>, kinds: &mut WorkKinds<'_>) -> Self {
+    fn of(
+        facts: &Facts<'_>,
+        device: &'a Device<'_>,
+        kinds: &mut WorkKinds<'_>,
+        host: Option<IntervalSet>,
+    ) -> Self {
         let spans = facts.trace().spans();
         let mut intervals: [Vec<Interval>; 3] = Default::default();
         for work in device.work() {
@@ -95,7 +113,6 @@ impl<'a> Use<'a> {
             intervals[place].push((spans.start(work), spans.end(work)));
         }
         let [compute, communication, copy] = intervals.map(IntervalSet::new);
-        let host = host_working(facts, facts.host_states(), device);
         Use { device: device.id, compute, communication, copy, host }
     }
 

@@ -21,6 +21,7 @@ mod facts;
 mod findings;
 mod frames;
 mod fusion;
+pub mod fuzzing;
 mod gpu;
 mod host;
 mod hot;
@@ -69,8 +70,8 @@ pub use calls::{
 pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use compare::{
     Allowance, BaselineError, Cause, CauseKind, CompareBy, CompareOptions, CompareRow,
-    CompareSeries, ComparedBy, Comparison, Place, Reason, STEPS_MIN, SideTotals, StepTime, Verdict,
-    Why, baseline_text, compare, compare_series, parse_baseline,
+    CompareSeries, ComparedBy, Comparison, KernelSwap, Place, Reason, STEPS_MIN, SideTotals,
+    StepTime, Verdict, Why, baseline_text, compare, compare_series, parse_baseline,
 };
 pub use compat::{CompatTable, CompatValue};
 pub use correlate::{Correlations, Moved, Mover, Outcome, SAMPLES_MIN, correlate};

@@ -80,8 +80,21 @@ pub(crate) struct ModuleTree {
 
 impl ModuleTree {
     pub(crate) fn new(facts: &Facts<'_>) -> Self {
+        ModuleTree::with_places(facts, true).0
+    }
+
+    /// The tree, and for every span the node it is in, or [`NO_ROW`]. GPU work is placed
+    /// where it is asked for.
+    pub(crate) fn with_places(facts: &Facts<'_>, with_work: bool) -> (Self, Vec<u32>) {
+        let (mut tree, node_of) = ModuleTree::places(facts.trace());
+        if with_work {
+            tree.place_work(facts, &node_of);
+        }
+        (tree, node_of)
+    }
+
+    fn place_work(&mut self, facts: &Facts<'_>, node_of: &[u32]) {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
-        let (mut tree, node_of) = ModuleTree::places(trace);
         let forward = forward_operators(trace);
         for work in gpu_work(trace) {
             let call = spans.launch(work);
@@ -101,25 +114,24 @@ impl ModuleTree {
             let time = ModuleTime { work_ns: dur, backward_ns, launches: 1 };
             match node {
                 Some(node) => {
-                    tree.nodes[node as usize].own.add(time);
-                    tree.node_of_work.push((work, node as usize));
+                    self.nodes[node as usize].own.add(time);
+                    self.node_of_work.push((work, node as usize));
                 }
-                None => tree.outside.add(ModuleTime { backward_ns: 0, ..time }),
+                None => self.outside.add(ModuleTime { backward_ns: 0, ..time }),
             }
         }
-        for at in (0..tree.nodes.len()).rev() {
-            let own = tree.nodes[at].own;
-            tree.nodes[at].gpu.add(own);
-            let gpu = tree.nodes[at].gpu;
-            if let Some(parent) = tree.nodes[at].parent {
-                tree.nodes[parent].gpu.add(gpu);
+        for at in (0..self.nodes.len()).rev() {
+            let own = self.nodes[at].own;
+            self.nodes[at].gpu.add(own);
+            let gpu = self.nodes[at].gpu;
+            if let Some(parent) = self.nodes[at].parent {
+                self.nodes[parent].gpu.add(gpu);
             }
         }
-        tree
     }
 
     /// The nodes alone, and for every span the one it is in, or [`NO_ROW`].
-    pub(crate) fn places(trace: &Trace) -> (Self, Vec<u32>) {
+    fn places(trace: &Trace) -> (Self, Vec<u32>) {
         let mut tree = ModuleTree {
             nodes: Vec::new(),
             outside: ModuleTime::default(),

@@ -124,10 +124,39 @@ pub fn roofline(facts: &Facts<'_>, devices: &DevicePeaks) -> Roofline {
     Roofline { rows, device, peaks, work_ns: facts.gpu().work_ns, uncovered }
 }
 
+/// Finds the operators that work counts for.
+pub(crate) struct ModelledOperators<'a, 't> {
+    facts: &'a Facts<'t>,
+    /// By name.
+    has_model: Vec<Option<bool>>,
+}
+
+impl<'a, 't> ModelledOperators<'a, 't> {
+    pub(crate) fn new(facts: &'a Facts<'t>) -> Self {
+        ModelledOperators { facts, has_model: vec![None; facts.trace().strings().len()] }
+    }
+
+    /// The innermost operator around a call that has a model.
+    pub(crate) fn of(&mut self, call: SpanId) -> Option<SpanId> {
+        let (trace, spans) = (self.facts.trace(), self.facts.trace().spans());
+        let mut operator = self.facts.frames().operator(call);
+        while let Some(span) = operator {
+            let name = spans.name(span);
+            let known = self.has_model[name.index()]
+                .get_or_insert_with(|| model_of(trace.strings().get(name)).is_some());
+            if *known {
+                break;
+            }
+            operator = spans.parent(span).and_then(|parent| self.facts.frames().operator(parent));
+        }
+        operator
+    }
+}
+
 /// Calls of operators that have a model and launched work, in order of rows.
 fn operator_calls(facts: &Facts<'_>, uncovered: &mut Uncovered) -> Vec<(SpanId, Launched)> {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
-    let mut has_model: Vec<Option<bool>> = vec![None; trace.strings().len()];
+    let mut modelled = ModelledOperators::new(facts);
     let mut calls: BTreeMap<SpanId, Launched> = BTreeMap::new();
     let mut names: HashMap<StrId, bool> = HashMap::new();
     for work in gpu_work(trace) {
@@ -136,17 +165,7 @@ fn operator_calls(facts: &Facts<'_>, uncovered: &mut Uncovered) -> Vec<(SpanId, 
             uncovered.not_recorded_ns += dur;
             continue;
         };
-        let mut operator = facts.frames().operator(call);
-        while let Some(span) = operator {
-            let name = spans.name(span);
-            let known = has_model[name.index()]
-                .get_or_insert_with(|| model_of(trace.strings().get(name)).is_some());
-            if *known {
-                break;
-            }
-            operator = spans.parent(span).and_then(|parent| facts.frames().operator(parent));
-        }
-        let Some(operator) = operator else {
+        let Some(operator) = modelled.of(call) else {
             uncovered.no_model_ns += dur;
             continue;
         };
@@ -165,12 +184,15 @@ fn is_tf32(kernel: &str) -> bool {
 
 /// Reads shapes on all cores: arguments are most of what a trace holds.
 fn costs_of(facts: &Facts<'_>, calls: &[(SpanId, Launched)]) -> Vec<Option<(Cost, String)>> {
-    map_items(calls, |&(operator, _)| {
-        let model = model_of(facts.trace().name(operator))?;
-        let args = facts.trace().pick_args(operator, &INPUT_KEYS).ok()?;
-        let inputs = Inputs::new(&args)?;
-        Some((model.cost(&inputs)?, inputs.shape_text()))
-    })
+    map_items(calls, |&(operator, _)| cost_of(facts, operator))
+}
+
+/// What a call of an operator has to do at least, and its shapes.
+pub(crate) fn cost_of(facts: &Facts<'_>, operator: SpanId) -> Option<(Cost, String)> {
+    let model = model_of(facts.trace().name(operator))?;
+    let args = facts.trace().pick_args(operator, &INPUT_KEYS).ok()?;
+    let inputs = Inputs::new(&args)?;
+    Some((model.cost(&inputs)?, inputs.shape_text()))
 }
 
 /// The longer of the times for arithmetic and for memory.

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use spanwise_analyze::{
     Allowance, Cause, CauseKind, ClassRules, CompareBy, CompareOptions, CompareRow, CompareSeries,
-    Comparison, Facts, OTHER, Place, Verdict, baseline_text, compare, compare_series,
-    parse_baseline,
+    Comparison, Facts, KernelSwap, OTHER, Place, Verdict, baseline_text, compare, compare_series,
+    fusion, parse_baseline,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -38,6 +38,14 @@ fn series(trace: &Trace, by: CompareBy) -> CompareSeries {
 
 fn compared(base: &Trace, other: &Trace, by: CompareBy) -> Comparison {
     compare(&[series(base, by)], &[series(other, by)], by, &Allowance::default())
+}
+
+/// With what replaces what, as the command tells it.
+fn compared_and_named(base: &Trace, other: &Trace) -> Comparison {
+    let mut found = compared(base, other, CompareBy::Operator);
+    let (base, other) = (Facts::new(base), Facts::new(other));
+    found.name_replaced(&fusion(&base, &other, &ClassRules::standard()), None);
+    found
 }
 
 fn changed(found: &Comparison) -> Vec<(Place, &str)> {
@@ -123,19 +131,28 @@ fn what_was_made_worse_is_the_first_cause() {
 fn eager_attention_is_several_kernels_against_one() {
     let traces = (own_trace("llama_eager"), own_trace("llama_sdpa"));
     let (Some(base), Some(other)) = traces else { return };
-    let found = compared(&base, &other, CompareBy::Operator);
+    let found = compared_and_named(&base, &other);
     let attention = found.causes.iter().find_map(|cause| match &cause.kind {
-        CauseKind::OtherKernels { module, kernels, time } if module.ends_with("LlamaAttention") => {
-            Some((kernels, time))
+        CauseKind::OtherKernels { module, kernels, time, swaps }
+            if module.ends_with("LlamaAttention") =>
+        {
+            Some((kernels, time, swaps))
         }
         _ => None,
     });
-    let (kernels, time) = attention.expect("attention runs other kernels");
+    let (kernels, time, swaps) = attention.expect("attention runs other kernels");
     let names = |side: usize| kernels[side].iter().map(|(name, _)| name.to_lowercase());
     assert!(names(0).any(|name| name.contains("softmax")), "{kernels:?}");
     let is_flash = |name: String| ["cudnn", "flash", "fmha"].iter().any(|part| name.contains(part));
     assert!(names(1).any(is_flash), "{kernels:?}");
     assert!(kernels[0].len() > kernels[1].len() && time[0].count > time[1].count, "{kernels:?}");
+    // The one kernel is named with what it replaces.
+    let is_attention = |swap: &&KernelSwap| {
+        swap.kernels[0].operators.iter().any(|operator| operator.contains("softmax"))
+            && swap.kernels[1].names.len() < swap.kernels[0].names.len()
+            && swap.kernels[1].names.iter().any(|name| is_flash(name.to_lowercase()))
+    };
+    assert!(swaps.iter().any(|swap| is_attention(&swap)), "{swaps:?}");
 }
 
 #[test]
@@ -156,11 +173,37 @@ fn compiled_code_runs_fused_kernels_instead() {
 }
 
 #[test]
-fn classes_match_across_vendors() {
-    let models = ["Qwen1.5", "timesformer", "bert-small"];
-    let folder = |name: &str| shared(&format!("corpora/tracelens/{name}"));
-    let find = |side: &str, model: &str| -> Option<PathBuf> {
-        let entries = std::fs::read_dir(folder(side)).ok()?;
+fn fused_kernels_are_named_with_what_they_replace() {
+    let traces = (own_trace("llama_eager"), own_trace("llama_compiled"));
+    let (Some(base), Some(other)) = traces else { return };
+    let found = compared_and_named(&base, &other);
+    let swaps = found.causes.iter().find_map(|cause| match &cause.kind {
+        CauseKind::OtherKernels { swaps, .. } => Some(swaps),
+        _ => None,
+    });
+    let swaps = swaps.expect("other kernels run");
+    // The operators of a norm, in order, against the one kernel that was made of them.
+    let norm = swaps.iter().find(|swap| {
+        swap.kernels[1].names == ["triton_red_fused__to_copy__unsafe_view_add_mean_mul_pow_rsqrt"]
+    });
+    let norm = norm.expect("a fused norm");
+    let operators = ["add", "copy_", "pow", "mean", "add", "rsqrt", "mul", "copy_", "mul"];
+    assert_eq!(norm.kernels[0].operators, operators.map(|name| format!("aten::{name}")));
+    assert!(norm.change_ns() < 0 && norm.count > 100, "{norm:?}");
+    // The largest change comes first, and the other way around it is what was split.
+    assert!(swaps.is_sorted_by_key(|swap| -swap.change_ns().abs()));
+    let back = compared_and_named(&other, &base);
+    let turned = back.causes.iter().find_map(|cause| match &cause.kind {
+        CauseKind::OtherKernels { swaps, .. } => Some(swaps.len()),
+        _ => None,
+    });
+    assert_eq!(turned, Some(swaps.len()));
+}
+
+/// Recordings of a model on GPUs of two makers.
+fn two_makers(model: &str) -> Option<[PathBuf; 2]> {
+    let find = |side: &str| -> Option<PathBuf> {
+        let entries = std::fs::read_dir(shared(&format!("corpora/tracelens/{side}"))).ok()?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
         let is_trace = |path: &PathBuf| {
@@ -169,11 +212,72 @@ fn classes_match_across_vendors() {
         };
         paths.into_iter().find(is_trace)
     };
-    for model in models {
-        let Some((base, other)) = find("h100", model).zip(find("mi300", model)) else {
-            eprintln!("skipped: {model} is not at hand");
-            continue;
-        };
+    let found = find("h100").zip(find("mi300"));
+    if found.is_none() {
+        eprintln!("skipped: {model} is not at hand");
+    }
+    found.map(|(base, other)| [base, other])
+}
+
+/// Words of one maker's world: anywhere in a text, and as words of their own.
+const MAKERS: [&str; 9] =
+    ["nvidia", "cuda", "nccl", "rccl", "rocm", "cudnn", "cublas", "hipblas", "radeon"];
+const MAKERS_ALONE: [&str; 3] = ["amd", "hip", "nv"];
+
+/// Words of an output that name a maker, though no name of the traces holds them.
+fn named_makers(output: &str, names: &[String]) -> Vec<String> {
+    // A shortened name is two pieces of one, and a name may hold what stands between cells.
+    let pieces = output.split(|c: char| c.is_whitespace() || c == '…' || c == ',');
+    let names_maker = |piece: &&str| {
+        let small = piece.to_lowercase();
+        let mut words = small.split(|c: char| !c.is_alphanumeric());
+        MAKERS.iter().any(|maker| small.contains(maker))
+            || words.any(|word| MAKERS_ALONE.contains(&word))
+    };
+    let is_own = |piece: &str| {
+        let piece = piece.trim_matches(|c: char| ",;.:\"'()[]{}".contains(c));
+        let escaped = piece.replace("\\\"", "\"");
+        names.iter().any(|name| name.contains(piece) || name.contains(&escaped))
+    };
+    let found = pieces.filter(names_maker).filter(|piece| !is_own(piece));
+    found.map(str::to_owned).collect()
+}
+
+#[test]
+fn no_text_speaks_of_one_maker() {
+    let own = ["my_cuda_kernel<int>".to_owned()];
+    assert_eq!(named_makers("the HIP runtime; my_cuda_kernel<int>.", &own), ["HIP"]);
+    for model in ["Qwen1.5", "timesformer"] {
+        let Some(paths) = two_makers(model) else { continue };
+        let mut names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        for path in &paths {
+            let trace = open(path).expect("there");
+            let spans = trace.spans().ids().map(|span| trace.name(span).to_owned());
+            names.extend(spans.collect::<std::collections::BTreeSet<_>>());
+        }
+        let files = paths.each_ref().map(|path| path.to_str().expect("a plain path"));
+        for options in [
+            &["compare"][..],
+            &["compare", "--by", "class", "--all"],
+            &["compare", "--by", "kernel", "--stacks", "--top", "0"],
+            &["compare", "--by", "module", "--format", "json"],
+            &["fusion"],
+            &["fusion", "--format", "csv"],
+            &["fusion", "--layers"],
+        ] {
+            for files in [files, [files[1], files[0]]] {
+                let (code, out, err) = run_command(&[options, &files].concat());
+                assert_eq!((code, err.as_str()), (Some(0), ""), "{options:?}");
+                assert_eq!(named_makers(&out, &names), Vec::<String>::new(), "{options:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn classes_match_across_vendors() {
+    for model in ["Qwen1.5", "timesformer", "bert-small"] {
+        let Some([base, other]) = two_makers(model) else { continue };
         let (base, other) = (open(&base).expect("there"), open(&other).expect("there"));
         let found = compared(&base, &other, CompareBy::Class);
         let sides: [fn(&CompareRow) -> i128; 2] =
@@ -204,7 +308,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Traces of this many bytes and fewer, compressed, are read by the tests of all traces.
-const SMALL_BYTES: u64 = 1_300_000;
+const SMALL_BYTES: u64 = 2_100_000;
 
 fn small_traces() -> Vec<(String, Trace)> {
     let files = ["traces", "corpora/hta", "corpora/kineto", "corpora/tracelens"];
@@ -302,9 +406,13 @@ const RANKS: [&str; 2] =
     ["testdata/kineto/ddp/ddp_rank0.json.gz", "testdata/kineto/ddp/ddp_rank2.json.gz"];
 
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    run_command(&[&["compare"], args].concat())
+}
+
+fn run_command(args: &[&str]) -> (Option<i32>, String, String) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(env!("CARGO_BIN_EXE_spanwise"));
-    command.arg("compare").args(["--no-index", "--quiet"]).args(args).current_dir(root);
+    command.args(args).args(["--no-index", "--quiet"]).current_dir(root);
     let output = command.output().expect("the binary was built for this test");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("output is UTF-8");
     (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -342,9 +450,11 @@ fn a_baseline_stands_for_the_traces_it_was_made_of() {
     let folder = tempfile::tempdir().expect("a place for files");
     let path = folder.path().join("a.baseline");
     let file = path.to_str().expect("a plain path");
-    assert_eq!(run(&[RANKS[0], "--by", "kernel", "--save-baseline", file]).0, Some(0));
+    // All steps, as a range: then neither tells what replaces what, which needs both traces.
+    let options = ["--by", "kernel", "--steps", "0.."];
+    assert_eq!(run(&[&options, &[RANKS[0], "--save-baseline", file][..]].concat()).0, Some(0));
     let shown = |args: &[&str]| run(&[args, &["--format", "json"]].concat());
-    let direct = shown(&[RANKS[0], RANKS[1], "--by", "kernel"]);
+    let direct = shown(&[&options, &[RANKS[0], RANKS[1]][..]].concat());
     assert_eq!(direct.0, Some(0));
     assert_eq!(shown(&[RANKS[1], "--baseline", file]), direct);
     let (code, _, error) = run(&[RANKS[1], "--baseline", file, "--by", "op"]);

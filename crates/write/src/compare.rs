@@ -218,7 +218,24 @@ fn reason_text(reason: &Reason, width: usize) -> String {
             let word = if other > base { "higher" } else { "lower" };
             format!("{word} bandwidth: {}/s → {}/s", bytes_text(*base), bytes_text(*other))
         }
+        Reason::OtherRate { is_arithmetic, base, other } => {
+            let word = if other > base { "faster" } else { "slower" };
+            let rate = |value: i128| match is_arithmetic {
+                true => flop_rate_text(value),
+                false => format!("{}/s", bytes_text(value)),
+            };
+            format!("{word} at the same shapes: {} → {}", rate(*base), rate(*other))
+        }
     }
+}
+
+/// "1.5 TFLOP/s".
+fn flop_rate_text(flops_per_s: i128) -> String {
+    let scales = [(1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")];
+    let value = flops_per_s as f64;
+    let (scale, unit) =
+        scales.into_iter().find(|(scale, _)| value >= *scale).unwrap_or((1.0, "FLOP/s"));
+    format!("{:.1} {unit}", value / scale)
 }
 
 fn stacks_section(rows: &[&CompareRow], top: Top) -> Section {

@@ -233,7 +233,7 @@ fn note_text(note: &FusionNote) -> String {
     let side = |is_base: bool| if is_base { "base" } else { "other side" };
     match *note {
         FusionNote::NoGpuWork { is_base } => {
-            format!("The {} has no GPU work: record with ProfilerActivity.CUDA.", side(is_base))
+            format!("The {} has no GPU work: record the activity of the GPU too.", side(is_base))
         }
         FusionNote::NoSteps { is_base } => format!(
             "The {} has no steps, so all of its work is taken for one: call profiler.step() in \

@@ -114,7 +114,19 @@ fn steps_correspond_by_phase() {
 }
 
 pub(crate) fn parts() -> impl Strategy<Value = Vec<Part>> {
-    let kernel = prop::sample::select(vec!["k", "l", "m"]).prop_map(Kernel);
+    // Some list operators in their names, and some are attention or parts of it: these join
+    // neighbours.
+    let names = vec![
+        "k",
+        "l",
+        "m",
+        "gemm",
+        "softmax_warp_forward",
+        "flash_fwd_kernel",
+        "triton_poi_fused_a_0",
+        "triton_red_fused_b_c_1",
+    ];
+    let kernel = prop::sample::select(names).prop_map(Kernel);
     let part = kernel.prop_recursive(4, 24, 5, |inner| {
         let names = prop::sample::select(vec!["aten::a", "aten::b", "aten::c"]);
         let operators = (names, prop::collection::vec(inner.clone(), 0..5));

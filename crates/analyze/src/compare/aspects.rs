@@ -3,12 +3,14 @@
 
 use spanwise_model::{ArgValue, SpanId, SpanKind};
 
-use super::gather::{PlacedWork, Window};
 use super::keys::function_text;
 use super::series::{Aspect, Cell, CompareSeries, Group, Place, RowSeries};
+use super::sums::PlacedWork;
+use super::window::Window;
+use crate::breakdown::device_breakdown;
 use crate::launch::Launchers;
 use crate::syncs::{SyncCall, asked_operator, sync_costs};
-use crate::{Facts, TotalNanos, breakdown};
+use crate::{Facts, TotalNanos};
 
 /// Stands between what waits and the function it waits in.
 pub(super) const IN: &str = " @ ";
@@ -20,11 +22,11 @@ pub(super) const EXPOSED: &str = "exposed communication";
 pub(super) fn gather(
     facts: &Facts<'_>,
     window: &Window,
-    work: &[PlacedWork],
+    (work, launchers): (&[PlacedWork], &Launchers<'_>),
     series: &mut CompareSeries,
 ) {
     series.groups.insert(Aspect::Syncs, syncs(facts, window));
-    series.groups.insert(Aspect::Copies, copies(facts, window, work));
+    series.groups.insert(Aspect::Copies, copies(facts, window, work, launchers));
     series.groups.insert(Aspect::Devices, devices(facts, window, series));
     series.groups.insert(Aspect::PhaseWalls, phase_walls(window));
 }
@@ -68,9 +70,13 @@ fn syncs(facts: &Facts<'_>, window: &Window) -> Group {
 }
 
 /// Copies between the GPU and pageable memory, by launching function.
-fn copies(facts: &Facts<'_>, window: &Window, work: &[PlacedWork]) -> Group {
+fn copies(
+    facts: &Facts<'_>,
+    window: &Window,
+    work: &[PlacedWork],
+    launchers: &Launchers<'_>,
+) -> Group {
     let trace = facts.trace();
-    let launchers = Launchers::new(trace, facts.frames(), facts.names());
     let mut group = Group::new();
     for &PlacedWork { work, at } in work {
         let is_staged =
@@ -96,7 +102,7 @@ fn copies(facts: &Facts<'_>, window: &Window, work: &[PlacedWork]) -> Group {
 /// All devices together, in each step.
 fn devices(facts: &Facts<'_>, window: &Window, series: &CompareSeries) -> Group {
     let mut group = Group::new();
-    for row in breakdown(facts) {
+    for row in device_breakdown(facts) {
         let step =
             row.step.map(|number| series.steps.iter().position(|step| step.number == number));
         let at = match (series.has_steps, step) {

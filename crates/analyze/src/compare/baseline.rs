@@ -11,6 +11,7 @@ use std::str::SplitWhitespace;
 use spanwise_model::hash_bytes;
 
 use super::CompareOptions;
+use super::achieved::Achieved;
 use super::series::{
     Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries, StepOf,
 };
@@ -137,6 +138,10 @@ impl Writer {
         if bytes > 0 || ns > 0 {
             let _ = writeln!(self.body, "copied {bytes} {ns}");
         }
+        let Achieved { bytes, flops, ns } = row.behind.achieved;
+        if bytes > 0 || flops > 0 || ns > 0 {
+            let _ = writeln!(self.body, "achieved {bytes} {flops} {ns}");
+        }
     }
 }
 
@@ -223,7 +228,9 @@ impl Reader {
             "recording" => self.recording(&mut words)?,
             "step" | "inside" | "outside" | "has" | "group" => self.part(word, &mut words)?,
             "row" => self.row(&mut words)?,
-            "kernel" | "line" | "shape" | "copied" => self.behind(word, &mut words)?,
+            "kernel" | "line" | "shape" | "copied" | "achieved" => {
+                self.behind(word, &mut words)?;
+            }
             _ => return Err(format!("not a line of a baseline: {word:?}")),
         }
         match words.next() {
@@ -311,7 +318,10 @@ impl Reader {
     }
 
     fn behind(&mut self, word: &str, words: &mut SplitWhitespace<'_>) -> Read<()> {
-        let name = if word == "copied" { String::new() } else { self.name(words)? };
+        let name = match word {
+            "copied" | "achieved" => String::new(),
+            _ => self.name(words)?,
+        };
         let series = self.series.last_mut().ok_or("no recording yet")?;
         let group = self.group.and_then(|aspect| series.groups.get_mut(&aspect));
         let row = group.zip(self.row.as_ref()).and_then(|(group, key)| group.get_mut(key));
@@ -320,9 +330,13 @@ impl Reader {
             "kernel" => drop(behind.kernels.insert(name, cell(words.next())?)),
             "line" => drop(behind.lines.insert(name, cell(words.next())?)),
             "shape" => drop(behind.shapes.insert(name, parsed::<u32>(words.next())?.into())),
-            _ => {
+            "copied" => {
                 behind.copied_bytes = amount(words.next())?;
                 behind.copied_ns = amount(words.next())?;
+            }
+            _ => {
+                let mut next = || amount(words.next());
+                behind.achieved = Achieved { bytes: next()?, flops: next()?, ns: next()? };
             }
         }
         Ok(())

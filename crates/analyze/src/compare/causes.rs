@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use super::aspects::{BUSY, EXPOSED, IN};
 use super::keys::function_text;
 use super::pairs::pairs;
+use super::replaced::KernelSwap;
 use super::series::{Aspect, Behind, CompareBy, Place};
 use super::why::{Reason, counts_differ, other_kernels};
 use super::{CompareRow, Sides, StepTime};
@@ -42,8 +43,14 @@ pub enum CauseKind {
     HostCode { time: [StepTime; 2] },
     /// The host as a whole, beyond what other causes name.
     HostEverywhere { functions: u64, time: [StepTime; 2] },
-    /// A module runs other kernels: those that only one side has, with their counts.
-    OtherKernels { module: String, time: [StepTime; 2], kernels: [Vec<(String, u64)>; 2] },
+    /// A module runs other kernels: those that only one side has, with their counts, and
+    /// what replaces what, where that is known.
+    OtherKernels {
+        module: String,
+        time: [StepTime; 2],
+        kernels: [Vec<(String, u64)>; 2],
+        swaps: Vec<KernelSwap>,
+    },
     /// An operator's GPU work.
     GpuWork { operator: String, time: [StepTime; 2], reasons: Vec<Reason> },
     /// Communication while nothing computes.
@@ -63,6 +70,9 @@ impl Cause {
         }
     }
 }
+
+/// Stands for a module where modules tell nothing.
+pub(super) const WHOLE_STEP: &str = "The step";
 
 /// So many functions are named one by one.
 const FUNCTIONS_MAX: usize = 5;
@@ -238,7 +248,7 @@ impl<'a, 's> Finding<'a, 's> {
             let Some(kernels) = self.new_kernels(&row) else { continue };
             self.told_lines.extend(row.why.lines.iter().flatten().cloned());
             let (module, time) = (row.key.clone(), both(&row));
-            let kind = CauseKind::OtherKernels { module, time, kernels };
+            let kind = CauseKind::OtherKernels { module, time, kernels, swaps: Vec::new() };
             self.push(kind, row.change_ns(), &row);
         }
     }
@@ -262,8 +272,9 @@ impl<'a, 's> Finding<'a, 's> {
             kernels.iter().any(|(name, _)| !told.contains(name.as_str()))
         };
         if is_new(&base) && is_new(&other) {
-            let (module, kernels) = ("The step".to_owned(), [base, other]);
-            let kind = CauseKind::OtherKernels { module, time: both(gpu), kernels };
+            let (module, kernels) = (WHOLE_STEP.to_owned(), [base, other]);
+            let (time, swaps) = (both(gpu), Vec::new());
+            let kind = CauseKind::OtherKernels { module, time, kernels, swaps };
             self.push(kind, gpu.change_ns(), gpu);
         }
     }

@@ -6,18 +6,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_model::{ArgValue, NO_ROW, Nanos, SpanId, SpanKind, StrId, TrackKind};
+use spanwise_model::{ArgValue, NO_ROW, SpanId, SpanKind, StrId};
 
+use super::achieved::{Achieved, achieved};
 use super::aspects;
-use super::keys::{KeyId, Keyer, Stacks};
-use super::series::{
-    Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries, StepOf,
-};
-use crate::gpu::gpu_work;
+use super::keys::{KeyId, Keyer};
+use super::series::{Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries};
+use super::sums::{Kind, Signature, Sum, Sums, placed_work};
+use super::window::Window;
 use crate::launch::Launchers;
-use crate::phase_use::{phase_walls, step_phases};
-use crate::self_time::{innermost_pieces, takes_part};
-use crate::steps::Steps;
 use crate::{ClassRules, Facts, Phase, TotalNanos};
 
 /// What to compare.
@@ -43,9 +40,6 @@ const KERNELS_MAX: usize = 64;
 const LINES_MAX: usize = 8;
 const STACKS_MAX: usize = 3;
 
-/// So many pieces of work of a row are asked for the arguments of their source.
-const SAMPLED_MAX: u32 = 64;
-
 /// What causes are looked for in, whatever the rows are.
 const ALWAYS: [CompareBy; 3] = [CompareBy::Operator, CompareBy::Module, CompareBy::PythonLine];
 
@@ -55,168 +49,33 @@ pub fn compare_series(
     options: &CompareOptions,
 ) -> CompareSeries {
     let window = Window::new(facts, options);
-    let (work, time) = (placed_work(facts, &window), placed_time(facts, &window));
-    let mut series = window.series(facts);
-    for (place, at, ns) in work
-        .iter()
-        .map(|row| (Place::Gpu, row.at, i128::from(facts.trace().spans().dur(row.work))))
-        .chain(time.iter().map(|row| (row.place, row.at, row.ns)))
-    {
-        let sums = if at.is_some() { &mut series.inside } else { &mut series.outside };
-        *sums.entry(place).or_default() += ns;
-    }
     let launchers = Launchers::new(facts.trace(), facts.frames(), facts.names());
-    let stacks = options.with_stacks.then(|| Stacks::new(facts));
+    let asked = (options.by, options.with_stacks);
+    let mut keyer = Keyer::new(facts, asked, &launchers, rules);
+    let work = placed_work(facts, &window);
+    let mut sums = Sums::default();
+    sums.add_work(&mut keyer, &work);
+    sums.add_time(&mut keyer, &window);
+    let mut series = window.series(facts);
+    for sum in &sums.sums {
+        let place = sums.kinds[sum.of as usize].signature.place;
+        *series.inside.entry(place).or_default() += sum.cell.ns;
+    }
+    series.outside = std::mem::take(&mut sums.outside);
+    let achieved = achieved(facts, &sums.kinds, &work);
+    let sampled = sums.kinds.iter().zip(achieved);
+    let sampled: Vec<Sampled> =
+        sampled.map(|(kind, achieved)| Sampled::of(facts, kind, achieved)).collect();
     for by in ALWAYS.into_iter().chain([options.by]) {
-        if series.groups.contains_key(&Aspect::Rows(by)) {
-            continue;
-        }
-        let keyer = Keyer::new(facts, by, &launchers, rules);
-        let stacks = stacks.as_ref().filter(|_| by == options.by);
-        let mut gathering = Gathering::new(facts, keyer, &launchers, stacks, window.count());
-        gathering.gpu(&work);
-        gathering.host(&time);
-        series.groups.insert(Aspect::Rows(by), gathering.finish());
+        series.groups.entry(Aspect::Rows(by)).or_insert_with(|| {
+            let with_stacks = options.with_stacks && by == options.by;
+            let mut gathering = Gathering::new(&mut keyer, by, with_stacks, window.count());
+            gathering.add(&sums, &sampled);
+            gathering.finish()
+        });
     }
-    aspects::gather(facts, &window, &work, &mut series);
+    aspects::gather(facts, &window, (&work, &launchers), &mut series);
     series
-}
-
-/// Which steps and phases count.
-pub(super) struct Window {
-    pub(super) steps: Steps,
-    /// By row of the steps: its place among those that count.
-    shown: Vec<Option<usize>>,
-    has_steps: bool,
-    phase: Option<Phase>,
-    of: Vec<StepOf>,
-    wall: Vec<TotalNanos>,
-    pub(super) phase_walls: BTreeMap<(Phase, Option<usize>), TotalNanos>,
-}
-
-impl Window {
-    fn new(facts: &Facts<'_>, options: &CompareOptions) -> Self {
-        let steps = Steps::new(facts.trace());
-        let has_steps = !steps.rows().is_empty();
-        let phase_walls = phase_walls(facts, &steps);
-        let in_phase =
-            |at: Option<usize>| options.phase.map(|phase| phase_walls.get(&(phase, at)).copied());
-        let kinds = step_phases(facts, &steps);
-        let (mut shown, mut of, mut wall) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, step) in steps.rows().iter().enumerate() {
-            let is_asked =
-                options.steps.is_none_or(|(from, to)| from <= step.number && step.number <= to);
-            let length = i128::from(step.end) - i128::from(step.start);
-            let length = in_phase(Some(at)).unwrap_or(Some(length)).filter(|_| is_asked);
-            shown.push(length.map(|_| of.len()));
-            if let Some(length) = length {
-                of.push(StepOf { number: step.number, phase: kinds[at] });
-                wall.push(length);
-            }
-        }
-        let whole = in_phase(None).unwrap_or(Some(facts.window_ns()));
-        if let Some(length) = whole.filter(|_| !has_steps) {
-            of.push(StepOf { number: 0, phase: None });
-            wall.push(length);
-        }
-        Window { steps, shown, has_steps, phase: options.phase, of, wall, phase_walls }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.of.len()
-    }
-
-    fn series(&self, facts: &Facts<'_>) -> CompareSeries {
-        let mut phases: Vec<Phase> = self.phase_walls.keys().map(|&(phase, _)| phase).collect();
-        phases.dedup();
-        CompareSeries {
-            rank: facts.trace().info().rank,
-            steps: self.of.clone(),
-            has_steps: self.has_steps,
-            wall: self.wall.clone(),
-            phases,
-            ..CompareSeries::default()
-        }
-    }
-
-    /// The place of a row of the steps among those that count.
-    pub(super) fn place(&self, row: Option<usize>) -> Option<usize> {
-        match self.has_steps {
-            true => self.shown[row?],
-            false => (!self.of.is_empty()).then_some(0),
-        }
-    }
-
-    pub(super) fn at(&self, time: Nanos) -> Option<usize> {
-        self.place(self.steps.row_at(time))
-    }
-
-    pub(super) fn is_in_phase(&self, facts: &Facts<'_>, span: SpanId) -> bool {
-        self.phase.is_none_or(|phase| facts.phases().of(span) == Some(phase))
-    }
-}
-
-/// GPU work, and the step it counts for.
-pub(super) struct PlacedWork {
-    pub(super) work: SpanId,
-    pub(super) at: Option<usize>,
-}
-
-fn placed_work(facts: &Facts<'_>, window: &Window) -> Vec<PlacedWork> {
-    let spans = facts.trace().spans();
-    let at = |work: SpanId| match spans.launch(work) {
-        Some(call) => window.at(spans.start(call)),
-        None => window.place(None),
-    };
-    let placed = |work: SpanId| PlacedWork {
-        work,
-        at: at(work).filter(|_| window.is_in_phase(facts, work)),
-    };
-    gpu_work(facts.trace()).map(placed).collect()
-}
-
-/// A piece of a thread's time, and the step it counts for.
-struct PlacedTime {
-    span: SpanId,
-    place: Place,
-    at: Option<usize>,
-    ns: TotalNanos,
-    /// The first piece of its span.
-    is_first: bool,
-}
-
-fn placed_time(facts: &Facts<'_>, window: &Window) -> Vec<PlacedTime> {
-    let trace = facts.trace();
-    let takes_part = takes_part(trace);
-    let mut is_seen = vec![false; trace.spans().len()];
-    let mut pieces: Vec<PlacedTime> = Vec::new();
-    let mut add = |span: SpanId, from: Nanos, to: Nanos| {
-        let place = match facts.waits().kind(span) {
-            Some(_) => Place::Waiting,
-            None => Place::Host,
-        };
-        let is_asked = window.is_in_phase(facts, span);
-        let mut from = from;
-        while from < to {
-            let row = window.steps.row_at(from);
-            let end = match row {
-                Some(row) => window.steps.rows()[row].end,
-                None => window.steps.at(from).1,
-            };
-            let end = end.min(to);
-            let is_first = !std::mem::replace(&mut is_seen[span.index()], true);
-            let at = window.place(row).filter(|_| is_asked);
-            let ns = i128::from(end) - i128::from(from);
-            pieces.push(PlacedTime { span, place, at, ns, is_first });
-            from = end;
-        }
-    };
-    for (thread, track) in trace.tracks().iter() {
-        if track.kind == TrackKind::Thread {
-            innermost_pieces(trace, thread, &takes_part, &mut add);
-        }
-    }
-    pieces
 }
 
 /// A row while it is collected, in the trace's own numbers.
@@ -226,16 +85,29 @@ struct Row {
     kernels: BTreeMap<StrId, Cell>,
     lines: BTreeMap<StrId, Cell>,
     stacks: BTreeMap<u32, Cell>,
-    shapes: BTreeMap<String, u64>,
-    sampled: u32,
-    copied: (TotalNanos, TotalNanos),
+    sampled: Sampled,
 }
 
-struct Gathering<'a, 't> {
-    facts: &'a Facts<'t>,
-    keyer: Keyer<'a, 't>,
-    launchers: &'a Launchers<'a>,
-    stacks: Option<&'a Stacks>,
+impl Row {
+    /// Adds what stands behind a sum.
+    fn add(&mut self, of: &Signature, with_stacks: bool, cell: Cell) {
+        if let Some(kernel) = of.kernel() {
+            self.kernels.entry(kernel).or_default().add(cell);
+        }
+        if let Some(line) = of.line() {
+            self.lines.entry(line).or_default().add(cell);
+        }
+        if with_stacks {
+            self.stacks.entry(of.stack()).or_default().add(cell);
+        }
+    }
+}
+
+/// The rows of one grouping.
+struct Gathering<'a, 'k, 't> {
+    keyer: &'a mut Keyer<'k, 't>,
+    by: CompareBy,
+    with_stacks: bool,
     steps: usize,
     /// Looked up only.
     numbers: HashMap<(Place, KeyId), usize>,
@@ -243,76 +115,74 @@ struct Gathering<'a, 't> {
     rows: Vec<((Place, KeyId), Row)>,
 }
 
-impl<'a, 't> Gathering<'a, 't> {
-    fn new(
-        facts: &'a Facts<'t>,
-        keyer: Keyer<'a, 't>,
-        launchers: &'a Launchers<'a>,
-        stacks: Option<&'a Stacks>,
-        steps: usize,
-    ) -> Self {
+impl<'a, 'k, 't> Gathering<'a, 'k, 't> {
+    fn new(keyer: &'a mut Keyer<'k, 't>, by: CompareBy, with_stacks: bool, steps: usize) -> Self {
         let (numbers, rows) = (HashMap::new(), Vec::new());
-        Gathering { facts, keyer, launchers, stacks, steps, numbers, rows }
+        Gathering { keyer, by, with_stacks, steps, numbers, rows }
     }
 
-    fn row(&mut self, key: (Place, KeyId)) -> &mut Row {
+    /// The row of a kind of work in a step; `None` where it is not grouped.
+    fn row(&mut self, kind: &Kind, at: usize) -> Option<usize> {
+        let place = kind.signature.place;
+        let key = match place {
+            Place::Gpu => self.keyer.gpu(self.by, kind.span, at),
+            _ => self.keyer.host(self.by, kind.span, at)?,
+        };
         let (steps, rows) = (self.steps, &mut self.rows);
-        let number = *self.numbers.entry(key).or_insert_with(|| {
-            rows.push((key, Row { cells: vec![Cell::default(); steps], ..Row::default() }));
+        Some(*self.numbers.entry((place, key)).or_insert_with(|| {
+            let cells = vec![Cell::default(); steps];
+            rows.push(((place, key), Row { cells, ..Row::default() }));
             rows.len() - 1
-        });
-        &mut self.rows[number].1
+        }))
     }
 
-    fn gpu(&mut self, work: &[PlacedWork]) {
-        let (facts, stacks) = (self.facts, self.stacks);
-        let spans = facts.trace().spans();
-        for &PlacedWork { work, at } in work {
-            let Some(at) = at else { continue };
-            let key = self.keyer.gpu(work, at);
-            let launcher = self.launchers.of(work);
-            let cell = Cell { ns: i128::from(spans.dur(work)), count: 1 };
-            let row = self.row((Place::Gpu, key));
-            row.cells[at].add(cell);
-            row.kernels.entry(facts.names().merged(spans.name(work))).or_default().add(cell);
-            if let Some(line) = launcher.line {
-                row.lines.entry(line).or_default().add(cell);
+    fn add(&mut self, sums: &Sums, sampled: &[Sampled]) {
+        if self.by == CompareBy::Step {
+            for sum in &sums.sums {
+                self.add_to_step(sum, sums, sampled);
             }
-            if let Some((stacks, call)) = stacks.zip(spans.launch(work)) {
-                row.stacks.entry(stacks.path_of(call)).or_default().add(cell);
+            return;
+        }
+        // All but steps is the same in every step.
+        let mut totals = vec![Cell::default(); sums.kinds.len()];
+        sums.sums.iter().for_each(|sum| totals[sum.of as usize].add(sum.cell));
+        let mut row_of = vec![None; sums.kinds.len()];
+        for (number, kind) in sums.kinds.iter().enumerate() {
+            // It may lie outside of what was asked for.
+            if totals[number] == Cell::default() {
+                continue;
             }
-            if row.sampled < SAMPLED_MAX {
-                row.sampled += 1;
-                row.sample(facts, work);
+            row_of[number] = self.row(kind, 0);
+            if let Some(row) = row_of[number] {
+                let row = &mut self.rows[row].1;
+                row.add(&kind.signature, self.with_stacks, totals[number]);
+                row.sampled.add(&sampled[number]);
+            }
+        }
+        for sum in &sums.sums {
+            if let Some(row) = row_of[sum.of as usize] {
+                self.rows[row].1.cells[sum.at].add(sum.cell);
             }
         }
     }
 
-    fn host(&mut self, time: &[PlacedTime]) {
-        let (facts, stacks) = (self.facts, self.stacks);
-        for piece in time {
-            let Some(at) = piece.at else { continue };
-            let Some(key) = self.keyer.host(piece.span, at) else { return };
-            let cell = Cell { ns: piece.ns, count: u64::from(piece.is_first) };
-            let row = self.row((piece.place, key));
-            row.cells[at].add(cell);
-            if let Some(line) = facts.frames().line(piece.span) {
-                let line = facts.names().merged(facts.trace().spans().name(line));
-                row.lines.entry(line).or_default().add(cell);
-            }
-            if let Some(stacks) = stacks {
-                row.stacks.entry(stacks.path_of(piece.span)).or_default().add(cell);
-            }
-        }
+    fn add_to_step(&mut self, sum: &Sum, sums: &Sums, sampled: &[Sampled]) {
+        let kind = &sums.kinds[sum.of as usize];
+        let Some(row) = self.row(kind, sum.at) else { return };
+        let row = &mut self.rows[row].1;
+        row.cells[sum.at].add(sum.cell);
+        row.add(&kind.signature, self.with_stacks, sum.cell);
+        row.sampled.add(&sampled[sum.of as usize]);
     }
 
     fn finish(self) -> Group {
         let mut group = Group::new();
+        let facts = self.keyer.facts();
         for ((place, key), row) in self.rows {
-            let name = |id: StrId| self.facts.names().text(id).into_owned();
-            let stack = |path: u32| match self.stacks {
-                Some(stacks) if path != NO_ROW => stacks.text(self.facts, path),
-                _ => "[no Python frame]".to_owned(),
+            let name = |id: StrId| facts.names().text(id).into_owned();
+            let stack = |path: u32| match path {
+                NO_ROW => "[no Python frame]".to_owned(),
+                path => self.keyer.stacks.text(facts, path),
             };
             let series = RowSeries {
                 cells: row.cells,
@@ -320,9 +190,10 @@ impl<'a, 't> Gathering<'a, 't> {
                     kernels: largest(row.kernels, KERNELS_MAX, name),
                     lines: largest(row.lines, LINES_MAX, name),
                     stacks: largest(row.stacks, STACKS_MAX, stack),
-                    shapes: row.shapes,
-                    copied_bytes: row.copied.0,
-                    copied_ns: row.copied.1,
+                    shapes: row.sampled.shapes,
+                    copied_bytes: row.sampled.copied.0,
+                    copied_ns: row.sampled.copied.1,
+                    achieved: row.sampled.achieved,
                 },
             };
             // Several lines of one function are one key.
@@ -332,9 +203,32 @@ impl<'a, 't> Gathering<'a, 't> {
     }
 }
 
-impl Row {
-    /// Looks up what only the source knows.
-    fn sample(&mut self, facts: &Facts<'_>, work: SpanId) {
+/// What only the source knows, of a sample of the work: shapes of inputs with their counts,
+/// bytes and time of copies, and what operators achieved.
+#[derive(Default)]
+struct Sampled {
+    shapes: BTreeMap<String, u64>,
+    copied: (TotalNanos, TotalNanos),
+    achieved: Achieved,
+}
+
+impl Sampled {
+    fn of(facts: &Facts<'_>, kind: &Kind, achieved: Achieved) -> Self {
+        let mut sampled = Sampled { achieved, ..Sampled::default() };
+        kind.sampled.iter().for_each(|&work| sampled.look_up(facts, work));
+        sampled
+    }
+
+    fn add(&mut self, other: &Sampled) {
+        for (shape, count) in &other.shapes {
+            *self.shapes.entry(shape.clone()).or_default() += count;
+        }
+        self.copied.0 += other.copied.0;
+        self.copied.1 += other.copied.1;
+        self.achieved.add(&other.achieved);
+    }
+
+    fn look_up(&mut self, facts: &Facts<'_>, work: SpanId) {
         let trace = facts.trace();
         if trace.kind(work) == SpanKind::Memcpy {
             let bytes = trace.pick_args(work, &["bytes"]).ok();

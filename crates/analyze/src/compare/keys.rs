@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use spanwise_model::{NO_ROW, SpanId, SpanKind, StrId};
 
+use super::pairs::INSIDE;
 use super::series::CompareBy;
 use crate::classes::Classifier;
 use crate::launch::{Launchers, forward_operators};
@@ -29,39 +30,55 @@ pub(super) enum KeyId {
 const NOT_RECORDED: &str = "[launch not recorded]";
 const NONE: &str = "[none]";
 
-/// Finds the keys of one way to group.
+/// Finds the keys of the groupings that are gathered.
 pub(super) struct Keyer<'a, 't> {
     facts: &'a Facts<'t>,
-    by: CompareBy,
-    launchers: &'a Launchers<'a>,
+    /// The grouping that was asked for.
+    pub(super) asked: CompareBy,
+    pub(super) launchers: &'a Launchers<'a>,
     classifier: Classifier<'a, 't>,
     modules: Modules,
-    stacks: Stacks,
+    /// Empty where nothing is asked about stacks.
+    pub(super) stacks: Stacks,
 }
 
 impl<'a, 't> Keyer<'a, 't> {
     pub(super) fn new(
         facts: &'a Facts<'t>,
-        by: CompareBy,
+        (asked, with_stacks): (CompareBy, bool),
         launchers: &'a Launchers<'a>,
         rules: &'a ClassRules,
     ) -> Self {
-        let needs_modules = matches!(by, CompareBy::Module | CompareBy::Layer);
         Keyer {
             facts,
-            by,
+            asked,
             launchers,
             classifier: Classifier::new(facts, rules),
-            modules: if needs_modules { Modules::new(facts) } else { Modules::default() },
-            stacks: match by {
-                CompareBy::Stack => Stacks::new(facts),
-                _ => Stacks::default(),
+            modules: Modules::new(facts, asked == CompareBy::Layer),
+            stacks: match with_stacks || asked == CompareBy::Stack {
+                true => Stacks::new(facts),
+                false => Stacks::default(),
             },
         }
     }
 
+    pub(super) fn facts(&self) -> &'a Facts<'t> {
+        self.facts
+    }
+
+    /// The number of the path of modules around a span, or [`NO_ROW`].
+    pub(super) fn module_of_span(&self, span: SpanId) -> u32 {
+        self.modules.of_span(span).map_or(NO_ROW, |node| self.modules.path_of[node as usize])
+    }
+
+    /// The number of the path of modules that GPU work belongs to, or [`NO_ROW`].
+    pub(super) fn module_of_work(&self, work: SpanId) -> u32 {
+        let node = self.modules.of_work(self.facts, work);
+        node.map_or(NO_ROW, |node| self.modules.path_of[node as usize])
+    }
+
     /// The key of GPU work in a step.
-    pub(super) fn gpu(&mut self, work: SpanId, at: usize) -> KeyId {
+    pub(super) fn gpu(&mut self, by: CompareBy, work: SpanId, at: usize) -> KeyId {
         let facts = self.facts;
         let spans = facts.trace().spans();
         let call = spans.launch(work);
@@ -70,7 +87,7 @@ impl<'a, 't> Keyer<'a, 't> {
             (_, None) => KeyId::Word(NONE),
             (_, Some(id)) => KeyId::Name(id),
         };
-        match self.by {
+        match by {
             CompareBy::Operator => named(self.launchers.of(work).operator),
             CompareBy::Kernel => KeyId::Name(facts.names().merged(spans.name(work))),
             CompareBy::Class => KeyId::Class(self.classifier.class(work)),
@@ -83,9 +100,10 @@ impl<'a, 't> Keyer<'a, 't> {
                 Some(line) => KeyId::Function(line),
                 None => named(None),
             },
-            CompareBy::Module => {
-                self.modules.of_work(facts, work).map_or(named(None), KeyId::Module)
-            }
+            CompareBy::Module => match self.module_of_work(work) {
+                NO_ROW => named(None),
+                path => KeyId::Module(path),
+            },
             CompareBy::Layer => match self.modules.of_work(facts, work) {
                 Some(node) => self.modules.layer(node),
                 None => named(None),
@@ -98,12 +116,12 @@ impl<'a, 't> Keyer<'a, 't> {
     }
 
     /// The key of a thread's time in a step; `None` where only GPU work is grouped.
-    pub(super) fn host(&mut self, span: SpanId, at: usize) -> Option<KeyId> {
+    pub(super) fn host(&self, by: CompareBy, span: SpanId, at: usize) -> Option<KeyId> {
         let facts = self.facts;
         let spans = facts.trace().spans();
         let name = |id: SpanId| facts.names().merged(spans.name(id));
         let line = || facts.frames().line(span).map(name);
-        Some(match self.by {
+        Some(match by {
             CompareBy::Kernel | CompareBy::Class => return None,
             CompareBy::Operator => match facts.frames().operator(span) {
                 Some(operator) => KeyId::Name(name(operator)),
@@ -115,9 +133,10 @@ impl<'a, 't> Keyer<'a, 't> {
                 KeyId::Word(facts.phases().of(span).map_or(NONE, |phase| phase.text()))
             }
             CompareBy::Step => KeyId::Step(at as u32),
-            CompareBy::Module => {
-                self.modules.of_span(span).map_or(KeyId::Word(NONE), KeyId::Module)
-            }
+            CompareBy::Module => match self.module_of_span(span) {
+                NO_ROW => KeyId::Word(NONE),
+                path => KeyId::Module(path),
+            },
             CompareBy::Layer => match self.modules.of_span(span) {
                 Some(node) => self.modules.layer(node),
                 None => KeyId::Word(NONE),
@@ -153,10 +172,11 @@ pub(super) fn function_text(name: &str) -> String {
 }
 
 /// The modules around spans.
-#[derive(Default)]
 struct Modules {
     nodes: Vec<(Option<usize>, StrId)>,
     node_of: Vec<u32>,
+    /// By node: the first node of the same path of classes.
+    path_of: Vec<u32>,
     forward: HashMap<SpanId, SpanId>,
     layer_class: String,
     /// By node: the number of the layer it is, or is in.
@@ -164,10 +184,10 @@ struct Modules {
 }
 
 impl Modules {
-    fn new(facts: &Facts<'_>) -> Self {
-        let (_, node_of) = ModuleTree::places(facts.trace());
-        let tree = ModuleTree::new(facts);
-        let (layer_class, layers) = layer_nodes(facts, &tree).unwrap_or_default();
+    fn new(facts: &Facts<'_>, with_layers: bool) -> Self {
+        let (tree, node_of) = ModuleTree::with_places(facts, with_layers);
+        let layers = with_layers.then(|| layer_nodes(facts, &tree)).flatten();
+        let (layer_class, layers) = layers.unwrap_or_default();
         let mut layer_of = vec![None; tree.nodes.len()];
         for (number, &node) in layers.iter().enumerate() {
             layer_of[node] = Some(number as u32);
@@ -177,6 +197,7 @@ impl Modules {
             layer_of[at] = layer_of[at].or_else(|| layer_of[node.parent?]);
         }
         Modules {
+            path_of: class_paths(facts, &tree),
             nodes: tree.nodes.iter().map(|node| (node.parent, node.name)).collect(),
             node_of,
             forward: forward_operators(facts.trace()),
@@ -209,6 +230,19 @@ impl Modules {
         classes.reverse();
         classes.join("/")
     }
+}
+
+/// For each node the first one of the same path of classes.
+fn class_paths(facts: &Facts<'_>, tree: &ModuleTree) -> Vec<u32> {
+    let mut first: HashMap<(Option<u32>, &str), u32> = HashMap::new();
+    let mut paths: Vec<u32> = Vec::with_capacity(tree.nodes.len());
+    for (at, node) in tree.nodes.iter().enumerate() {
+        let class = class_of(facts.trace().strings().get(node.name));
+        // Parents stand before children.
+        let around = node.parent.map(|parent| paths[parent]);
+        paths.push(*first.entry((around, class)).or_insert(at as u32));
+    }
+    paths
 }
 
 /// The Python functions around spans, each sequence of them once.
@@ -262,6 +296,6 @@ impl Stacks {
             at = around;
         }
         functions.reverse();
-        functions.join("; ")
+        functions.join(INSIDE)
     }
 }

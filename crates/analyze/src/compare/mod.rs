@@ -11,24 +11,29 @@ use std::cmp::Reverse;
 
 use crate::TotalNanos;
 
+mod achieved;
 mod aspects;
 mod baseline;
 mod causes;
 mod gather;
 mod keys;
 mod pairs;
+mod replaced;
 mod samples;
 mod series;
 mod shift;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod verdict;
 mod why;
+mod window;
 
 pub use baseline::{BaselineError, baseline_text, parse_baseline};
 pub use causes::{Cause, CauseKind};
 pub use gather::{CompareOptions, compare_series};
 use pairs::{KeyPair, pairs};
+pub use replaced::KernelSwap;
 pub use samples::ComparedBy;
 use samples::{SideCells, shift_of, spread_ns};
 use series::{Aspect, Behind, Cell};

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::achieved::Achieved;
 use crate::{Phase, TotalNanos};
 
 /// What rows of a comparison stand for.
@@ -179,6 +180,8 @@ pub(super) struct Behind {
     pub(super) shapes: BTreeMap<String, u64>,
     pub(super) copied_bytes: TotalNanos,
     pub(super) copied_ns: TotalNanos,
+    /// Of operators whose bytes and arithmetic are known.
+    pub(super) achieved: Achieved,
 }
 
 impl RowSeries {
@@ -216,5 +219,6 @@ impl Behind {
         }
         self.copied_bytes += other.copied_bytes;
         self.copied_ns += other.copied_ns;
+        self.achieved.add(&other.achieved);
     }
 }

@@ -116,6 +116,72 @@ fn functions_that_moved_down_their_file_are_the_same() {
     assert_eq!(found.causes[0].cost_ns, 200_000);
 }
 
+/// Six steps in which a script calls a model, which calls itself or not.
+fn scripted(script: &[&str], forward_ns: i64) -> CompareSeries {
+    let mut sample = Sample::default();
+    for at in 0..6 {
+        let start = at * 1_000_000;
+        sample.span("1", SpanKind::Annotation, &format!("ProfilerStep#{at}"), start, 900_000);
+        for (depth, function) in (0_i64..).zip(script) {
+            sample.span("1", SpanKind::Python, function, start + 10 + depth, 800_000 - 2 * depth);
+        }
+        sample.span("1", SpanKind::Python, "m.py(5): forward", start + 50, forward_ns + at);
+        sample.span("1", SpanKind::Python, "m.py(9): norm", start + 60, 10_000);
+    }
+    let trace = sample.finish();
+    let options = CompareOptions::by(CompareBy::Stack);
+    compare_series(&Facts::new(&trace), &ClassRules::standard(), &options)
+}
+
+#[track_caller]
+fn check_stacks(base: &[&str], other: &[&str], expected: &[&str]) {
+    let sides = ([scripted(base, 100_000)], [scripted(other, 300_000)]);
+    let found = compare(&sides.0, &sides.1, CompareBy::Stack, &Allowance::default());
+    let mut paired: Vec<&str> = found
+        .rows
+        .iter()
+        .filter(|row| row.base.is_there() && row.other.is_there() && row.key != "[none]")
+        .map(|row| row.key.as_str())
+        .collect();
+    paired.sort_unstable();
+    assert_eq!(paired, expected);
+    let total = |side: fn(&CompareRow) -> StepTime| -> i128 {
+        found.rows.iter().map(|row| side(row).total_ns).sum()
+    };
+    assert_eq!((total(|row| row.base), total(|row| row.other)), (6 * 900_000, 6 * 900_000));
+}
+
+#[test]
+fn stacks_that_begin_in_another_script_are_the_same() {
+    check_stacks(
+        &["a.py(1): <module>"],
+        &["a.py(7): <module>"],
+        &[
+            "a.py: <module>",
+            "a.py: <module>; m.py: forward",
+            "a.py: <module>; m.py: forward; m.py: norm",
+        ],
+    );
+    check_stacks(
+        &["a.py(1): <module>", "a.py(9): main"],
+        &["b.py(1): <module>"],
+        &[
+            "[a.py: <module>; a.py: main → b.py: <module>]; m.py: forward",
+            "[a.py: <module>; a.py: main → b.py: <module>]; m.py: forward; m.py: norm",
+        ],
+    );
+    // What only one side has around the same script.
+    check_stacks(
+        &["a.py(1): <module>"],
+        &["runpy.py(1): run", "a.py(1): <module>"],
+        &[
+            "[ → runpy.py: run]; a.py: <module>",
+            "[ → runpy.py: run]; a.py: <module>; m.py: forward",
+            "[ → runpy.py: run]; a.py: <module>; m.py: forward; m.py: norm",
+        ],
+    );
+}
+
 #[test]
 fn a_step_with_its_counterpart_has_no_verdict() {
     let of = |ns: i64| {
@@ -207,6 +273,7 @@ proptest! {
                 "recording whole -", "step 1 - 5", "step 2 decode 7", "inside gpu 4", "has decode",
                 "group op", "group syncs", "row gpu 0 1/1", "row gpu 0 1/1 2/2", "row wall 9",
                 "kernel 0 4/1", "line 0 4/1", "shape 0 3", "copied 1 2", "outside host 1", "x", "",
+                "achieved 1 2 3", "achieved 1 2",
                 "row gpu 0 99999999999999999999/1", "step 1 - 18446744073709551615",
             ]),
             0..14,

@@ -47,6 +47,12 @@ pub enum Reason {
         base: TotalNanos,
         other: TotalNanos,
     },
+    /// Of operators at the same shapes, in bytes or arithmetic operations a second.
+    OtherRate {
+        is_arithmetic: bool,
+        base: TotalNanos,
+        other: TotalNanos,
+    },
 }
 
 /// Changes of counts and lengths below this, in thousandths, are not worth a word.
@@ -109,7 +115,24 @@ fn reasons(row: &CompareRow, behind: &[Behind; 2]) -> Vec<Reason> {
     if let Some((base, other)) = speeds.filter(|&(base, other)| differ(base, other)) {
         reasons.push(Reason::OtherBandwidth { base, other });
     }
+    if row.place == Place::Gpu && base_ns != other_ns {
+        reasons.extend(other_rate(behind).filter(|reason| match reason {
+            // Of a sample: it must speak for all of it.
+            Reason::OtherRate { base, other, .. } => (base_ns < other_ns) == (base > other),
+            _ => false,
+        }));
+    }
     reasons
+}
+
+/// How fast operators with known bytes and arithmetic ran, where their shapes are the same.
+fn other_rate(behind: &[Behind; 2]) -> Option<Reason> {
+    let [base, other] = behind;
+    let is_same = !base.shapes.is_empty() && base.shapes.keys().eq(other.shapes.keys());
+    let is_arithmetic = base.achieved.is_arithmetic() && other.achieved.is_arithmetic();
+    let rates = base.achieved.rate(is_arithmetic).zip(other.achieved.rate(is_arithmetic));
+    let (base, other) = rates.filter(|&(base, other)| is_same && differ(base, other))?;
+    Some(Reason::OtherRate { is_arithmetic, base, other })
 }
 
 fn differ(base: i128, other: i128) -> bool {
@@ -152,4 +175,35 @@ fn other_shapes(behind: &[Behind; 2]) -> Option<Reason> {
     };
     let (base, other) = (commonest(0)?, commonest(1)?);
     (base != other).then_some(Reason::OtherShapes { base, other })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::achieved::Achieved;
+    use super::*;
+
+    /// Shapes, bytes, arithmetic and time of each side; the rates, and whether of arithmetic.
+    #[track_caller]
+    fn check(sides: [(&str, i128, i128, i128); 2], expected: Option<(bool, i128, i128)>) {
+        let behind = sides.map(|(shape, bytes, flops, ns)| Behind {
+            shapes: [(shape.to_owned(), 1)].into(),
+            achieved: Achieved { bytes, flops, ns },
+            ..Behind::default()
+        });
+        let found = other_rate(&behind).map(|reason| match reason {
+            Reason::OtherRate { is_arithmetic, base, other } => (is_arithmetic, base, other),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn rates_are_compared_at_the_same_shapes() {
+        let gb = 1_000_000_000;
+        check([("[8]", 3, 1, 1), ("[8]", 3, 1, 2)], Some((false, 3 * gb, 3 * gb / 2)));
+        check([("[8]", 3, 900, 1), ("[8]", 3, 900, 2)], Some((true, 900 * gb, 450 * gb)));
+        check([("[8]", 3, 1, 1), ("[9]", 3, 1, 2)], None);
+        check([("[8]", 300, 1, 100), ("[8]", 300, 1, 101)], None);
+        check([("[8]", 0, 0, 0), ("[8]", 3, 1, 1)], None);
+    }
 }

@@ -1,10 +1,11 @@
 //! Causes in words: what differs, what it costs a step, where.
 
-use spanwise_analyze::{Cause, CauseKind, Comparison, Reason, StepTime};
+use spanwise_analyze::{Cause, CauseKind, Comparison, KernelSwap, Reason, StepTime};
 
 use super::{NAME_WIDTH, rates_text, reason_text};
 use crate::Top;
 use crate::document::{Body, Paragraph, Section};
+use crate::fusion::listed;
 use crate::table::{Column, Table, Unit};
 use crate::units::nanos_text;
 
@@ -182,18 +183,10 @@ impl Words {
                  Python and libraries, and whether this was the first profile of the process."
                     .to_owned(),
             ),
-            CauseKind::OtherKernels { module, time, kernels } => (
-                format!("{} runs other kernels", self.short(module)),
-                format!(
-                    "Only in base: {}. Only in other: {}. GPU time {}, {} launches a step.",
-                    self.kernels(&kernels[0], time[0].steps),
-                    self.kernels(&kernels[1], time[1].steps),
-                    times(*time),
-                    rates_text(time[0], time[1])
-                ),
-                "--by kernel lists all of them with their times; --stacks the code behind them."
-                    .to_owned(),
-            ),
+            CauseKind::OtherKernels { module, time, kernels, swaps } => {
+                let (evidence, advice) = self.other_kernels(*time, kernels, swaps);
+                (format!("{} runs other kernels", self.short(module)), evidence, advice)
+            }
             CauseKind::GpuWork { operator, time, reasons } => (
                 format!("{operator} takes {} on the GPU", longer(cause.cost_ns)),
                 format!("{}{}", times(*time), self.reasons(reasons, *time)),
@@ -211,6 +204,33 @@ impl Words {
         }
     }
 
+    /// What replaces what, or at least which kernels only one side has; and what to do.
+    fn other_kernels(
+        self,
+        time: [StepTime; 2],
+        kernels: &[Vec<(String, u64)>; 2],
+        swaps: &[KernelSwap],
+    ) -> (String, String) {
+        let (which, advice) = match swaps {
+            [] => (
+                format!(
+                    "Only in base: {}. Only in other: {}.",
+                    self.kernels(&kernels[0], time[0].steps),
+                    self.kernels(&kernels[1], time[1].steps)
+                ),
+                "--by kernel lists all of them with their times; --stacks the code behind them.",
+            ),
+            swaps => (
+                self.swaps(swaps),
+                "spanwise fusion shows all of what replaces what, and where; --by kernel all \
+                 kernels with their times.",
+            ),
+        };
+        let launches = rates_text(time[0], time[1]);
+        let evidence = format!("{which} GPU time {}, {launches} launches a step.", times(time));
+        (evidence, advice.to_owned())
+    }
+
     fn reasons(self, reasons: &[Reason], time: [StepTime; 2]) -> String {
         let texts = reasons.iter().map(|reason| match reason {
             Reason::OtherCount => format!("{} launches a step", rates_text(time[0], time[1])),
@@ -218,6 +238,28 @@ impl Words {
         });
         let texts: Vec<String> = texts.collect();
         if texts.is_empty() { ".".to_owned() } else { format!(": {}.", texts.join("; ")) }
+    }
+
+    /// "8 × 9 kernels (add, mul …) became triton_fused_add_mul, 1 µs → 2 µs a step."
+    fn swaps(self, swaps: &[KernelSwap]) -> String {
+        const NAMED: usize = 4;
+        let one = |swap: &KernelSwap| {
+            let [base, other] = swap.kernels.each_ref().map(|kernels| {
+                let listed = self.short(&listed(kernels));
+                match kernels.names.len() {
+                    1 => listed,
+                    count => format!("{count} kernels ({listed})"),
+                }
+            });
+            let often = StepTime { count: swap.count, ..swap.time[0] };
+            let often = super::rate_text(often);
+            format!("{often} × {base} became {other}, {}.", times(swap.time))
+        };
+        let mut texts: Vec<String> = swaps.iter().take(NAMED).map(one).collect();
+        if swaps.len() > NAMED {
+            texts.push(format!("And {} more.", swaps.len() - NAMED));
+        }
+        texts.join(" ")
     }
 
     /// "2 × a, 1 × b and 3 more", a step.

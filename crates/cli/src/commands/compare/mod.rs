@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use spanwise_analyze::{Allowance, ClassRules, CompareBy, CompareOptions, CompareSeries, Facts};
+use spanwise_analyze::{
+    Allowance, ClassRules, CompareBy, CompareOptions, CompareSeries, Comparison, Facts,
+};
+use spanwise_model::Trace;
 use spanwise_write::{CompareView, Document, Format};
 
 use super::profiles::write_file;
@@ -28,7 +31,9 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         return save_baseline(args, path);
     }
     let (base, other, options) = sides(args)?;
-    let comparison = spanwise_analyze::compare(&base, &other, options.by, &Allowance::default());
+    let mut comparison =
+        spanwise_analyze::compare(&base.series, &other.series, options.by, &Allowance::default());
+    name_replaced(&mut comparison, [&base, &other], &options);
     let view =
         CompareView { top: args.top.rows(), shows_same: args.all, shows_stacks: args.stacks };
     let mut document = spanwise_write::compare_document(&comparison, view);
@@ -82,12 +87,28 @@ fn write_document(
     })
 }
 
-type Side = Vec<CompareSeries>;
+/// What is compared of one side, and its first trace; a baseline has none.
+struct Side {
+    series: Vec<CompareSeries>,
+    first: Option<Trace>,
+}
+
+/// Where kernels differ, says which do the work of which. Parts of the steps are not told
+/// apart there.
+fn name_replaced(comparison: &mut Comparison, sides: [&Side; 2], options: &CompareOptions) {
+    let [Some(base), Some(other)] = sides.map(|side| side.first.as_ref()) else { return };
+    if comparison.has_other_kernels() && options.steps.is_none() {
+        let (base, other) = (Facts::new(base), Facts::new(other));
+        let fusion = spanwise_analyze::fusion(&base, &other, &ClassRules::standard());
+        comparison.name_replaced(&fusion, options.phase);
+    }
+}
 
 fn sides(args: &CompareArgs) -> anyhow::Result<(Side, Side, CompareOptions)> {
     if let Some(path) = &args.baseline {
-        let (base, options) = read_baseline(path)?;
+        let (series, options) = read_baseline(path)?;
         let options = matching(args, path, &options)?;
+        let base = Side { series, first: None };
         return Ok((base, read(args, &args.traces, &options, args.quiet)?, options));
     }
     let (base, other) = match (args.traces.as_slice(), args.others.as_slice()) {
@@ -131,22 +152,23 @@ fn grouping(by: CompareByArg) -> CompareBy {
     }
 }
 
-/// One trace at a time: only what is compared is kept.
+/// One trace at a time: of all but the first only what is compared is kept.
 fn read(
     args: &CompareArgs,
     paths: &[PathBuf],
     options: &CompareOptions,
     is_quiet: bool,
-) -> anyhow::Result<Vec<CompareSeries>> {
+) -> anyhow::Result<Side> {
     let rules = ClassRules::standard();
-    let mut side = Vec::with_capacity(paths.len());
+    let mut side = Side { series: Vec::with_capacity(paths.len()), first: None };
     for path in paths {
         let trace = args.read.open(path, &Progress::new(is_quiet))?;
         let series = spanwise_analyze::compare_series(&Facts::new(&trace), &rules, options);
         if series.step_count() == 0 {
             bail!("{}: {}", path.display(), nothing_left(args, &series));
         }
-        side.push(series);
+        side.series.push(series);
+        side.first.get_or_insert(trace);
     }
     Ok(side)
 }
@@ -165,7 +187,7 @@ fn nothing_left(args: &CompareArgs, series: &CompareSeries) -> String {
 
 fn save_baseline(args: &CompareArgs, path: &Path) -> anyhow::Result<ExitCode> {
     let options = CompareOptions { with_stacks: false, ..options(args) };
-    let series = read(args, &args.traces, &options, args.quiet)?;
+    let series = read(args, &args.traces, &options, args.quiet)?.series;
     let text = spanwise_analyze::baseline_text(&series, &options);
     let steps = series.iter().map(CompareSeries::step_count).sum();
     write_file(path, (steps, "steps"), args.quiet, |out: &mut dyn io::Write| {
@@ -174,7 +196,7 @@ fn save_baseline(args: &CompareArgs, path: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read_baseline(path: &Path) -> anyhow::Result<(Side, CompareOptions)> {
+fn read_baseline(path: &Path) -> anyhow::Result<(Vec<CompareSeries>, CompareOptions)> {
     let cannot = || format!("{}: cannot be read", path.display());
     let size = std::fs::metadata(path).with_context(cannot)?.len();
     if size > BASELINE_BYTES_MAX {
