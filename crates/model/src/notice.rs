@@ -106,7 +106,7 @@ impl NoticeKind {
                 "Python frame whose recorded parent was not open when it began"
             }
             NoticeKind::DecodeError => "recorder lost its way; stacks begin anew there",
-            NoticeKind::EventsLost => "events that perf could not keep while it recorded",
+            NoticeKind::EventsLost => "events that the recorder had no room for",
             NoticeKind::UnknownBranch => {
                 "branch of a kind that spanwise does not know; told by where it leads"
             }
