@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Failure, licence};
 
 /// A crate of ours; then what it may use: of ours, from outside, in its tests only.
-const ROOMS: [[&str; 4]; 9] = [
+const ROOMS: [[&str; 4]; 11] = [
     ["spanwise-model", "", "arrow-buffer hashbrown serde thiserror", "proptest"],
     ["spanwise-flow", "spanwise-model", "", "proptest"],
     [
@@ -21,7 +21,9 @@ const ROOMS: [[&str; 4]; 9] = [
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
     ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],
     ["spanwise-capture", "", "libc", "tempfile"],
-    ["spanwise-probe", "", "", ""],
+    ["spanwise-probe", "spanwise-probe-macros", "", ""],
+    ["spanwise-probe-macros", "", "", ""],
+    ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],
     [
         "spanwise",
         "spanwise-capture spanwise-model spanwise-flow spanwise-read spanwise-analyze \

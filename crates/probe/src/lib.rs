@@ -38,6 +38,7 @@ pub use flight::FlightRecorder;
 pub use session::{Saved, Session, SessionOptions};
 pub use site::{Site, SiteKind};
 pub use span::{Span, counter, mark};
+pub use spanwise_probe_macros::instrument;
 pub use task::{InSpan, in_span};
 
 /// What one place of the program is called; made once, where the macro stands.
