@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use spanwise_model::{Nanos, StrId};
 
+use crate::samples::SampleReach;
 use crate::stack::Stack;
 use crate::{Branch, BranchKind, Names, ThreadCalls, ThreadKey, Traps, calls};
 
@@ -39,6 +40,8 @@ pub(crate) struct Thread {
     key: ThreadKey,
     pub(crate) stack: Stack,
     pub(crate) last_time: Nanos,
+    /// The time of the latest event as it was told.
+    told_time: Nanos,
     pub(crate) has_branches: bool,
     /// Branches of a transaction that may yet be aborted.
     transaction: Vec<(Nanos, Branch)>,
@@ -92,18 +95,21 @@ impl Flow {
         thread.step(branch, context);
     }
 
-    /// A stack as it was found, outermost frame first. `speaks_for` is how long a sample
-    /// stands for, where samples are taken by the clock.
+    /// A stack as it was found, outermost frame first.
     pub fn sample(
         &mut self,
         key: ThreadKey,
         time: Option<Nanos>,
         frames: &[crate::Place],
-        speaks_for: Option<Nanos>,
+        reach: SampleReach,
     ) {
+        if !self.ids.contains_key(&key) {
+            // So that the stack can begin before the sample.
+            self.thread(key, time.map(|time| reach.start(time)));
+        }
         let (id, time) = self.thread(key, time);
         let context = Context { names: &self.names, traps: &self.options.traps, time };
-        self.threads[id].sample(frames, speaks_for, context);
+        self.threads[id].sample(frames, reach, context);
     }
 
     /// The thread went off its processor, or came back.
@@ -132,10 +138,9 @@ impl Flow {
         for thread in &mut self.threads {
             thread.transaction.clear();
             thread.handlers.clear();
-            let end = thread.end();
+            let end = thread.last_time;
             thread.sampled = None;
             thread.stack.restart(end);
-            thread.last_time = end;
             thread.is_new_snapshot = true;
         }
     }
@@ -149,7 +154,7 @@ impl Flow {
                 let context = Context { names: &names, traps: &options.traps, time };
                 thread.step(&branch, context);
             }
-            let end = thread.end();
+            let end = thread.last_time;
             let Thread { key, stack, errors, .. } = thread;
             let calls = calls::in_order(&stack.finish(end));
             ThreadCalls { thread: key, calls, errors }
@@ -170,7 +175,10 @@ impl Flow {
         self.latest = Some((key, id));
         let thread = &mut self.threads[id];
         let time = time.unwrap_or(thread.last_time);
-        self.oddities.time_went_back += u64::from(time < thread.last_time);
+        // Against what was told last, not what was reached: so it does not matter whether
+        // events that change nothing were left out in between.
+        self.oddities.time_went_back += u64::from(time < thread.told_time);
+        thread.told_time = time;
         thread.last_time = time.max(thread.last_time);
         if std::mem::take(&mut thread.is_new_snapshot) {
             thread.stack.restart(thread.last_time);
@@ -185,6 +193,7 @@ impl Thread {
             key,
             stack: Stack::new(time),
             last_time: time,
+            told_time: time,
             has_branches: false,
             transaction: Vec::new(),
             last_ip: 0,

@@ -21,8 +21,10 @@ mod step;
 pub use branch::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
 pub use calls::{Call, ThreadCalls};
 pub use flow::{Flow, FlowOptions, Oddities};
-pub use names::{FunctionId, Names};
+pub use names::{Adopted, FunctionId, Names, NamesLen};
 pub use ocaml::Traps;
+pub use samples::SampleReach;
 pub use sched::{
-    LeftAs, LockWait, Sched, SchedEvent, StackMove, Stretch, ThreadSched, Wakeup, is_probe_of_wait,
+    LeftAs, LockWait, Moment, Sched, SchedEvent, StackMove, Stretch, ThreadSched, Wakeup,
+    is_probe_of_wait,
 };

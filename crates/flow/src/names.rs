@@ -157,20 +157,50 @@ impl Names {
         self.functions.is_empty()
     }
 
-    /// Takes in the names of another table; gives the new numbers of its texts and
-    /// functions.
-    pub fn adopt(&mut self, other: &Names) -> (Vec<StrId>, Vec<FunctionId>) {
-        let texts = 0..other.strings.len() as u32;
-        let texts = texts.map(|id| self.strings.intern(other.text(StrId(id)))).collect();
-        let functions = other.functions.iter().map(|function| {
+    /// How many names there are: those that come later have higher numbers.
+    pub fn names_len(&self) -> NamesLen {
+        NamesLen { texts: self.strings.len(), functions: self.functions.len() }
+    }
+}
+
+/// How many texts and functions a table had at some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NamesLen {
+    texts: usize,
+    functions: usize,
+}
+
+/// What the names of one table are called in another, as far as they were taken over.
+#[derive(Debug, Clone, Default)]
+pub struct Adopted {
+    texts: Vec<StrId>,
+    functions: Vec<FunctionId>,
+}
+
+impl Adopted {
+    /// Takes over what is new in `other` since the last time, up to a length of it.
+    pub fn extend(&mut self, names: &mut Names, other: &Names, until: NamesLen) {
+        for id in self.texts.len()..until.texts.min(other.strings.len()) {
+            self.texts.push(names.strings.intern(other.text(StrId(id as u32))));
+        }
+        let until = until.functions.min(other.functions.len());
+        for function in other.functions.iter().take(until).skip(self.functions.len()) {
             let (name, file) = (other.text(function.name), other.text(function.file));
-            match function.is_unknown {
-                true => self.unknown(file),
-                false => self.function(name, file),
-            }
-        });
-        let functions = functions.collect();
-        (texts, functions)
+            self.functions.push(match function.is_unknown {
+                true => names.unknown(file),
+                false => names.function(name, file),
+            });
+        }
+    }
+
+    #[inline]
+    pub fn text(&self, id: StrId) -> StrId {
+        self.texts[id.index()]
+    }
+
+    #[inline]
+    pub fn function(&self, id: FunctionId) -> FunctionId {
+        self.functions[id.index()]
     }
 }
 
@@ -213,9 +243,13 @@ mod tests {
         one.function("main", "prog");
         let ids =
             [other.function("f", "a.so"), other.unknown("b.so"), other.function("main", "prog")];
-        let (_, numbers) = one.adopt(&other);
+        let mut adopted = Adopted::default();
+        let first = NamesLen { texts: 3, functions: 5 };
+        for until in [first, other.names_len(), other.names_len()] {
+            adopted.extend(&mut one, &other, until);
+        }
         for id in ids {
-            let new = numbers[id.index()];
+            let new = adopted.function(id);
             assert_eq!(one.name_text(new), other.name_text(id));
             assert_eq!(one.is_unknown(new), other.is_unknown(id));
         }

@@ -75,6 +75,11 @@ impl Stack {
         &self.nodes[id as usize]
     }
 
+    /// The latest time that something changed at.
+    pub(crate) fn changed(&self) -> Nanos {
+        self.pending_time
+    }
+
     /// The innermost function, where it is known.
     #[inline]
     pub(crate) fn leaf(&self) -> Option<FunctionId> {

@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use spanwise_flow::compat::{Machine, Scope};
 use spanwise_flow::{
-    Branch, BranchKind, Call, Flow, FlowOptions, FunctionId, Names, Place, ThreadCalls, ThreadKey,
-    TraceEdge, Traps,
+    Branch, BranchKind, Call, Flow, FlowOptions, FunctionId, Names, Place, SampleReach,
+    ThreadCalls, ThreadKey, TraceEdge, Traps,
 };
 use spanwise_model::Nanos;
 
@@ -130,7 +130,8 @@ fn run(events: &[(Option<Nanos>, bool, Event)], traps: Traps) -> Vec<ThreadCalls
             }
             Event::Sample(frames, period) => {
                 let frames: Vec<Place> = frames.iter().map(|&spot| place(&ids, spot)).collect();
-                flow.sample(thread, *time, &frames, *period);
+                let reach = SampleReach { speaks_for: *period, not_before: None };
+                flow.sample(thread, *time, &frames, reach);
             }
             Event::Switch(is_out) => flow.switch(thread, *time, *is_out),
             Event::Error => flow.error(thread, *time, message),

@@ -1,6 +1,6 @@
 //! What is recorded about threads that run and wait.
 
-use spanwise_model::StrId;
+use spanwise_model::{Nanos, StrId};
 
 /// How a thread left its processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,13 @@ impl LeftAs {
             _ => LeftAs::Waiting,
         }
     }
+}
+
+/// When something happened, and on which processor, where that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    pub time: Nanos,
+    pub cpu: Option<u32>,
 }
 
 /// One event, raised by the thread that ran then.

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use spanwise_model::{AwaitedLock, BlockedOn, Nanos, ThreadState};
 
-pub use event::{LeftAs, SchedEvent};
+pub use event::{LeftAs, Moment, SchedEvent};
 
 use crate::{Names, Place, ThreadKey};
 use futex::{Purpose, Wakes};
@@ -51,7 +51,8 @@ pub struct Wakeup {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadSched {
     pub tid: i64,
-    /// One behind the other, without gaps between the first and the last of a snapshot.
+    /// One behind the other, without gaps between the first switch of all and the last of a
+    /// snapshot.
     pub stretches: Vec<Stretch>,
     pub waits: Vec<LockWait>,
 }
@@ -74,6 +75,10 @@ pub struct Sched {
     wakes: Wakes,
     /// By process: who let go of Python's lock last, and when.
     released: BTreeMap<i64, (i64, Nanos)>,
+    /// Processors that have nothing to run, and since when.
+    idle: BTreeMap<u32, Nanos>,
+    /// When the first switch was told of.
+    first_switch: Option<Nanos>,
     wakeups: Vec<Wakeup>,
     moves: Vec<StackMove>,
 }
@@ -87,10 +92,16 @@ const RELEASES_GIL: &str = "drop_gil";
 
 impl Sched {
     /// An event that a thread raised says at least that it ran.
-    pub fn seen(&mut self, tid: i64, time: Nanos) {
+    pub fn seen(&mut self, tid: i64, at: Moment) {
+        self.comes_from_idle(tid, at);
         if let Some(thread) = self.thread(tid) {
-            thread.seen(time);
+            thread.seen(at.time);
         }
+    }
+
+    /// The earliest that a thread can have run since, if it runs now.
+    pub fn may_run_since(&self, tid: i64) -> Option<Nanos> {
+        self.threads.get(&tid).and_then(Thread::may_run_since)
     }
 
     /// A thread was made by another.
@@ -103,31 +114,25 @@ impl Sched {
     /// One event of a thread, with the stack that it was raised on, outermost frame first.
     pub fn event(
         &mut self,
-        (key, time): (ThreadKey, Nanos),
+        (key, at): (ThreadKey, Moment),
         event: SchedEvent,
         frames: &[Place],
         names: &Names,
     ) {
-        let tid = key.tid;
+        let (tid, time) = (key.tid, at.time);
         match event {
-            SchedEvent::Out { is_preempted } => {
-                let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
-                self.left((tid, time), By::Record, left, (frames, names));
-            }
-            SchedEvent::In => self.came(tid, time, By::Record),
-            SchedEvent::Switch { prev, left, next } => {
-                self.left((prev, time), By::Tracepoint, left, (frames, names));
-                self.came(next, time, By::Tracepoint);
+            SchedEvent::Out { .. } | SchedEvent::In | SchedEvent::Switch { .. } => {
+                self.switch(tid, at, event, (frames, names));
             }
             SchedEvent::Wake { woken } => {
-                self.seen(tid, time);
+                self.seen(tid, at);
                 let is_its_own = tid > 0 && !blocked::is_interrupt(names, frames);
                 if let Some(thread) = self.thread(woken) {
                     thread.woken(time, is_its_own.then_some(tid));
                 }
             }
             SchedEvent::FutexEnter { address, op, value } => {
-                self.seen(tid, time);
+                self.seen(tid, at);
                 match futex::purpose(op, value) {
                     Purpose::Wait(on) => {
                         let on = blocked::by_stack(names, frames)
@@ -141,11 +146,11 @@ impl Sched {
                 }
             }
             SchedEvent::FutexExit { result } => {
-                self.seen(tid, time);
+                self.seen(tid, at);
                 self.futex_exit((tid, time), result);
             }
             SchedEvent::Probe { function, is_return } => {
-                self.seen(tid, time);
+                self.seen(tid, at);
                 self.probe((key, time), names.text(function), is_return, frames);
             }
         }
@@ -161,12 +166,14 @@ impl Sched {
         self.threads.values_mut().for_each(Thread::end);
         self.wakes = Wakes::default();
         self.released.clear();
+        self.idle.clear();
     }
 
     /// All threads of which something is known, by number, and who woke whom.
     pub fn finish(mut self) -> (Vec<ThreadSched>, Vec<Wakeup>) {
         self.threads.values_mut().for_each(Thread::end);
-        let threads = self.threads.into_iter().map(|(tid, thread)| thread.finish(tid));
+        let first = self.first_switch.unwrap_or(Nanos::MIN);
+        let threads = self.threads.into_iter().map(|(tid, thread)| thread.finish(tid, first));
         let is_known =
             |thread: &ThreadSched| !thread.stretches.is_empty() || !thread.waits.is_empty();
         (threads.filter(is_known).collect(), self.wakeups)
@@ -175,6 +182,46 @@ impl Sched {
     /// The idle loop is no thread, and what perf raises itself belongs to none.
     fn thread(&mut self, tid: i64) -> Option<&mut Thread> {
         (tid > 0).then(|| self.threads.entry(tid).or_default())
+    }
+
+    fn switch(&mut self, tid: i64, at: Moment, event: SchedEvent, stack: (&[Place], &Names)) {
+        self.first_switch.get_or_insert(at.time);
+        match event {
+            SchedEvent::Out { is_preempted } => {
+                let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
+                self.comes_from_idle(tid, at);
+                self.left((tid, at.time), By::Record, left, stack);
+            }
+            SchedEvent::Switch { prev, left, next } => {
+                self.comes_from_idle(prev, at);
+                self.left((prev, at.time), By::Tracepoint, left, stack);
+                self.came(next, at.time, By::Tracepoint);
+                match (next, at.cpu) {
+                    (0, Some(cpu)) => drop(self.idle.insert(cpu, at.time)),
+                    (_, Some(cpu)) => drop(self.idle.remove(&cpu)),
+                    (_, None) => {}
+                }
+            }
+            _ => {
+                self.came(tid, at.time, By::Record);
+                at.cpu.map(|cpu| self.idle.remove(&cpu));
+            }
+        }
+    }
+
+    /// The thread runs on a processor. Where that was idle the last time that it was told
+    /// of, and nobody told of the switch from idle, it came when it was woken: an idle
+    /// processor takes what it is given at once. Some machines never tell what the idle
+    /// loops of their second and later processors do.
+    fn comes_from_idle(&mut self, tid: i64, at: Moment) {
+        if tid <= 0 {
+            return;
+        }
+        let Some(idle_since) = at.cpu.and_then(|cpu| self.idle.remove(&cpu)) else { return };
+        let thread = self.threads.get(&tid);
+        if let Some(woken) = thread.and_then(|thread| thread.woken_since(idle_since)) {
+            self.came(tid, woken.min(at.time), By::Waking);
+        }
     }
 
     fn left(

@@ -12,6 +12,8 @@ pub(super) enum By {
     Record = 1,
     /// The scheduler's tracepoint.
     Tracepoint = 2,
+    /// Nobody: it follows from when the thread was woken.
+    Waking = 3,
 }
 
 /// Nobody needs to tell any more.
@@ -188,6 +190,21 @@ impl Thread {
         }
     }
 
+    /// When the thread was woken, where it waits and that was at or after `since`.
+    pub(super) fn woken_since(&self, since: Nanos) -> Option<Nanos> {
+        let State::Off(off) = &self.state else { return None };
+        off.woken.map(|woken| woken.0).filter(|&at| at >= since && off.left != LeftAs::Dead)
+    }
+
+    /// The earliest that it can have run since, if it runs now.
+    pub(super) fn may_run_since(&self) -> Option<Nanos> {
+        match &self.state {
+            State::Unseen => None,
+            State::Created(since) | State::Running { since, .. } => Some(*since),
+            State::Off(off) => Some(off.woken.map_or(off.since, |woken| woken.0)),
+        }
+    }
+
     /// The recording is over.
     pub(super) fn end(&mut self) {
         if let State::Running { since, .. } = std::mem::take(&mut self.state) {
@@ -197,9 +214,17 @@ impl Thread {
         self.waking = None;
     }
 
-    pub(super) fn finish(self, tid: i64) -> ThreadSched {
+    /// What is not known from before the first switch of all is not missing: recorders tell
+    /// of new threads before they begin to tell of switches.
+    pub(super) fn finish(self, tid: i64, first_switch: Nanos) -> ThreadSched {
         let is_known = self.has_switches && self.is_recorded;
-        let stretches = if is_known { self.stretches } else { Vec::new() };
+        let mut stretches = if is_known { self.stretches } else { Vec::new() };
+        for stretch in &mut stretches {
+            if stretch.state == ThreadState::Unrecorded {
+                stretch.start = stretch.start.max(first_switch);
+            }
+        }
+        stretches.retain(|stretch| stretch.start < stretch.end);
         ThreadSched { tid, stretches, waits: self.waits }
     }
 

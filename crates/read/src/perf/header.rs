@@ -10,6 +10,7 @@ pub(super) struct Header<'a> {
     pub(super) comm: &'a [u8],
     pub(super) thread: ThreadKey,
     pub(super) time: i64,
+    pub(super) cpu: Option<u32>,
     pub(super) rest: &'a [u8],
 }
 
@@ -25,7 +26,7 @@ impl<'a> Header<'a> {
         let thread = numbers_of(numbers)?;
         let (time, rest) = split_word(after);
         let time = seconds(time.strip_suffix(b":")?)?;
-        Some(Header { comm: b"", thread, time, rest })
+        Some(Header { comm: b"", thread, time, cpu: None, rest })
     }
 
     /// Names may hold anything, so look for the time and read backwards from it.
@@ -37,12 +38,13 @@ impl<'a> Header<'a> {
             let (word, before) = split_last_word(&line[..colon]);
             let Some(time) = seconds(word) else { continue };
             let (mut numbers, mut before) = split_last_word(before);
-            if is_cpu(numbers) {
+            let cpu = cpu_of(numbers);
+            if cpu.is_some() {
                 (numbers, before) = split_last_word(before);
             }
             let Some(thread) = numbers_of(numbers) else { continue };
             let comm = before.trim_ascii();
-            return Some(Header { comm, thread, time, rest: &line[colon + 1..] });
+            return Some(Header { comm, thread, time, cpu, rest: &line[colon + 1..] });
         }
         None
     }
@@ -73,9 +75,9 @@ fn numbers_of(word: &[u8]) -> Option<ThreadKey> {
 }
 
 /// `[003]`
-fn is_cpu(word: &[u8]) -> bool {
-    let inside = word.strip_prefix(b"[").and_then(|word| word.strip_suffix(b"]"));
-    inside.is_some_and(|digits| decimal(digits).is_some())
+fn cpu_of(word: &[u8]) -> Option<u32> {
+    let inside = word.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    u32::try_from(decimal(inside)?).ok()
 }
 
 #[cfg(test)]
@@ -107,6 +109,16 @@ mod tests {
         check("7zip 3 7.5: x", Some(("7zip", 0, 3, 7_500_000_000, "x")));
         check(":-1 -1 7.5: x", Some((":-1", 0, -1, 7_500_000_000, "x")));
         check("swapper     0     0.000000000:", Some(("swapper", 0, 0, 0, "")));
+    }
+
+    #[test]
+    fn processors_are_read() {
+        let check = |line: &str, cpu| {
+            assert_eq!(Header::read(line.as_bytes()).expect("a header").cpu, cpu, "{line}");
+        };
+        check("a 12/13 [001]  7.5: x", Some(1));
+        check("a 12/13  7.5: x", None);
+        check("12/13  7.5: x", None);
     }
 
     #[test]

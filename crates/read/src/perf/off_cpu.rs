@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use spanwise_flow::{
-    Flow, Place, Sched, SchedEvent, StackMove, Stretch, ThreadCalls, ThreadKey, ThreadSched, Wakeup,
+    Flow, Moment, Place, SampleReach, Sched, SchedEvent, StackMove, Stretch, ThreadCalls,
+    ThreadKey, ThreadSched, Wakeup,
 };
 use spanwise_model::{
     FlowPhase, FlowRow, LOCK_WAIT_CATEGORY, NO_KEY, NO_OFFSET, Nanos, SpanKind, SpanRow, StrId,
@@ -26,12 +27,17 @@ pub(super) struct OffCpu {
 
 impl OffCpu {
     /// A record that the thread raised while it ran.
-    pub(super) fn seen(&mut self, thread: ThreadKey, time: Option<Nanos>) {
+    pub(super) fn seen(&mut self, thread: ThreadKey, at: Option<Moment>) {
         // What perf makes up at the start of a recording has no time.
-        if let Some(time) = time.filter(|&time| time != 0) {
+        if let Some(at) = at.filter(|at| at.time != 0) {
             self.keys.insert(thread.tid, thread);
-            self.sched.seen(thread.tid, time);
+            self.sched.seen(thread.tid, at);
         }
+    }
+
+    /// The earliest that a thread can have run since, if it runs now.
+    pub(super) fn may_run_since(&self, thread: ThreadKey) -> Option<Nanos> {
+        self.sched.may_run_since(thread.tid)
     }
 
     pub(super) fn created(&mut self, thread: ThreadKey, time: Option<Nanos>) {
@@ -43,25 +49,25 @@ impl OffCpu {
     /// An event, and what it says about stacks.
     pub(super) fn event(
         &mut self,
-        (thread, time): (ThreadKey, Option<Nanos>),
+        (thread, at): (ThreadKey, Option<Moment>),
         event: SchedEvent,
         frames: &[Place],
         (flow, processes): (&mut Flow, &BTreeMap<i64, i64>),
     ) {
-        let Some(time) = time else { return };
+        let Some(at) = at else { return };
         self.keys.insert(thread.tid, thread);
         let pid = processes.get(&thread.tid).copied().unwrap_or(thread.pid);
         let of_process = ThreadKey { pid, ..thread };
-        self.sched.event((of_process, time), event, frames, &flow.names);
+        self.sched.event((of_process, at), event, frames, &flow.names);
         for change in self.sched.take_moves() {
             let key = |tid| self.keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
             match change {
                 StackMove::Found { tid, at, frames } => {
-                    flow.sample(key(tid), Some(at), &frames, None);
+                    flow.sample(key(tid), Some(at), &frames, SampleReach::default());
                 }
                 StackMove::Left { tid, at } => flow.switch(key(tid), Some(at), true),
                 StackMove::Stood { tid, from, to, frames } => {
-                    flow.sample(key(tid), Some(from), &frames, None);
+                    flow.sample(key(tid), Some(from), &frames, SampleReach::default());
                     flow.switch(key(tid), Some(to), true);
                 }
             }

@@ -4,15 +4,17 @@
 //! innermost frame first. What is not understood is counted and passed over: every version
 //! of perf prints something that no version before it did.
 
-use spanwise_flow::{Branch, BranchKind, Names, TraceEdge};
-use spanwise_model::{NoticeKind, Notices};
+use spanwise_flow::{Branch, BranchKind, Names, ThreadKey, TraceEdge};
+use spanwise_model::{Nanos, NoticeKind};
 
 use super::branch::{self, BranchText};
 use super::event::{EventClass, event_name};
 use super::header::Header;
+use super::lanes::{Block, Lane};
 use super::map::PerfMap;
 use super::meta;
 use super::place::PlaceText;
+use super::quick::{Learned, Quick, QuickLine};
 use super::record::{Record, Sample, Scheduled, What};
 use super::text::{decimal, split_word};
 use super::tracepoint;
@@ -25,15 +27,6 @@ pub(crate) struct ParseOptions<'a> {
     pub(crate) keeps_all: bool,
 }
 
-/// What a stretch of whole records holds.
-#[derive(Debug, Default)]
-pub(crate) struct Block {
-    pub(crate) names: Names,
-    pub(crate) records: Vec<Record>,
-    pub(crate) notices: Notices,
-    pub(crate) counts: Counts,
-}
-
 /// Lines by what they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
@@ -42,22 +35,32 @@ pub(crate) struct Counts {
     pub(crate) others: u64,
 }
 
-pub(crate) fn parse(text: &[u8], base: u64, options: ParseOptions<'_>) -> Block {
-    let mut parser =
-        Parser { block: Block::default(), options, is_sample_open: false, is_run: false };
+/// Reads whole records, with the names and the memory of a lane.
+pub(crate) fn parse(text: &[u8], base: u64, options: ParseOptions<'_>, lane: &mut Lane) -> Block {
+    let block = Block::default();
+    let Lane { names, quick, .. } = lane;
+    let mut parser = Parser { block, names, quick, options, is_sample_open: false, is_run: false };
     let mut at = 0;
     while at < text.len() {
+        if let Some(line) = parser.quick.read(&text[at..]) {
+            parser.quick_line(&line, base + at as u64);
+            at += line.len;
+            continue;
+        }
         let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end);
         let line = &text[at..end];
         parser.line(line.strip_suffix(b"\r").unwrap_or(line), base + at as u64);
         at = end + 1;
     }
     parser.close_sample();
-    parser.block
+    let names_len = parser.names.names_len();
+    Block { names_len, ..parser.block }
 }
 
 struct Parser<'a> {
     block: Block,
+    names: &'a mut Names,
+    quick: &'a mut Quick,
     options: ParseOptions<'a>,
     /// Frames that follow belong to the last record.
     is_sample_open: bool,
@@ -75,12 +78,25 @@ impl Parser<'_> {
         }
     }
 
+    /// A branch that was recognised.
+    #[inline]
+    fn quick_line(&mut self, line: &QuickLine, offset: u64) {
+        let &QuickLine { thread, comm, time, cpu, branch, .. } = line;
+        self.close_sample();
+        self.block.counts.branches += 1;
+        if self.options.keeps_all || !self.says_nothing_new(&branch, thread, time) {
+            let what = What::Branch(branch);
+            self.push(Record { offset, thread, comm, time: Some(time), cpu, what });
+        }
+    }
+
     fn record(&mut self, line: &[u8], offset: u64) {
         let Some(header) = Header::read(line) else {
-            if let Some((thread, time, what)) = meta::error(line, &mut self.block.names) {
+            if let Some((thread, time, what)) = meta::error(line, self.names) {
                 self.close_sample();
                 self.block.counts.others += 1;
-                return self.push(Record { offset, thread, comm: Default::default(), time, what });
+                let comm = Default::default();
+                return self.push(Record { offset, thread, comm, time, cpu: None, what });
             }
             // Between frames stand the lines of their source, where perf was asked for them.
             let is_source = self.is_sample_open && line.starts_with(b"  ");
@@ -91,11 +107,11 @@ impl Parser<'_> {
             return;
         };
         self.close_sample();
-        match self.body(header, offset) {
+        match self.body(line, header, offset) {
             Some(Some(what)) => {
                 let comm = self.text(header.comm);
-                let (thread, time) = (header.thread, Some(header.time));
-                self.push(Record { offset, thread, comm, time, what });
+                let Header { thread, time, cpu, .. } = header;
+                self.push(Record { offset, thread, comm, time: Some(time), cpu, what });
             }
             Some(None) => {}
             None => self.notice(NoticeKind::UnknownRecord, offset, line),
@@ -104,17 +120,18 @@ impl Parser<'_> {
 
     /// What follows the header. `Some(None)` is a line that says nothing new, `None` one
     /// that is not understood.
-    fn body(&mut self, mut header: Header<'_>, offset: u64) -> Option<Option<What>> {
+    fn body(&mut self, line: &[u8], mut header: Header<'_>, offset: u64) -> Option<Option<What>> {
+        let colon = line.len() - header.rest.len() - 1;
         let period = header.take_number();
         let word = header.take_word();
         if word.starts_with(b"PERF_RECORD_") {
             self.block.counts.others += 1;
-            return meta::read(word, header.rest, &mut self.block.names);
+            return meta::read(word, header.rest, self.names);
         }
         let name = event_name(word)?;
         if let Some(branch) = BranchText::read(header.rest) {
             self.block.counts.branches += 1;
-            return Some(self.branch(&branch, &header, offset).map(What::Branch));
+            return Some(self.branch(&branch, &header, (line, colon, offset)).map(What::Branch));
         }
         if branch::seems_branch(header.rest) {
             return None;
@@ -136,19 +153,18 @@ impl Parser<'_> {
         &mut self,
         text: &BranchText<'_>,
         header: &Header<'_>,
-        offset: u64,
+        (line, colon, offset): (&[u8], usize, u64),
     ) -> Option<Branch> {
         if text.flags.is_odd {
             self.notice(NoticeKind::UnknownBranch, offset, header.rest);
         }
-        let names = &mut self.block.names;
-        let from = text.from.resolve(names, self.options.map);
+        let from = text.from.resolve(self.names, self.options.map);
         let to = match text.from.is_same_function(&text.to) {
             true => {
                 let (ip, is_entry) = (text.to.ip, text.to.is_entry);
                 spanwise_flow::Place { ip, is_entry, ..from }
             }
-            false => text.to.resolve(names, self.options.map),
+            false => text.to.resolve(self.names, self.options.map),
         };
         let flags = text.flags;
         let branch = Branch {
@@ -158,37 +174,44 @@ impl Parser<'_> {
             from,
             to,
         };
-        (self.options.keeps_all || !self.says_nothing_new(&branch, header)).then_some(branch)
+        let &Header { comm, thread, time, cpu, rest } = header;
+        let comm = self.text(comm);
+        let flags = line.len() - rest.len();
+        self.quick.learn(Learned { line, colon, flags, thread, comm, time, cpu }, text, &branch);
+        let is_kept = self.options.keeps_all || !self.says_nothing_new(&branch, thread, time);
+        is_kept.then_some(branch)
     }
 
     /// True for a jump inside the function that the thread is known to be in. Most lines
     /// are that. Of a run of them one is kept, with the time of the last, since a thread
     /// lasts until its last event.
-    fn says_nothing_new(&mut self, branch: &Branch, header: &Header<'_>) -> bool {
+    #[inline]
+    fn says_nothing_new(&mut self, branch: &Branch, thread: ThreadKey, time: Nanos) -> bool {
         let is_inside = |branch: &Branch| {
             branch.kind == BranchKind::Jump
                 && branch.edge == TraceEdge::Within
                 && !branch.is_in_transaction
                 && branch.from.function == branch.to.function
         };
-        let Some(Record { thread, time: Some(time), what: What::Branch(before), .. }) =
-            self.block.records.last_mut()
+        let Some(Record {
+            thread: of_before, time: Some(reached), what: What::Branch(before), ..
+        }) = self.block.records.last_mut()
         else {
             self.is_run = false;
             return false;
         };
         let is_known = is_inside(branch)
-            && *thread == header.thread
-            && *time <= header.time
+            && *of_before == thread
+            && *reached <= time
             && before.to.function == branch.from.function
             && !before.is_in_transaction
             && before.edge != TraceEdge::Blink;
-        if !is_known || *time == header.time {
+        if !is_known || *reached == time {
             self.is_run &= is_known;
             return is_known;
         }
         if self.is_run {
-            *time = header.time;
+            *reached = time;
         }
         std::mem::replace(&mut self.is_run, true)
     }
@@ -198,7 +221,7 @@ impl Parser<'_> {
         // The data's address may stand before that of the instruction.
         let (_, after) = split_word(rest);
         let place = PlaceText::read(after).or_else(|| PlaceText::read(rest));
-        let place = place.map(|place| place.resolve(&mut self.block.names, self.options.map));
+        let place = place.map(|place| place.resolve(self.names, self.options.map));
         let frames = place.into_iter().collect();
         self.is_sample_open = true;
         let period = period.unwrap_or(1);
@@ -206,7 +229,7 @@ impl Parser<'_> {
     }
 
     fn moment(&mut self, name: &[u8], rest: &[u8]) -> What {
-        match tracepoint::read(name, rest, &mut self.block.names) {
+        match tracepoint::read(name, rest, self.names) {
             Some(event) => {
                 self.is_sample_open = true;
                 What::Sched(Box::new(Scheduled { event, frames: Vec::new() }))
@@ -229,7 +252,7 @@ impl Parser<'_> {
             _ => return,
         };
         match PlaceText::read(&line[1..]) {
-            Some(place) => frames.push(place.resolve(&mut self.block.names, self.options.map)),
+            Some(place) => frames.push(place.resolve(self.names, self.options.map)),
             None if line.trim_ascii().is_empty() => {}
             None => self.notice(NoticeKind::UnknownRecord, offset, line),
         }
@@ -251,10 +274,9 @@ impl Parser<'_> {
     }
 
     fn text(&mut self, bytes: &[u8]) -> spanwise_model::StrId {
-        let names = &mut self.block.names;
-        match names.find_string(bytes) {
+        match self.names.find_string(bytes) {
             Some(known) => known,
-            None => names.string(&String::from_utf8_lossy(bytes)),
+            None => self.names.string(&String::from_utf8_lossy(bytes)),
         }
     }
 

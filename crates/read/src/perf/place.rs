@@ -3,7 +3,7 @@
 use spanwise_flow::{FunctionId, Names, Place};
 
 use super::map::PerfMap;
-use super::text::{hexadecimal, split_word};
+use super::text::{hexadecimal, skip_spaces, split_word};
 
 /// The parts of the text; nothing is looked up yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,15 +13,18 @@ pub(super) struct PlaceText<'a> {
     pub(super) name: &'a [u8],
     pub(super) is_entry: bool,
     pub(super) file: &'a [u8],
+    /// All of it, from the address on.
+    pub(super) whole: &'a [u8],
 }
 
 impl<'a> PlaceText<'a> {
     pub(super) fn read(text: &'a [u8]) -> Option<PlaceText<'a>> {
-        let (ip, rest) = split_word(text);
+        let whole = skip_spaces(text).trim_ascii_end();
+        let (ip, rest) = split_word(whole);
         let ip = hexadecimal(ip)?;
         let (symbol, file) = split_file(rest.trim_ascii());
         let (name, is_entry) = split_offset(symbol);
-        Some(PlaceText { ip, name, is_entry, file })
+        Some(PlaceText { ip, name, is_entry, file, whole })
     }
 
     /// Two places of one function have these in common.

@@ -12,6 +12,8 @@ pub(crate) struct Record {
     /// The thread's name, empty where the line has none.
     pub(crate) comm: StrId,
     pub(crate) time: Option<Nanos>,
+    /// The processor, where it was recorded.
+    pub(crate) cpu: Option<u32>,
     pub(crate) what: What,
 }
 

@@ -6,14 +6,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use spanwise_flow::compat::{Line, Machine, STREAM_ENDED, Scope};
-use spanwise_flow::{FunctionId, Traps};
-use spanwise_model::{NoticeKind, SourceInfo, StrId, Trace};
+use spanwise_flow::{Adopted, Names, Traps};
+use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
+use super::lanes::{Block, Join, Lanes, whole_records};
 use super::map::PerfMap;
-use super::parser::{Block, ParseOptions};
+use super::parser::ParseOptions;
 use super::record::{Record, What};
 use super::trace::renumbered;
-use super::{BLOCK_BYTES, Reader, each_block, seems_perf_script, whole_records};
+use super::{BLOCK_BYTES, Reader, seems_perf_script};
 use crate::binary::{self, Feed, Records};
 use crate::json::Effort;
 use crate::source::{Bytes, Compression, Stream, Wave};
@@ -73,9 +74,10 @@ pub fn replay_perf(
             let effort = effort(options, bytes.as_ref().len() as u64);
             machine.new_snapshot();
             let threads = effort.threads;
-            let mut replay = Replay { machine, map: &map, threads, write, failed: Ok(()) };
+            let lines = Lines { machine, write, failed: Ok(()) };
+            let mut replay = Replay { map: &map, lanes: Lanes::new(threads, BLOCK_BYTES), lines };
             binary::feed_all(&mut replay, bytes, compression, effort)?;
-            Ok(replay.failed?)
+            Ok(replay.lines.failed?)
         };
         feed().map_err(|kind| error_at(path, kind))?;
     }
@@ -92,7 +94,8 @@ pub(crate) fn replay_text(text: &[u8]) {
     let mut machine = Machine::new(Scope::Both, Traps::default());
     let map = PerfMap::default();
     let write = &mut |_: &str| Ok(());
-    let mut replay = Replay { machine: &mut machine, map: &map, threads: 1, write, failed: Ok(()) };
+    let lines = Lines { machine: &mut machine, write, failed: Ok(()) };
+    let mut replay = Replay { map: &map, lanes: Lanes::new(1, BLOCK_BYTES), lines };
     replay.feed(text, 0, true);
     machine.finish();
 }
@@ -133,9 +136,14 @@ fn open_script(path: &Path) -> Result<(Bytes, Compression), ReadErrorKind> {
 
 /// A replay on its way.
 struct Replay<'a> {
-    machine: &'a mut Machine,
     map: &'a PerfMap,
-    threads: usize,
+    lanes: Lanes,
+    lines: Lines<'a>,
+}
+
+/// Where its lines go.
+struct Lines<'a> {
+    machine: &'a mut Machine,
     write: &'a mut dyn FnMut(&str) -> io::Result<()>,
     failed: io::Result<()>,
 }
@@ -145,8 +153,7 @@ impl Feed for Replay<'_> {
         let whole = if is_last { bytes.len() } else { whole_records(bytes) };
         // Every address counts, for handlers of exceptions.
         let options = ParseOptions { map: self.map, keeps_all: true };
-        let effort = (self.threads, BLOCK_BYTES);
-        each_block(&bytes[..whole], base, effort, options, |block| self.block(block));
+        self.lanes.read(&bytes[..whole], base, options, &mut self.lines);
         whole
     }
 
@@ -154,22 +161,27 @@ impl Feed for Replay<'_> {
     fn notice(&mut self, _: NoticeKind, _: u64, _: &[u8]) {}
 }
 
-impl Replay<'_> {
-    fn block(&mut self, block: Block) {
+impl Join for Lines<'_> {
+    fn names(&mut self) -> &mut Names {
+        &mut self.machine.names
+    }
+
+    fn block(&mut self, block: Block, numbers: &Adopted) {
         if self.failed.is_err() {
             return;
         }
-        let (texts, functions) = self.machine.names.adopt(&block.names);
         for record in block.records {
-            self.record(record, &texts, &functions);
+            self.record(record, numbers);
         }
         let lines = self.machine.take_lines();
         let mut write = |line: &Line| (self.write)(&line.to_string());
         self.failed = lines.iter().try_for_each(&mut write);
     }
+}
 
-    fn record(&mut self, record: Record, texts: &[StrId], functions: &[FunctionId]) {
-        let Record { thread, time, what, .. } = renumbered(record, texts, functions);
+impl Lines<'_> {
+    fn record(&mut self, record: Record, numbers: &Adopted) {
+        let Record { thread, time, what, .. } = renumbered(record, numbers);
         match what {
             What::Branch(branch) => self.machine.branch(thread, time, &branch),
             What::Error { message, ip } => {

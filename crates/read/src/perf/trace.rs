@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use spanwise_flow::{
-    Call, Flow, FlowOptions, FunctionId, Names, Oddities, SchedEvent, ThreadCalls, ThreadKey,
+    Adopted, Call, Flow, FlowOptions, FunctionId, Moment, Names, Oddities, SampleReach, SchedEvent,
+    ThreadCalls, ThreadKey,
 };
 use spanwise_model::{
     Batch, CategoryId, CounterRow, InstantRow, NO_KEY, NO_OFFSET, Nanos, NoticeKind, Notices,
@@ -11,8 +12,9 @@ use spanwise_model::{
 };
 
 use super::event::{is_clock, is_in_nanoseconds};
+use super::lanes::{Block, Join};
 use super::off_cpu::OffCpu;
-use super::parser::{Block, Counts};
+use super::parser::Counts;
 use super::record::{Record, Sample, What};
 
 /// Everything up to now.
@@ -25,6 +27,8 @@ pub(super) struct Timeline {
     processes: BTreeMap<i64, i64>,
     /// The latest name of each thread.
     comms: BTreeMap<i64, StrId>,
+    /// Whom the record before named, which is in the two above already.
+    latest_named: Option<(ThreadKey, StrId)>,
     moments: Vec<(ThreadKey, Nanos, StrId)>,
     /// By thread and name.
     counters: BTreeMap<(ThreadKey, StrId), Counter>,
@@ -56,6 +60,7 @@ impl Timeline {
             counts: Counts::default(),
             processes: BTreeMap::new(),
             comms: BTreeMap::new(),
+            latest_named: None,
             moments: Vec::new(),
             counters: BTreeMap::new(),
             stack_event: StackEvent::NoneYet,
@@ -67,41 +72,31 @@ impl Timeline {
         self.off_cpu.new_snapshot();
     }
 
-    pub(super) fn add(&mut self, block: Block) {
-        let (texts, functions) = self.flow.names.adopt(&block.names);
-        self.notices.merge(&block.notices);
-        self.counts.branches += block.counts.branches;
-        self.counts.samples += block.counts.samples;
-        self.counts.others += block.counts.others;
-        for record in block.records {
-            self.push(renumbered(record, &texts, &functions));
-        }
-    }
-
-    pub(super) fn names(&mut self) -> &mut Names {
-        &mut self.flow.names
-    }
-
     pub(super) fn count_sample(&mut self) {
         self.counts.samples += 1;
     }
 
     /// Takes in a record whose names are the timeline's own.
     pub(super) fn push(&mut self, record: Record) {
-        if record.comm != StrId::EMPTY {
-            self.comms.insert(record.thread.tid, record.comm);
-        }
-        if record.thread.pid != 0 {
-            self.processes.insert(record.thread.tid, record.thread.pid);
+        let named = Some((record.thread, record.comm));
+        if self.latest_named != named {
+            self.latest_named = named;
+            if record.comm != StrId::EMPTY {
+                self.comms.insert(record.thread.tid, record.comm);
+            }
+            if record.thread.pid != 0 {
+                self.processes.insert(record.thread.tid, record.thread.pid);
+            }
         }
         self.record(record);
     }
 
     fn record(&mut self, record: Record) {
-        let Record { offset, thread, time, what, .. } = record;
+        let Record { offset, thread, time, cpu, what, .. } = record;
+        let at = time.map(|time| Moment { time, cpu });
         match what {
             What::Branch(branch) => self.flow.branch(thread, time, &branch),
-            What::Sample(sample) => self.sample(thread, time, &sample),
+            What::Sample(sample) => self.sample(thread, at, &sample),
             What::Frequency(mhz) => {
                 let name = self.flow.names.string("CPU frequency (MHz)");
                 let counter = self.counters.entry((thread, name)).or_default();
@@ -113,24 +108,26 @@ impl Timeline {
                 self.flow.error(thread, time, message);
             }
             What::Switch { is_out: true, is_preempted } => {
-                self.scheduled((thread, time), SchedEvent::Out { is_preempted }, &[]);
+                self.scheduled((thread, at), SchedEvent::Out { is_preempted }, &[]);
             }
             What::Switch { is_out: false, .. } => {
-                self.scheduled((thread, time), SchedEvent::In, &[]);
+                self.scheduled((thread, at), SchedEvent::In, &[]);
             }
-            What::Sched(what) => self.scheduled((thread, time), what.event, &what.frames),
+            What::Sched(what) => self.scheduled((thread, at), what.event, &what.frames),
             What::Moment(name) => {
-                self.off_cpu.seen(thread, time);
+                self.off_cpu.seen(thread, at);
                 self.moments.extend(time.map(|time| (thread, time, name)));
             }
             What::Named(named, name) => {
-                self.off_cpu.seen(thread, time);
+                self.off_cpu.seen(thread, at);
+                self.latest_named = None;
                 self.processes.insert(named.tid, named.pid);
                 self.comms.insert(named.tid, name);
             }
             What::Forked(made) => {
-                self.off_cpu.seen(thread, time);
+                self.off_cpu.seen(thread, at);
                 self.off_cpu.created(made, time);
+                self.latest_named = None;
                 self.processes.insert(made.tid, made.pid);
             }
             What::Lost(count) => self.notices.add_count(NoticeKind::EventsLost, count, offset),
@@ -139,15 +136,17 @@ impl Timeline {
 
     fn scheduled(
         &mut self,
-        of: (ThreadKey, Option<Nanos>),
+        of: (ThreadKey, Option<Moment>),
         event: SchedEvent,
         frames: &[spanwise_flow::Place],
     ) {
         self.off_cpu.event(of, event, frames, (&mut self.flow, &self.processes));
     }
 
-    fn sample(&mut self, thread: ThreadKey, time: Option<Nanos>, sample: &Sample) {
-        self.off_cpu.seen(thread, time);
+    fn sample(&mut self, thread: ThreadKey, at: Option<Moment>, sample: &Sample) {
+        let time = at.map(|at| at.time);
+        let not_before = self.off_cpu.may_run_since(thread);
+        self.off_cpu.seen(thread, at);
         let name = self.flow.names.text(sample.event);
         let is_stack = match self.stack_event {
             _ if is_clock(name) => {
@@ -166,7 +165,8 @@ impl Timeline {
         if is_stack && !sample.frames.is_empty() {
             let period = i64::try_from(sample.period).unwrap_or(i64::MAX);
             let speaks_for = (is_in_nanoseconds(name) && period > 1).then_some(period);
-            self.flow.sample(thread, time, &sample.frames, speaks_for);
+            let reach = SampleReach { speaks_for, not_before };
+            self.flow.sample(thread, time, &sample.frames, reach);
         }
         if !is_clock(self.flow.names.text(sample.event)) {
             let counter = self.counters.entry((thread, sample.event)).or_default();
@@ -211,15 +211,31 @@ impl Timeline {
     }
 }
 
+impl Join for Timeline {
+    fn names(&mut self) -> &mut Names {
+        &mut self.flow.names
+    }
+
+    fn block(&mut self, block: Block, numbers: &Adopted) {
+        self.notices.merge(&block.notices);
+        self.counts.branches += block.counts.branches;
+        self.counts.samples += block.counts.samples;
+        self.counts.others += block.counts.others;
+        for record in block.records {
+            self.push(renumbered(record, numbers));
+        }
+    }
+}
+
 fn tell(notices: &mut Notices, oddities: Oddities) {
     notices.add_count(NoticeKind::TimeWentBack, oddities.time_went_back, NO_OFFSET);
     notices.add_count(NoticeKind::AbortedTransaction, oddities.aborted, NO_OFFSET);
 }
 
 /// The record with the numbers of the common names.
-pub(super) fn renumbered(mut record: Record, texts: &[StrId], functions: &[FunctionId]) -> Record {
-    let text = |id: &mut StrId| *id = texts[id.index()];
-    let function = |id: &mut FunctionId| *id = functions[id.0 as usize];
+pub(super) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
+    let text = |id: &mut StrId| *id = numbers.text(*id);
+    let function = |id: &mut FunctionId| *id = numbers.function(*id);
     text(&mut record.comm);
     match &mut record.what {
         What::Branch(branch) => {

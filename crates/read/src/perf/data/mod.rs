@@ -21,6 +21,7 @@ use spanwise_flow::{FlowOptions, FunctionId, Names, Place, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::event::{EventClass, event_class_of};
+use super::lanes::Join;
 use super::record::{Record, Sample, Scheduled, What};
 use super::trace::Timeline;
 use crate::ReadErrorKind;
@@ -192,7 +193,8 @@ impl State<'_> {
             records::What::Other(_) => None,
         };
         if let Some(what) = what {
-            self.timeline.push(Record { offset, thread, comm: StrId::EMPTY, time, what });
+            let (comm, cpu) = (StrId::EMPTY, None);
+            self.timeline.push(Record { offset, thread, comm, time, cpu, what });
         }
     }
 
