@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use object::Object;
 
@@ -62,8 +64,17 @@ impl Files {
     }
 }
 
+/// What the kernel maps into every program.
+const VDSO_NAME: &str = "[vdso]";
+
 fn open(path: &str, build_id: Option<&[u8]>) -> Result<Bytes, &'static str> {
-    // `[vdso]`, `//anon` and the like are no files, and nothing else is opened.
+    if path == VDSO_NAME {
+        let own = own_vdso().ok_or("it cannot be read")?;
+        // It has no name of its own, so that only its build id says which one it is.
+        let is_it = build_id.is_some_and(|recorded| has_build_id(&own, recorded));
+        return if is_it { Ok(own) } else { Err("it is another build than was recorded") };
+    }
+    // `[heap]`, `//anon` and the like are no files, and nothing else is opened.
     if !path.starts_with('/') || path.starts_with("//") {
         return Err("it is no file");
     }
@@ -71,12 +82,29 @@ fn open(path: &str, build_id: Option<&[u8]>) -> Result<Bytes, &'static str> {
         return Err("it is not here");
     }
     let bytes = Bytes::open(Path::new(path)).map_err(|_| "it cannot be read")?;
-    let file = object::File::parse(bytes.as_ref()).map_err(|_| "it is no ELF file")?;
-    let own_id = file.build_id().ok().flatten();
-    if build_id.is_some_and(|recorded| own_id != Some(recorded)) {
+    object::File::parse(bytes.as_ref()).map_err(|_| "it is no ELF file")?;
+    if build_id.is_some_and(|recorded| !has_build_id(&bytes, recorded)) {
         return Err("it is another build than was recorded");
     }
     Ok(bytes)
+}
+
+fn has_build_id(bytes: &Bytes, recorded: &[u8]) -> bool {
+    let Ok(file) = object::File::parse(bytes.as_ref()) else { return false };
+    file.build_id().ok().flatten() == Some(recorded)
+}
+
+/// The vDSO of the running kernel, from the memory of this process.
+fn own_vdso() -> Option<Bytes> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with(VDSO_NAME))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let mut image = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
+    let memory = fs::File::open("/proc/self/mem").ok()?;
+    memory.read_exact_at(&mut image, start).ok()?;
+    Some(Bytes::Owned(Arc::new(image)))
 }
 
 #[cfg(test)]
@@ -93,6 +121,16 @@ mod tests {
         assert!(open(&own, None).is_ok());
         let other = open(&own, Some(&[1; 20])).err();
         assert_eq!(other, Some("it is another build than was recorded"));
+    }
+
+    #[test]
+    fn the_vdso_is_taken_from_the_running_kernel_by_its_build_id() {
+        let Some(own) = own_vdso() else { return };
+        let file = object::File::parse(own.as_ref()).expect("an ELF file");
+        let Some(build_id) = file.build_id().expect("its notes") else { return };
+        let vdso = open("[vdso]", Some(build_id)).expect("the same");
+        assert_eq!(vdso.as_ref(), own.as_ref());
+        assert!(open("[vdso]", Some(&[1; 20])).is_err());
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! The head of a recording: which events were recorded, what their samples hold, which
 //! files took part.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::bytes::Bytes;
+use super::pipe;
 use super::tracepoint::Formats;
+use super::unpack;
 
 /// What the samples of one event hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,8 +28,8 @@ pub(super) struct Header<'a> {
     pub(super) is_big_endian: bool,
     pub(super) events: Vec<Event>,
     by_id: HashMap<u64, usize>,
-    /// The records.
-    pub(super) data: &'a [u8],
+    /// The records; other than in the file where they were packed there.
+    pub(super) data: Cow<'a, [u8]>,
     /// Where they begin in the file.
     pub(super) data_offset: u64,
     /// Build ids of files by path.
@@ -41,10 +44,10 @@ pub(super) struct Header<'a> {
 }
 
 /// How many events a recording may have; perf itself opens no more than files it may.
-const EVENTS_MAX: usize = 4096;
+pub(super) const EVENTS_MAX: usize = 4096;
 
-const TRACING_DATA: u32 = 1;
-const BUILD_ID: u32 = 2;
+pub(super) const TRACING_DATA: u32 = 1;
+pub(super) const BUILD_ID: u32 = 2;
 const OS_RELEASE: u32 = 4;
 const ARCH: u32 = 6;
 const EVENT_DESC: u32 = 12;
@@ -85,30 +88,47 @@ impl<'a> Header<'a> {
         let is_big_endian = file.starts_with(MAGIC_SWAPPED);
         let mut bytes = Bytes::new(file, is_big_endian);
         bytes.skip(MAGIC.len()).ok_or(CUT)?;
-        if bytes.u64().ok_or(CUT)? < 104 {
-            return Err("a perf recording that was written to a pipe; record to a file");
+        let size = bytes.u64().ok_or(CUT)?;
+        let mut header = Header { is_big_endian, ..Header::default() };
+        match size {
+            ..104 => pipe::read_into(&mut header, file),
+            _ => header.read_file(file, bytes).ok_or(CUT)?,
         }
-        let attr_size = bytes.u64().ok_or(CUT)?;
-        let attrs = Section::read(&mut bytes).ok_or(CUT)?;
-        let data = Section::read(&mut bytes).ok_or(CUT)?;
-        Section::read(&mut bytes).ok_or(CUT)?;
-        let features = [(); 4].map(|()| bytes.u64().unwrap_or(0));
-        let mut header = Header {
-            is_big_endian,
-            data: data.of(file),
-            data_offset: data.offset,
-            ..Header::default()
-        };
-        header.is_cut = (header.data.len() as u64) < data.size;
-        header.read_attrs(file, attrs, attr_size);
-        header.read_features(file, data, features);
         if header.events.is_empty() {
-            return Err("a perf recording without events");
+            return Err(if header.is_cut { CUT } else { "a perf recording without events" });
         }
         for (row, event) in header.events.iter().enumerate() {
             header.by_id.extend(event.ids.iter().map(|&id| (id, row)));
         }
+        if let Some(unpacked) = unpack::unpacked(&header.data, is_big_endian) {
+            header.is_cut |= !unpacked.is_whole;
+            header.data = Cow::Owned(unpacked.records);
+        }
         Ok(header)
+    }
+
+    /// What the head of a file points to. `None` where the head itself is cut off.
+    fn read_file(&mut self, file: &'a [u8], mut bytes: Bytes<'a>) -> Option<()> {
+        let attr_size = bytes.u64()?;
+        let attrs = Section::read(&mut bytes)?;
+        let mut data = Section::read(&mut bytes)?;
+        Section::read(&mut bytes)?;
+        let features = [(); 4].map(|()| bytes.u64().unwrap_or(0));
+        // perf writes how much there is when it is through; one that was killed never did.
+        let is_unfinished = data.size == 0 && data.offset < file.len() as u64;
+        if is_unfinished {
+            data.size = file.len() as u64 - data.offset;
+        }
+        let records = data.of(file);
+        self.is_cut = is_unfinished
+            || (records.len() as u64) < data.size
+            || (attrs.of(file).len() as u64) < attrs.size;
+        (self.data, self.data_offset) = (Cow::Borrowed(records), data.offset);
+        self.read_attrs(file, attrs, attr_size);
+        if !is_unfinished {
+            self.read_features(file, data, features);
+        }
+        Some(())
     }
 
     fn read_attrs(&mut self, file: &[u8], attrs: Section, attr_size: u64) {
@@ -127,7 +147,7 @@ impl<'a> Header<'a> {
     }
 
     /// An event by its `perf_event_attr`, which newer kernels make longer.
-    fn event(&self, attr: &[u8]) -> Option<Event> {
+    pub(super) fn event(&self, attr: &[u8]) -> Option<Event> {
         let mut bytes = Bytes::new(attr, self.is_big_endian);
         let (kind, _) = (bytes.u32()?, bytes.u32()?);
         let (config, _) = (bytes.u64()?, bytes.u64()?);
@@ -157,17 +177,20 @@ impl<'a> Header<'a> {
                 self.is_cut = true;
                 return;
             };
-            let bytes = Bytes::new(section.of(file), self.is_big_endian);
-            match bit {
-                OS_RELEASE => {
-                    self.kernel_release = bytes.rest().counted_text().unwrap_or_default();
-                }
-                ARCH => self.machine = bytes.rest().counted_text().unwrap_or_default(),
-                TRACING_DATA => self.formats = Formats::read(bytes.all()),
-                EVENT_DESC => self.name_events(bytes).unwrap_or(()),
-                BUILD_ID => self.read_build_ids(bytes).unwrap_or(()),
-                _ => {}
+            self.read_feature(bit, Bytes::new(section.of(file), self.is_big_endian));
+        }
+    }
+
+    pub(super) fn read_feature(&mut self, bit: u32, bytes: Bytes<'_>) {
+        match bit {
+            OS_RELEASE => {
+                self.kernel_release = bytes.rest().counted_text().unwrap_or_default();
             }
+            ARCH => self.machine = bytes.rest().counted_text().unwrap_or_default(),
+            TRACING_DATA => self.formats = Formats::read(bytes.all()),
+            EVENT_DESC => self.name_events(bytes).unwrap_or(()),
+            BUILD_ID => self.read_build_ids(bytes).unwrap_or(()),
+            _ => {}
         }
     }
 
@@ -247,9 +270,14 @@ mod tests {
         };
         check(b"PERFILE2", "the header of a perf recording is cut off");
         let pipe = [MAGIC, &16_u64.to_le_bytes()].concat();
-        check(&pipe, "a perf recording that was written to a pipe; record to a file");
-        let empty = [MAGIC, &104_u64.to_le_bytes(), &[0; 88]].concat();
+        check(&pipe, "a perf recording without events");
+        let pipe = [MAGIC, &16_u64.to_le_bytes(), &[64, 0, 0]].concat();
+        check(&pipe, "the header of a perf recording is cut off");
+        let empty = [MAGIC, &104_u64.to_le_bytes(), &[0; 24], &[0, 1], &[0; 62]].concat();
         check(&empty, "a perf recording without events");
+        let attrs = [104_u64, 136, 104, 136].map(u64::to_le_bytes).concat();
+        let cut = [MAGIC, &attrs, &[0; 64], &[0; 100]].concat();
+        check(&cut, "the header of a perf recording is cut off");
     }
 
     #[test]

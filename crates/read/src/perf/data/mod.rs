@@ -8,10 +8,12 @@ mod bytes;
 mod files;
 mod header;
 mod maps;
+mod pipe;
 mod records;
 mod sample;
 mod symbols;
 mod tracepoint;
+mod unpack;
 mod unwind;
 
 use std::collections::HashMap;
@@ -181,11 +183,6 @@ impl State<'_> {
                 Some(What::Switch { is_out, is_preempted })
             }
             records::What::Lost(count) => Some(What::Lost(count)),
-            records::What::Compressed => {
-                let example = b"records packed by perf record -z";
-                self.timeline.notices.add(NoticeKind::UnknownRecord, offset, example);
-                None
-            }
             records::What::Damaged => {
                 self.timeline.notices.add(NoticeKind::EventSkipped, offset, b"");
                 None
@@ -193,7 +190,7 @@ impl State<'_> {
             records::What::Other(_) => None,
         };
         if let Some(what) = what {
-            let (comm, cpu) = (StrId::EMPTY, None);
+            let (comm, cpu) = (StrId::EMPTY, common.cpu);
             self.timeline.push(Record { offset, thread, comm, time, cpu, what });
         }
     }

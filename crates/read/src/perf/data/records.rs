@@ -19,10 +19,9 @@ mod kind {
     pub(super) const LOST_SAMPLES: u32 = 13;
     pub(super) const SWITCH: u32 = 14;
     pub(super) const SWITCH_CPU_WIDE: u32 = 15;
+    pub(super) const TRACING_DATA: u32 = 66;
     pub(super) const FINISHED_ROUND: u32 = 68;
     pub(super) const AUXTRACE: u32 = 71;
-    pub(super) const COMPRESSED: u32 = 81;
-    pub(super) const COMPRESSED2: u32 = 83;
 }
 
 /// Bits of a record's `misc`.
@@ -71,8 +70,6 @@ pub(super) enum What<'a> {
         is_preempted: bool,
     },
     Lost(u64),
-    /// Packed records, which are not unpacked.
-    Compressed,
     /// Something that says nothing about a timeline.
     Other(u32),
     /// Shorter than its event says.
@@ -82,7 +79,7 @@ pub(super) enum What<'a> {
 /// Hands over all records in order of time; gives how many bytes made no sense at the end.
 pub(super) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Record<'a>)) -> usize {
     let mut waiting = Waiting::default();
-    let mut bytes = Bytes::new(header.data, header.is_big_endian);
+    let mut bytes = Bytes::new(&header.data, header.is_big_endian);
     loop {
         let at = header.data.len() - bytes.len();
         let Some(raw) = RawRecord::read(&mut bytes) else {
@@ -91,10 +88,8 @@ pub(super) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Recor
         };
         match raw.kind {
             kind::FINISHED_ROUND => waiting.finish_round(header, &mut take),
-            // The trace of the hardware itself lies behind its record.
-            kind::AUXTRACE => {
-                let len = raw.body().u64().unwrap_or(0);
-                if usize::try_from(len).ok().and_then(|len| bytes.skip(len)).is_none() {
+            kind::AUXTRACE | kind::TRACING_DATA => {
+                if bytes.skip(raw.len_behind()).is_none() {
                     bytes.take(bytes.len());
                 }
             }
@@ -140,15 +135,15 @@ impl Waiting {
 
 /// A record whose content was not looked at.
 #[derive(Debug, Clone, Copy)]
-struct RawRecord<'a> {
-    kind: u32,
+pub(super) struct RawRecord<'a> {
+    pub(super) kind: u32,
     misc: u16,
-    body: &'a [u8],
+    pub(super) body: &'a [u8],
     is_big_endian: bool,
 }
 
 impl<'a> RawRecord<'a> {
-    fn read(bytes: &mut Bytes<'a>) -> Option<RawRecord<'a>> {
+    pub(super) fn read(bytes: &mut Bytes<'a>) -> Option<RawRecord<'a>> {
         let mut ahead = *bytes;
         let (kind, misc, size) = (ahead.u32()?, ahead.u16()?, ahead.u16()?);
         let body = ahead.take(usize::from(size).checked_sub(8)?)?;
@@ -157,7 +152,18 @@ impl<'a> RawRecord<'a> {
         Some(RawRecord { kind, misc, body, is_big_endian })
     }
 
-    fn body(&self) -> Bytes<'a> {
+    /// How much lies behind the record that belongs to it: the trace of the hardware itself,
+    /// and what the kernel says of its tracepoints.
+    pub(super) fn len_behind(&self) -> usize {
+        let len = match self.kind {
+            kind::AUXTRACE => self.body().u64().unwrap_or(0),
+            kind::TRACING_DATA => self.body().u32().map_or(0, u64::from).next_multiple_of(8),
+            _ => 0,
+        };
+        usize::try_from(len).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn body(&self) -> Bytes<'a> {
         Bytes::new(self.body, self.is_big_endian)
     }
 
@@ -225,7 +231,6 @@ impl<'a> RawRecord<'a> {
                 is_out: self.misc & SWITCH_OUT != 0,
                 is_preempted: self.misc & SWITCH_PREEMPTED != 0,
             },
-            kind::COMPRESSED | kind::COMPRESSED2 => What::Compressed,
             kind::EXIT => What::Other(self.kind),
             other => What::Other(other),
         })

@@ -28,6 +28,7 @@ pub(super) struct Common {
     pub(super) pid: i32,
     pub(super) tid: i32,
     pub(super) time: Option<u64>,
+    pub(super) cpu: Option<u32>,
     pub(super) id: Option<u64>,
 }
 
@@ -93,7 +94,8 @@ impl<'a> Sample<'a> {
             bytes.u64()?;
         }
         if has(bit::CPU) {
-            bytes.u64()?;
+            sample.common.cpu = Some(bytes.u32()?);
+            bytes.u32()?;
         }
         if has(bit::PERIOD) {
             sample.period = bytes.u64()?;
@@ -199,6 +201,10 @@ impl Common {
                 }
                 bit::TIME => common.time = bytes.u64(),
                 bit::ID | bit::IDENTIFIER => common.id = bytes.u64(),
+                bit::CPU => {
+                    common.cpu = bytes.u32();
+                    bytes.skip(4);
+                }
                 _ => drop(bytes.u64()),
             }
         }
@@ -228,17 +234,17 @@ mod tests {
         assert_eq!(read(8).and_then(|sample| sample.chain), Some(vec![2, 0x40, 0x50]));
         let sample = read(4 | 1);
         let sample = sample.expect("whole");
-        let common = Common { pid: 5, tid: 7, time: Some(99), id: None };
+        let common = Common { pid: 5, tid: 7, time: Some(99), cpu: None, id: None };
         assert_eq!((sample.common, sample.period), (common, 1000));
         assert_eq!(sample.chain, Some(vec![0x40, 0x50]));
     }
 
     #[test]
     fn others_carry_it_behind_them() {
-        let event = event(bit::TID | bit::TIME | bit::IDENTIFIER | bit::IP, 0);
-        let body = words(&[1, 2, 7 << 32 | 5, 99, 42]);
+        let event = event(bit::TID | bit::TIME | bit::CPU | bit::IDENTIFIER | bit::IP, 0);
+        let body = words(&[1, 2, 7 << 32 | 5, 99, 3, 42]);
         let found = Common::behind(&body, false, &event);
-        assert_eq!(found, Common { pid: 5, tid: 7, time: Some(99), id: Some(42) });
+        assert_eq!(found, Common { pid: 5, tid: 7, time: Some(99), cpu: Some(3), id: Some(42) });
         assert_eq!(Common::behind(&body[..8], false, &event), Common::default());
     }
 }

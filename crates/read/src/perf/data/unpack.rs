@@ -1,0 +1,146 @@
+//! Records that `perf record -z` packed.
+//!
+//! All packed records together are one stream of zstd, and a record may begin in one of
+//! them and end in the next. What comes out takes the place of what it was packed in.
+
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+use super::bytes::Bytes;
+use super::records::RawRecord;
+
+const COMPRESSED: u32 = 81;
+const COMPRESSED2: u32 = 83;
+
+/// The records of a recording, unpacked.
+pub(super) struct Unpacked {
+    pub(super) records: Vec<u8>,
+    /// Nothing of the stream was damaged or left out.
+    pub(super) is_whole: bool,
+}
+
+/// More than this is not unpacked, whatever a file claims to hold.
+const RECORDS_BYTES_MAX: usize = 4 << 30;
+
+/// `None` where no record is packed.
+pub(super) fn unpacked(data: &[u8], is_big_endian: bool) -> Option<Unpacked> {
+    let mut bytes = Bytes::new(data, is_big_endian);
+    let mut stream = Stream::new()?;
+    let mut records = Vec::new();
+    let (mut is_packed, mut is_whole) = (false, true);
+    loop {
+        let before = bytes.all();
+        let Some(record) = RawRecord::read(&mut bytes) else { break };
+        let Some(packed) = packed_in(&record) else {
+            let behind = record.len_behind().min(bytes.len());
+            bytes.skip(behind);
+            if is_packed {
+                records.extend_from_slice(&before[..before.len() - bytes.len()]);
+            }
+            continue;
+        };
+        if !is_packed {
+            is_packed = true;
+            records.extend_from_slice(&data[..data.len() - before.len()]);
+        }
+        is_whole &= stream.add(packed, is_big_endian, &mut records);
+        if !is_whole {
+            break;
+        }
+    }
+    is_whole &= stream.rest.is_empty();
+    is_packed.then_some(Unpacked { records, is_whole })
+}
+
+/// What is packed in a record, if that is what it is for.
+fn packed_in<'a>(record: &RawRecord<'a>) -> Option<&'a [u8]> {
+    match record.kind {
+        COMPRESSED => Some(record.body),
+        COMPRESSED2 => {
+            // Filled up with zeros: how much is meant stands before it.
+            let mut body = record.body();
+            let len = usize::try_from(body.u64()?).ok()?.min(body.len());
+            body.take(len)
+        }
+        _ => None,
+    }
+}
+
+/// The stream while it is unpacked.
+struct Stream {
+    decoder: Decoder<'static>,
+    /// The beginning of a record that goes on in the next packed one.
+    rest: Vec<u8>,
+}
+
+impl Stream {
+    fn new() -> Option<Stream> {
+        Some(Stream { decoder: Decoder::new().ok()?, rest: Vec::new() })
+    }
+
+    /// Adds the whole records of another piece; false where it is damaged or too much.
+    fn add(&mut self, packed: &[u8], is_big_endian: bool, records: &mut Vec<u8>) -> bool {
+        let mut input = InBuffer::around(packed);
+        let mut piece = [0; 1 << 14];
+        loop {
+            let mut output = OutBuffer::around(&mut piece[..]);
+            let Ok(_) = self.decoder.run(&mut input, &mut output) else { return false };
+            let written = output.pos();
+            self.rest.extend_from_slice(&piece[..written]);
+            if records.len() + self.rest.len() > RECORDS_BYTES_MAX {
+                return false;
+            }
+            // A full buffer may have left something inside of the decoder.
+            if input.pos() == packed.len() && written < piece.len() {
+                break;
+            }
+        }
+        let mut bytes = Bytes::new(&self.rest, is_big_endian);
+        while RawRecord::read(&mut bytes).is_some() {}
+        let whole = self.rest.len() - bytes.len();
+        records.extend(self.rest.drain(..whole));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, body: &[u8]) -> Vec<u8> {
+        let size = (body.len() + 8) as u16;
+        [&kind.to_le_bytes()[..], &[0, 0], &size.to_le_bytes(), body].concat()
+    }
+
+    #[test]
+    fn records_that_go_on_in_the_next_piece_are_put_together() {
+        let plain = [record(3, b"a name, and more"), record(9, &[7; 3000]), record(4, b"")];
+        let packed = zstd::encode_all(&plain.concat()[..], 1).expect("packing");
+        for cut in [1, 8, packed.len() / 2, packed.len() - 1] {
+            let (first, second) = packed.split_at(cut);
+            let between = record(68, b"");
+            let padded = [&(second.len() as u64).to_le_bytes(), second, &[0; 5]].concat();
+            let file = [
+                record(1, b"before"),
+                record(COMPRESSED, first),
+                between.clone(),
+                record(COMPRESSED2, &padded),
+            ];
+            let found = unpacked(&file.concat(), false).expect("it is packed");
+            assert!(found.is_whole);
+            let mut kinds = Vec::new();
+            let mut bytes = Bytes::new(&found.records, false);
+            while let Some(record) = RawRecord::read(&mut bytes) {
+                kinds.push((record.kind, record.body.len()));
+            }
+            kinds.sort_unstable();
+            assert_eq!(kinds, [(1, 6), (3, 16), (4, 0), (9, 3000), (68, 0)], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn damage_is_told_and_ends_it() {
+        assert!(unpacked(&record(9, b"plain"), false).is_none());
+        let found = unpacked(&record(COMPRESSED, b"no zstd at all"), false).expect("packed");
+        assert!(!found.is_whole && found.records.is_empty());
+    }
+}
