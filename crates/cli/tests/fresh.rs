@@ -1,0 +1,143 @@
+//! Recordings that perf makes here and now, of a program that measures its own waits.
+//!
+//! Where there is no C compiler or no perf, or the kernel does not allow it, the test says
+//! so and passes over it. Another program can get between a thread and its clock, so each
+//! recording has a few tries.
+#![allow(clippy::print_stderr, reason = "a test that skips something says so")]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use spanwise_analyze::{Facts, TotalNanos, lock_threads, off_cpu};
+use spanwise_model::{BlockedOn, Trace};
+use spanwise_read::{IndexUse, OpenOptions};
+
+const TRIES: usize = 4;
+
+/// A folder with the program in it; `None` where it cannot be built.
+fn program() -> Option<(tempfile::TempDir, PathBuf)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/perf/waits.c");
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("waits");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o"]);
+    let built = compiler.arg(&program).arg(&source).status();
+    match built {
+        Ok(status) if status.success() => Some((folder, program)),
+        other => {
+            eprintln!("skipped: no C compiler that builds waits.c: {other:?}");
+            None
+        }
+    }
+}
+
+/// What a thread says of itself: its number, what it waited for, how long.
+type OwnWords = Vec<(String, String, TotalNanos)>;
+
+/// The trace of a run, and what the program says of it; `None` where perf may not.
+fn record(options: &str, program: &Path) -> Option<(Trace, OwnWords)> {
+    let folder = program.parent()?;
+    let (data, words) = (folder.join("perf.data"), folder.join("words.txt"));
+    let is_piped = options.contains("-o -");
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q"]).args(options.split_whitespace());
+    if is_piped {
+        perf.stdout(File::create(&data).expect("a file"));
+    } else {
+        perf.arg("-o").arg(&data).stdout(Stdio::null());
+    }
+    let done = perf.arg("--").arg(program).arg(&words).stderr(Stdio::piped()).output();
+    match done {
+        Ok(done) if done.status.success() => {}
+        Ok(done) => {
+            let why = String::from_utf8_lossy(&done.stderr).into_owned();
+            eprintln!("skipped: perf record {options}: {}", why.trim());
+            return None;
+        }
+        Err(error) => {
+            eprintln!("skipped: perf: {error}");
+            return None;
+        }
+    }
+    let open = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    let trace = spanwise_read::open(&data, &open).expect("a recording that perf just made");
+    assert_eq!(trace.check(), Ok(()));
+    let text = fs::read_to_string(&words).expect("the program's own words");
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        (words[0].to_owned(), words[1].to_owned(), words[2].parse().expect("nanoseconds"))
+    };
+    Some((trace, text.lines().map(row).collect()))
+}
+
+/// Tries a recording until all threads' figures are within 1 % of what they say, but for
+/// those that the recording cannot tell.
+fn check(options: &str, figure: impl Fn(&Trace, &str, &str) -> Option<TotalNanos>) {
+    let Some((_folder, program)) = program() else { return };
+    let mut off = Vec::new();
+    for _ in 0..TRIES {
+        let Some((trace, own)) = record(options, &program) else { return };
+        assert_eq!(own.len(), 4, "three workers and a receiver");
+        let rows = own.iter().filter_map(|(tid, what, true_ns)| {
+            let found = figure(&trace, tid, what)?;
+            let is_near = (found - true_ns).abs() * 100 <= *true_ns;
+            Some((is_near, format!("{what} of {tid}: {found} instead of {true_ns}")))
+        });
+        off = rows.filter(|(is_near, _)| !is_near).map(|(_, text)| text).collect();
+        if off.is_empty() {
+            return;
+        }
+    }
+    panic!("perf record {options}: {off:#?}");
+}
+
+/// All that a thread waited for locks. Whether stacks reach the library's call, which says
+/// what sort it was, depends on how that library was built.
+fn waited(trace: &Trace, tid: &str, _: &str) -> Option<TotalNanos> {
+    let rows = lock_threads(&Facts::new(trace));
+    Some(rows.iter().filter(|row| row.thread.ends_with(tid)).map(|row| row.delay_ns).sum())
+}
+
+#[test]
+fn waits_by_switches_of_all_programs_are_those_that_the_program_measured() {
+    check("-a -g --switch-events -e sched:sched_switch,sched:sched_waking", waited);
+}
+
+#[test]
+fn waits_by_switches_of_one_program_are_those_that_it_measured() {
+    check("-g --switch-events -e sched:sched_switch,sched:sched_waking", waited);
+}
+
+const FUTEX_CALLS: &str = "-e syscalls:sys_enter_futex,syscalls:sys_exit_futex";
+
+#[test]
+fn waits_by_calls_are_those_that_the_program_measured() {
+    check(FUTEX_CALLS, |trace, tid, what| {
+        let on = if what == "mutex" { BlockedOn::Mutex } else { BlockedOn::Condition };
+        let rows = lock_threads(&Facts::new(trace));
+        let rows = rows.iter().filter(|row| row.thread.ends_with(tid) && row.on == on);
+        Some(rows.map(|row| row.delay_ns).sum())
+    });
+}
+
+#[test]
+fn a_packed_recording_says_the_same() {
+    check(&format!("-z {FUTEX_CALLS}"), waited);
+}
+
+#[test]
+fn a_recording_through_a_pipe_says_the_same() {
+    check(&format!("-o - {FUTEX_CALLS}"), waited);
+}
+
+#[test]
+fn switch_records_alone_tell_how_long_a_thread_was_blocked() {
+    check("--switch-events -g -F 999 -e cpu-clock", |trace, tid, what| {
+        let rows = off_cpu(&Facts::new(trace));
+        let row = rows.iter().find(|row| row.thread.ends_with(tid));
+        let row = row.unwrap_or_else(|| panic!("no row of {tid}"));
+        // Workers also sleep, which only a stack would tell apart from waiting.
+        (what == "condition").then(|| row.blocked_total_ns())
+    });
+}
