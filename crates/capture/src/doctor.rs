@@ -6,6 +6,7 @@
 use std::io;
 
 use crate::event::{Attr, Stacks};
+use crate::probe::Probe;
 use crate::processes::setting;
 use crate::ring::Ring;
 use crate::{processes, sys};
@@ -27,6 +28,10 @@ pub enum Ability {
     KernelNames,
     /// Processes of other users.
     OtherUsers,
+    /// Calls of a function, as a trigger.
+    Probes,
+    /// Signals that a program sends itself, as a trigger.
+    Signals,
 }
 
 /// What was found about an ability.
@@ -54,6 +59,8 @@ pub fn examine() -> Vec<Finding> {
         Ability::KernelNames,
         Ability::LargeRings,
         Ability::OtherUsers,
+        Ability::Probes,
+        Ability::Signals,
     ];
     abilities.map(examine_one).into()
 }
@@ -83,6 +90,8 @@ pub fn examine_one(ability: Ability) -> Finding {
         Ability::LargeRings => large_rings(clock.without_kernel()),
         Ability::KernelNames => kernel_names(),
         Ability::OtherUsers => other_users(),
+        Ability::Probes => probes(),
+        Ability::Signals => signals(),
     }
 }
 
@@ -166,7 +175,52 @@ fn other_users() -> Finding {
             what,
             is_there: false,
             detail: format!("tried on process 1: {error}"),
-            cure: Some("sudo setcap cap_perfmon,cap_sys_ptrace=ep $(which spanwise)".to_owned()),
+            cure: Some(GIVE_RIGHTS.to_owned()),
         },
+    }
+}
+
+const GIVE_RIGHTS: &str = "sudo setcap cap_perfmon,cap_sys_ptrace=ep $(which spanwise)";
+
+/// A probe of this very program, where nobody passes meanwhile.
+fn probes() -> Finding {
+    let (ability, what) = (Ability::Probes, "snapshots when a function is called (--trigger)");
+    let address = probes as *const () as u64;
+    let own = processes::mappings(std::process::id() as i32);
+    let own = own.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
+    let tried = own.ok_or_else(|| io::Error::other("this program is not in its own memory"));
+    let tried = tried.and_then(|own| {
+        let path = str::from_utf8(&own.path).map_err(io::Error::other)?;
+        let probe = Probe::define(path, address - own.start + own.file_offset, false)?;
+        sys::open_event(&Attr::tracepoint(probe.number), 0, -1).map(drop)
+    });
+    match tried {
+        Ok(()) => found(ability, what, "tried: the kernel allows it".to_owned()),
+        Err(error) => lacks(ability, what, format!("tried: {error}"), tracing_cure(&error)),
+    }
+}
+
+/// What is asked of the kernel's tracing needs its folder, and to be root there.
+fn tracing_cure(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "sudo mount -t tracefs tracefs /sys/kernel/tracing",
+        _ => "run spanwise as root",
+    }
+}
+
+fn lacks(ability: Ability, what: &'static str, detail: String, cure: &str) -> Finding {
+    Finding { ability, what, is_there: false, detail, cure: Some(cure.to_owned()) }
+}
+
+fn signals() -> Finding {
+    let (ability, what) = (Ability::Signals, "snapshots at a signal (--trigger-signal)");
+    let number = processes::signal_tracepoint();
+    let number = number.ok_or_else(|| match processes::tracing_folder() {
+        Some(_) => io::ErrorKind::PermissionDenied.into(),
+        None => io::Error::new(io::ErrorKind::NotFound, "no tracing folder"),
+    });
+    match number.and_then(|number| sys::open_event(&Attr::tracepoint(number), 0, -1)) {
+        Ok(_) => found(ability, what, "tried: the kernel allows it".to_owned()),
+        Err(error) => lacks(ability, what, format!("tried: {error}"), tracing_cure(&error)),
     }
 }

@@ -51,6 +51,7 @@ mod flag {
 }
 
 const TYPE_SOFTWARE: u32 = 1;
+const TYPE_TRACEPOINT: u32 = 2;
 const CPU_CLOCK: u64 = 0;
 
 /// All registers of x86-64 but those of segments, as perf itself records them.
@@ -121,6 +122,23 @@ impl Attr {
         attr
     }
 
+    /// A tracepoint of the kernel, by its number: notes each time that it is passed, without
+    /// a stack.
+    pub(crate) fn tracepoint(number: u64) -> Attr {
+        Attr {
+            kind: TYPE_TRACEPOINT,
+            size: ATTR_BYTES as u32,
+            config: number,
+            sample_period: 1,
+            sample_type: FIELDS,
+            flags: flag::INHERIT | flag::SAMPLE_ID_ALL | flag::USE_CLOCKID,
+            clock_id: libc::CLOCK_MONOTONIC,
+            ..Attr::default()
+        }
+        // Rings are looked at often enough; waking somebody would cost each call 20 µs.
+        .waking_at(u32::MAX)
+    }
+
     /// The program's own code alone, as one may without privileges.
     pub(crate) fn without_kernel(self) -> Attr {
         Attr { flags: self.flags | flag::EXCLUDE_KERNEL, ..self }
@@ -174,7 +192,7 @@ impl Attr {
 /// An event with its name and the ids that its records carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) attr: Attr,
     pub(crate) ids: Vec<u64>,
 }

@@ -10,8 +10,11 @@
 mod doctor;
 mod error;
 mod event;
+mod flight;
+mod keep;
 mod launch;
 mod perf_file;
+mod probe;
 mod processes;
 mod recording;
 mod records;
@@ -20,9 +23,15 @@ mod rings;
 mod session;
 mod signals;
 mod sys;
+mod trigger;
+mod watch;
 
 pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
 pub use recording::FOLDER_ENDING;
-pub use session::{Ended, Program, RecordOptions, Recorded, record_processes, record_program};
+pub use session::{
+    Ended, FlightOptions, Program, RecordOptions, Recorded, Snapshot, record_processes,
+    record_program,
+};
+pub use trigger::{FunctionTrigger, Triggers, When};

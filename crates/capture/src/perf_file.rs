@@ -155,7 +155,7 @@ fn event_names(events: &[Event]) -> Vec<u8> {
     for event in events {
         bytes.extend(event.attr.to_bytes());
         bytes.extend((event.ids.len() as u32).to_ne_bytes());
-        counted_text(&mut bytes, event.name);
+        counted_text(&mut bytes, &event.name);
         bytes.extend(event.ids.iter().flat_map(|id| id.to_ne_bytes()));
     }
     bytes

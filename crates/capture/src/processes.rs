@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::records::Mapping;
 
@@ -29,6 +29,16 @@ pub(crate) fn command(pid: i32) -> Vec<String> {
     let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = text.split(|&byte| byte == 0).filter(|word| !word.is_empty());
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The file that a program is run from, as the system looks for it.
+pub(crate) fn program_path(program: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return fs::canonicalize(program).ok();
+    }
+    let folders = std::env::var_os("PATH")?;
+    let mut files = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    files.find(|file| file.is_file()).and_then(|file| fs::canonicalize(file).ok())
 }
 
 /// The parts of a process's memory that hold code.
@@ -111,6 +121,18 @@ fn build_id_of_notes(mut notes: &[u8]) -> Option<Vec<u8>> {
         }
         notes = notes.get(end.checked_next_multiple_of(4)?..)?;
     }
+}
+
+/// Where the kernel's tracing is set up.
+pub(crate) fn tracing_folder() -> Option<&'static str> {
+    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    places.into_iter().find(|place| Path::new(place).join("events").is_dir())
+}
+
+/// The number of the tracepoint of signals.
+pub(crate) fn signal_tracepoint() -> Option<u64> {
+    let number = setting(&format!("{}/events/signal/signal_generate/id", tracing_folder()?));
+    number.and_then(|number| u64::try_from(number).ok())
 }
 
 /// A number that the kernel says of itself.

@@ -1,7 +1,9 @@
 //! The folder that holds a recording: `perf.data`, and `recording.json` about how it was made.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -13,26 +15,58 @@ pub const FOLDER_ENDING: &str = ".spanwise-recording";
 pub(crate) const RECORDS_FILE: &str = "perf.data";
 const ABOUT_FILE: &str = "recording.json";
 
-/// A folder beside the others, of a name that nobody has yet: `NAME`, `NAME-2`, `NAME-3` …
-pub(crate) fn create_folder(beside: &Path, name: &str) -> Result<PathBuf, CaptureError> {
-    let names = std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));
-    for name in names {
-        let folder = beside.join(name + FOLDER_ENDING);
-        match private_folder(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                let what = format!("{}: cannot be made", folder.display());
-                return Err(CaptureError::io(what, error));
-            }
-            Ok(()) => return Ok(folder),
-        }
-    }
-    unreachable!("names do not come to an end")
+/// Folders of one recorder: each of a name that nobody has yet.
+#[derive(Debug)]
+pub(crate) struct Folders {
+    /// Without the usual ending, and that ending where it is used.
+    base: PathBuf,
+    ending: &'static str,
+    next: u32,
 }
 
-/// Copies of stacks may hold anything: the folder is for whom it was recorded.
-pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(folder)
+impl Folders {
+    /// In this folder, named after the program: `NAME`, `NAME-2`, `NAME-3` …
+    pub(crate) fn of_program(command: &[String]) -> Folders {
+        let program = command.first().map_or("", String::as_str);
+        let name = Path::new(program).file_name().unwrap_or("program".as_ref());
+        Folders { base: name.into(), ending: FOLDER_ENDING, next: 1 }
+    }
+
+    /// As somebody wants it; what is there already is not touched.
+    pub(crate) fn named(folder: &Path) -> Result<Folders, CaptureError> {
+        if folder.exists() {
+            let there = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(cannot(folder, there));
+        }
+        let name = folder.as_os_str().as_bytes();
+        let (base, ending) = match name.strip_suffix(FOLDER_ENDING.as_bytes()) {
+            Some(base) => (OsStr::from_bytes(base), FOLDER_ENDING),
+            None => (folder.as_os_str(), ""),
+        };
+        Ok(Folders { base: base.into(), ending, next: 1 })
+    }
+
+    /// Makes the next. Copies of stacks may hold anything: it is for its owner alone.
+    pub(crate) fn create(&mut self) -> Result<PathBuf, CaptureError> {
+        loop {
+            let mut name = self.base.clone().into_os_string();
+            if self.next > 1 {
+                name.push(format!("-{}", self.next));
+            }
+            name.push(self.ending);
+            self.next += 1;
+            let folder = PathBuf::from(name);
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(cannot(&folder, error)),
+                Ok(()) => return Ok(folder),
+            }
+        }
+    }
+}
+
+pub(crate) fn cannot(path: &Path, error: io::Error) -> CaptureError {
+    CaptureError::io(format!("{}: cannot be written", path.display()), error)
 }
 
 /// Facts about a recording, as a JSON object whose keys stand in the given order.
@@ -90,12 +124,20 @@ mod tests {
     #[test]
     fn names_are_not_taken_twice() {
         let beside = tempfile::tempdir().expect("a folder");
-        let names = || {
-            let folder = create_folder(beside.path(), "server").expect("writable");
-            folder.file_name().expect("a name").to_string_lossy().into_owned()
+        let check = |named: &str, expected: [&str; 2]| {
+            let mut folders = Folders::named(&beside.path().join(named)).expect("not there");
+            for expected in expected {
+                let folder = folders.create().expect("writable");
+                assert_eq!(folder, beside.path().join(expected));
+            }
+            assert!(Folders::named(&beside.path().join(named)).is_err());
         };
-        assert_eq!(names(), "server.spanwise-recording");
-        assert_eq!(names(), "server-2.spanwise-recording");
+        check("a.spanwise-recording", ["a.spanwise-recording", "a-2.spanwise-recording"]);
+        check("b", ["b", "b-2"]);
+        let mut folders = Folders::of_program(&["/bin/a".to_owned()]);
+        folders.base = beside.path().join(&folders.base);
+        let folder = folders.create().expect("writable");
+        assert_eq!(folder, beside.path().join("a-3.spanwise-recording"));
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod kind {
     pub(super) const MMAP: u32 = 1;
     pub(super) const LOST: u32 = 2;
     pub(super) const COMM: u32 = 3;
+    pub(super) const EXIT: u32 = 4;
+    pub(super) const FORK: u32 = 7;
     pub(super) const SAMPLE: u32 = 9;
     pub(super) const MMAP2: u32 = 10;
     pub(super) const LOST_SAMPLES: u32 = 13;
@@ -63,6 +65,56 @@ impl<'a> Record<'a> {
             kind::FINISHED_ROUND => None,
             _ => self.word(self.body().len().checked_sub(TRAILER_BYTES - 8)?),
         }
+    }
+
+    /// The event that a sample is of.
+    pub(crate) fn event_id(&self) -> Option<u64> {
+        if self.is_sample() { self.word(0) } else { None }
+    }
+
+    /// The thread that a sample is of.
+    pub(crate) fn thread(&self) -> Option<i32> {
+        if self.is_sample() { self.number(20) } else { None }
+    }
+
+    fn number(&self, at: usize) -> Option<i32> {
+        let bytes = self.body().get(at..at.checked_add(4)?)?;
+        bytes.try_into().ok().map(i32::from_ne_bytes)
+    }
+
+    /// Names, mappings and new threads are true until something else is said.
+    pub(crate) fn outlives_its_time(&self) -> bool {
+        matches!(self.kind, kind::MMAP | kind::COMM | kind::FORK | kind::MMAP2)
+    }
+
+    /// The process or thread that it is about, where it outlives its time.
+    pub(crate) fn about(&self) -> Option<i32> {
+        match self.kind {
+            kind::MMAP | kind::MMAP2 => self.number(0),
+            kind::COMM => self.number(4),
+            kind::FORK => self.number(8),
+            _ => None,
+        }
+    }
+
+    /// The thread that has ended.
+    pub(crate) fn ended(&self) -> Option<i32> {
+        if self.kind == kind::EXIT { self.number(8) } else { None }
+    }
+
+    /// The same, as if it had been so before the recording began.
+    pub(crate) fn before_everything(&self) -> Vec<u8> {
+        let mut bytes = self.bytes.to_vec();
+        let time = bytes.len().checked_sub(TRAILER_BYTES - 8);
+        if let Some(time) = time.and_then(|at| bytes.get_mut(at..at + 8)) {
+            time.fill(0);
+        }
+        bytes
+    }
+
+    /// The process and the file that it mapped.
+    pub(crate) fn mapped(&self) -> Option<(i32, Vec<u8>)> {
+        Some((self.number(0)?, self.mapped_path()?.to_vec()))
     }
 
     /// The file that was mapped.
@@ -188,6 +240,17 @@ pub(crate) fn kernel_mapped(text_address: u64, id: u64) -> Vec<u8> {
     body.extend(text_address.to_ne_bytes());
     text(&mut body, b"[kernel.kallsyms]_text");
     record(kind::MMAP, MISC_KERNEL, &body, id)
+}
+
+/// A sample with nothing but a time.
+#[cfg(test)]
+pub(crate) fn test_sample(time: u64) -> Vec<u8> {
+    let mut bytes = Vec::from(kind::SAMPLE.to_ne_bytes());
+    bytes.extend([0, 0, 64, 0]);
+    for word in [1_u64, 0, 7, time, 0, 0, 0] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes
 }
 
 #[cfg(test)]

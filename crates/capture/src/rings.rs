@@ -20,7 +20,6 @@ pub(crate) struct Rings {
     /// A ring, the event that it belongs to, and events that write into it as well.
     processors: Vec<Processor>,
     pub(crate) event: Event,
-    pub(crate) ring_bytes: usize,
     buffer: Vec<u8>,
 }
 
@@ -35,7 +34,7 @@ struct Processor {
 impl Rings {
     /// Opens the event for these threads. The kernel's part is left out where one may not
     /// see it.
-    pub(crate) fn open(name: &'static str, attr: Attr, tids: &[i32]) -> io::Result<Rings> {
+    pub(crate) fn open(name: &str, attr: Attr, tids: &[i32]) -> io::Result<Rings> {
         match Rings::open_as(name, attr, tids) {
             Err(error) if is_refusal(&error) && attr.has_kernel() => {
                 Rings::open_as(name, attr.without_kernel(), tids)
@@ -44,7 +43,7 @@ impl Rings {
         }
     }
 
-    fn open_as(name: &'static str, attr: Attr, tids: &[i32]) -> io::Result<Rings> {
+    fn open_as(name: &str, attr: Attr, tids: &[i32]) -> io::Result<Rings> {
         let numbers = processes::processors();
         let mut ring_bytes = largest_ring(numbers.len());
         let mut processors = loop {
@@ -62,8 +61,8 @@ impl Rings {
                 ids.push(sys::event_id(other)?);
             }
         }
-        let event = Event { name, attr, ids };
-        Ok(Rings { processors, event, ring_bytes, buffer: Vec::new() })
+        let event = Event { name: name.to_owned(), attr, ids };
+        Ok(Rings { processors, event, buffer: Vec::new() })
     }
 
     /// Adds threads that were not there before; those that are gone already are passed over.
@@ -82,6 +81,30 @@ impl Rings {
             }
         }
         Ok(())
+    }
+
+    /// Opens another event for these threads on each processor, and lets it write into the
+    /// same rings. Gives its descriptors, and the ids that its records carry.
+    pub(crate) fn open_beside(
+        &self,
+        tids: &[i32],
+        open: impl Fn(i32, i32) -> io::Result<OwnedFd>,
+    ) -> io::Result<(Vec<OwnedFd>, Vec<u64>)> {
+        let (mut events, mut ids) = (Vec::new(), Vec::new());
+        for processor in &self.processors {
+            for &tid in tids {
+                match open(tid, processor.number) {
+                    Ok(event) => {
+                        sys::set_output(&event, &processor.leader)?;
+                        ids.push(sys::event_id(&event)?);
+                        events.push(event);
+                    }
+                    Err(error) if is_gone(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok((events, ids))
     }
 
     pub(crate) fn enable(&self) -> io::Result<()> {
@@ -172,7 +195,7 @@ fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH)
 }
 
-fn is_refusal(error: &io::Error) -> bool {
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 

@@ -1,18 +1,18 @@
 //! One recording, from the first record to the last.
 
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use crate::event::{Attr, Stacks};
+use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
-use crate::perf_file::{Features, PerfFile};
-use crate::recording::{self, About, RECORDS_FILE};
 use crate::records::{self, Tally};
 use crate::rings::{self, Rings};
 use crate::signals::{Message, Signals};
+use crate::trigger::{Reason, Triggers};
+use crate::watch::Watch;
 use crate::{CaptureError, processes, sys};
 
 /// How to record.
@@ -23,10 +23,22 @@ pub struct RecordOptions<'a> {
     pub stacks: Stacks,
     /// The recording ends after this time, if not before.
     pub duration: Option<Duration>,
+    /// Keep the last moments only, and save them when there is a reason to.
+    pub flight: Option<FlightOptions<'a>>,
     /// The folder of the recording; a new one here, named after the program, if not given.
     pub folder: Option<&'a Path>,
     /// Says which build a file is of.
     pub build_id_of: &'a dyn Fn(&Path) -> Option<Vec<u8>>,
+}
+
+/// How the last moments are kept.
+#[derive(Clone, Copy)]
+pub struct FlightOptions<'a> {
+    /// How much is kept.
+    pub bytes: usize,
+    pub triggers: Triggers<'a>,
+    /// Go on after the first snapshot.
+    pub takes_many: bool,
 }
 
 /// Why a recording ended.
@@ -38,19 +50,33 @@ pub enum Ended {
     Duration,
     /// Somebody asked for it.
     Stopped,
+    /// The snapshot was taken.
+    Triggered,
 }
 
 /// A finished recording.
 #[derive(Debug)]
 pub struct Recorded {
-    pub folder: PathBuf,
+    /// One, unless last moments were saved several times.
+    pub snapshots: Vec<Snapshot>,
     pub ended: Ended,
-    pub samples: u64,
     /// Records that there was no room for.
     pub lost: u64,
-    pub has_kernel: bool,
+    /// False where a function was to be watched that no file has.
+    pub has_found_function: bool,
+    /// What went wrong without being a reason to end.
+    pub troubles: Vec<String>,
     /// The program that was started.
     pub program: Option<Program>,
+}
+
+/// What was saved at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    pub folder: PathBuf,
+    /// What it was saved for.
+    pub why: String,
+    pub samples: u64,
 }
 
 /// A program that was started for a recording, and may run longer than that.
@@ -84,12 +110,16 @@ pub fn record_program(
     let rings = Rings::open("cpu-clock", attr, &[child.pid])
         .map_err(|error| rings::refusal(program, error))?;
     let mut session = Session::begin(rings, words, &[child.pid], options)?;
+    if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
+        let path = path.into_os_string().into_encoded_bytes();
+        session.file_mapped(child.pid, &path)?;
+    }
     if let Err(error) = child.go() {
-        session.discard();
+        session.keeper.discard();
         return Err(error);
     }
     session.child = Some(child);
-    session.record(signals, options)
+    session.record(signals)
 }
 
 /// Records processes that run already, with all their threads and what these start.
@@ -104,16 +134,15 @@ pub fn record_processes(
             return Err(CaptureError::new(format!("process {pid}: there is none of this number")));
         }
     }
-    let threads = |pids: &[i32]| -> Vec<i32> {
-        pids.iter().flat_map(|&pid| processes::threads(pid)).collect()
-    };
-    let mut known = threads(pids);
+    let threads = || pids.iter().flat_map(|&pid| processes::threads(pid));
+    let mut known: Vec<i32> = threads().collect();
     let attr = Attr::clock(options.rate_hz, options.stacks);
-    let fail = |error| rings::refusal(&format!("process {}", list(pids)), error);
+    let pid_list: Vec<String> = pids.iter().map(i32::to_string).collect();
+    let fail = |error| rings::refusal(&format!("process {}", pid_list.join(",")), error);
     let mut rings = Rings::open("cpu-clock", attr, &known).map_err(fail)?;
     // Threads that were made meanwhile by others that were not watched yet.
     loop {
-        let new: Vec<i32> = threads(pids).into_iter().filter(|tid| !known.contains(tid)).collect();
+        let new: Vec<i32> = threads().filter(|tid| !known.contains(tid)).collect();
         if new.is_empty() {
             break;
         }
@@ -124,58 +153,56 @@ pub fn record_processes(
     let command = processes::command(pids.first().copied().unwrap_or(0));
     let mut session = Session::begin(rings, command, pids, options)?;
     session.tell_what_was_there()?;
-    session.record(signals, options)
+    if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
+        session.keeper.discard();
+        return Err(CaptureError::new("the function to watch is in none of the process's files"));
+    }
+    session.record(signals)
 }
 
 fn take_signals() -> Result<Signals, CaptureError> {
     Signals::take().map_err(|error| CaptureError::io("signals cannot be waited for", error))
 }
 
-fn list(pids: &[i32]) -> String {
-    let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
-    pids.join(",")
-}
-
 /// How long at most until the rings are looked at again.
 const ROUND: Duration = Duration::from_millis(100);
 
-struct Session {
+struct Session<'a> {
     rings: Rings,
-    file: PerfFile,
-    folder: PathBuf,
+    keeper: Keeper,
+    watch: Option<Watch<'a>>,
     tally: Tally,
-    command: Vec<String>,
-    pids: Vec<i32>,
+    /// Files that were mapped since they were last looked at, with the process.
+    new_files: Vec<(i32, Vec<u8>)>,
+    facts: Facts<'a>,
     child: Option<Child>,
-    /// Nanoseconds since 1970, and on the clock of the records, at the beginning.
-    clocks: (u64, u64),
+    snapshots: Vec<Snapshot>,
+    troubles: Vec<String>,
 }
 
-impl Session {
+impl<'a> Session<'a> {
     fn begin(
         rings: Rings,
         command: Vec<String>,
         pids: &[i32],
-        options: &RecordOptions<'_>,
-    ) -> Result<Session, CaptureError> {
-        let folder = match options.folder {
-            Some(folder) => {
-                recording::private_folder(folder).map_err(|error| cannot(folder, error))?;
-                folder.to_owned()
-            }
-            None => recording::create_folder(Path::new(""), &name_of(&command))?,
-        };
-        let path = folder.join(RECORDS_FILE);
-        let file = PerfFile::create(&path, vec![rings.event.clone()]);
+        options: &'a RecordOptions<'a>,
+    ) -> Result<Session<'a>, CaptureError> {
+        let facts = Facts::new(command, pids, options);
+        let mut watch = None;
+        if let Some(flight) = options.flight {
+            let tids: Vec<i32> = pids.iter().flat_map(|&pid| processes::threads(pid)).collect();
+            watch = Some(Watch::begin(flight.triggers, &rings, &tids)?);
+        }
         let mut session = Session {
-            file: file.map_err(|error| cannot(&path, error))?,
+            keeper: Keeper::begin(&facts, &rings.event)?,
             rings,
-            folder,
+            watch,
             tally: Tally::default(),
-            command,
-            pids: pids.to_vec(),
+            new_files: Vec::new(),
+            facts,
             child: None,
-            clocks: clocks(),
+            snapshots: Vec::new(),
+            troubles: Vec::new(),
         };
         if session.rings.event.attr.has_kernel()
             && let Some(text) = processes::kernel_text()
@@ -189,7 +216,7 @@ impl Session {
     /// Names and mappings of processes that have run before.
     fn tell_what_was_there(&mut self) -> Result<(), CaptureError> {
         let id = self.rings.first_id();
-        for pid in self.pids.clone() {
+        for pid in self.facts.pids.clone() {
             for tid in processes::threads(pid) {
                 if let Some(name) = processes::name(pid, tid) {
                     self.keep(&records::named(pid, tid, &name, id))?;
@@ -197,6 +224,7 @@ impl Session {
             }
             for mapping in processes::mappings(pid) {
                 self.keep(&records::mapped(pid, &mapping, id))?;
+                self.file_mapped(pid, &mapping.path)?;
             }
         }
         Ok(())
@@ -204,29 +232,36 @@ impl Session {
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
         records::records(bytes).for_each(|record| self.tally.add(record));
-        self.file.write_records(bytes).map_err(|error| cannot(&self.folder, error))
+        self.keeper.keep(bytes)
+    }
+
+    fn file_mapped(&mut self, pid: i32, path: &[u8]) -> Result<(), CaptureError> {
+        match &mut self.watch {
+            Some(watch) => watch.file_mapped((pid, path), &self.rings),
+            None => Ok(()),
+        }
     }
 
     /// Records until something ends it.
-    fn record(
-        mut self,
-        mut signals: Signals,
-        options: &RecordOptions<'_>,
-    ) -> Result<Recorded, CaptureError> {
-        let until = options.duration.and_then(|duration| Instant::now().checked_add(duration));
+    fn record(mut self, mut signals: Signals) -> Result<Recorded, CaptureError> {
+        let duration = self.facts.options.duration;
+        let until = duration.and_then(|duration| Instant::now().checked_add(duration));
         let mut stops = 0;
         let ended = loop {
             let left = until.map_or(ROUND, |until| until.saturating_duration_since(Instant::now()));
             self.wait(&signals, left.min(ROUND))?;
             // Who has ended before the rings are emptied, has nothing more to say.
             let has_exited = self.has_exited();
-            self.round()?;
+            let reason = self.round()?;
+            let messages = signals.messages();
+            let is_asked = messages.contains(&Message::Snapshot);
+            if self.save_if(reason, is_asked)? {
+                break Ended::Triggered;
+            }
             if has_exited {
                 break Ended::Exited;
             }
-            for message in signals.messages() {
-                stops += self.answer(message);
-            }
+            stops += messages.into_iter().map(|message| self.answer(message)).sum::<u32>();
             // The program has its own Ctrl-C from the terminal, and decides what it means.
             let patience = if self.child.is_some() { 2 } else { 1 };
             if stops >= patience {
@@ -236,7 +271,7 @@ impl Session {
                 break Ended::Duration;
             }
         };
-        self.finish(ended, options)
+        self.finish(ended)
     }
 
     fn wait(&self, signals: &Signals, most: Duration) -> Result<(), CaptureError> {
@@ -263,138 +298,79 @@ impl Session {
     fn has_exited(&mut self) -> bool {
         match &mut self.child {
             Some(child) => child.has_ended().is_some(),
-            None => !self.pids.iter().any(|&pid| sys::exists(pid)),
+            None => !self.facts.pids.iter().any(|&pid| sys::exists(pid)),
         }
     }
 
-    /// Empties all rings once.
-    fn round(&mut self) -> Result<(), CaptureError> {
-        let Session { rings, file, tally, folder, .. } = self;
+    /// Empties all rings once; gives a reason for a snapshot, if there was one.
+    fn round(&mut self) -> Result<Option<Reason>, CaptureError> {
+        // What happened before now is in the rings.
+        let complete_until = sys::clock_ns(libc::CLOCK_MONOTONIC);
+        let Session { rings, keeper, tally, watch, new_files, .. } = self;
         let mut has_some = false;
-        let write = |bytes: &[u8]| -> io::Result<()> {
+        rings.drain(|bytes: &[u8]| {
             has_some |= !bytes.is_empty();
-            records::records(bytes).for_each(|record| tally.add(record));
-            file.write_records(bytes)
-        };
-        let written = rings.drain(write).and_then(|()| match has_some {
-            true => {
-                file.write_records(&records::finished_round())?;
-                file.note_size()
+            for record in records::records(bytes) {
+                tally.add(record);
+                if let Some(watch) = watch {
+                    watch.note(record);
+                    new_files.extend(record.mapped());
+                }
             }
-            false => Ok(()),
-        });
-        written.map_err(|error| cannot(folder, error))
+            keeper.keep(bytes)
+        })?;
+        if has_some {
+            keeper.finish_round()?;
+        }
+        for (pid, path) in std::mem::take(new_files) {
+            // One function more that cannot be watched does not end what is recorded already.
+            if let Err(error) = self.file_mapped(pid, &path) {
+                self.troubles.push(error.to_string());
+            }
+        }
+        Ok(self.watch.as_mut().and_then(|watch| watch.reason(complete_until)))
     }
 
-    fn finish(
-        mut self,
-        ended: Ended,
-        options: &RecordOptions<'_>,
-    ) -> Result<Recorded, CaptureError> {
+    /// Saves the last moments, where there is a reason; true where that was all.
+    fn save_if(&mut self, reason: Option<Reason>, is_asked: bool) -> Result<bool, CaptureError> {
+        let Some(flight) = self.facts.options.flight else { return Ok(false) };
+        match reason {
+            Some(reason) => self.save(&reason.what, Some(&reason))?,
+            None if is_asked => self.save("a signal to spanwise", None)?,
+            None => return Ok(false),
+        }
+        Ok(!flight.takes_many)
+    }
+
+    fn save(&mut self, why: &str, reason: Option<&Reason>) -> Result<(), CaptureError> {
+        let status = self.child.as_mut().and_then(Child::has_ended);
+        let events: Vec<_> = std::iter::once(&self.rings.event)
+            .chain(self.watch.iter().flat_map(Watch::events))
+            .cloned()
+            .collect();
+        let snapshot =
+            self.keeper.save(&self.facts, (&events, &self.tally), (why, reason, status))?;
+        self.snapshots.push(snapshot);
+        Ok(())
+    }
+
+    fn finish(mut self, ended: Ended) -> Result<Recorded, CaptureError> {
         self.rings.disable();
         self.round()?;
-        let [host, kernel, machine] = sys::system_names();
-        let features = Features {
-            host,
-            kernel,
-            machine,
-            command: self.command.clone(),
-            processors: processes::processors().len() as u32,
-            times: self.tally.times,
-            clocks: self.clocks,
-            build_ids: self.build_ids(options.build_id_of),
-        };
-        let status = self.child.as_mut().and_then(Child::has_ended);
-        self.about(&features, ended, status, options)
-            .write(&self.folder)
-            .map_err(|error| cannot(&self.folder, error))?;
-        self.file.finish(&features).map_err(|error| cannot(&self.folder, error))?;
+        match ended {
+            Ended::Exited => self.save("the end of the program", None)?,
+            Ended::Duration => self.save("the time was over", None)?,
+            Ended::Stopped => self.save("it was stopped", None)?,
+            Ended::Triggered => {}
+        }
+        let has_found = |watch: &Watch<'_>| watch.has_found_function();
         Ok(Recorded {
-            folder: self.folder,
+            snapshots: self.snapshots,
             ended,
-            samples: self.tally.samples,
             lost: self.tally.lost,
-            has_kernel: self.rings.event.attr.has_kernel(),
+            troubles: self.troubles,
+            has_found_function: self.watch.as_ref().is_none_or(has_found),
             program: self.child.map(Program),
         })
     }
-
-    fn build_ids(
-        &self,
-        build_id_of: &dyn Fn(&Path) -> Option<Vec<u8>>,
-    ) -> Vec<(Vec<u8>, Vec<u8>, bool)> {
-        let of_file = |path: &Vec<u8>| {
-            let id = build_id_of(processes::path_of(path))?;
-            Some((path.clone(), id, false))
-        };
-        let kernel = processes::kernel_build_id().filter(|_| self.rings.event.attr.has_kernel());
-        let kernel = kernel.map(|id| (b"[kernel.kallsyms]".to_vec(), id, true));
-        kernel.into_iter().chain(self.tally.paths.iter().filter_map(of_file)).collect()
-    }
-
-    fn about(
-        &self,
-        features: &Features,
-        ended: Ended,
-        status: Option<ExitStatus>,
-        options: &RecordOptions<'_>,
-    ) -> About {
-        let mut about = About::default();
-        about.number("spanwise_recording", 1);
-        about.text("recorded_by", concat!("spanwise ", env!("CARGO_PKG_VERSION")));
-        about.texts("command", &features.command);
-        about.list("pids", self.pids.iter().map(i32::to_string));
-        about.text("host", &features.host);
-        about.text("kernel", &features.kernel);
-        about.text("machine", &features.machine);
-        about.number("processors", features.processors);
-        about.number("rate_hz", options.rate_hz);
-        match options.stacks {
-            Stacks::FramePointers => about.text("stacks", "frame pointers"),
-            Stacks::Dwarf { bytes } => {
-                about.text("stacks", "dwarf");
-                about.number("stack_bytes", bytes);
-            }
-        }
-        about.flag("kernel_frames", self.rings.event.attr.has_kernel());
-        about.number("ring_bytes", self.rings.ring_bytes as u64);
-        about.text("clock", "CLOCK_MONOTONIC");
-        let ((start_real, start), (end_real, end)) = (self.clocks, clocks());
-        about.number("start_ns", start);
-        about.number("start_since_1970_ns", start_real);
-        about.number("end_ns", end);
-        about.number("end_since_1970_ns", end_real);
-        about.number("samples", self.tally.samples);
-        about.number("lost", self.tally.lost);
-        let why = match ended {
-            Ended::Exited => "the program ended",
-            Ended::Duration => "the time was over",
-            Ended::Stopped => "it was stopped",
-        };
-        about.text("ended", why);
-        if let Some(status) = status {
-            about.text("program", &status.to_string());
-        }
-        about
-    }
-
-    /// Nothing was recorded that anybody would want.
-    fn discard(self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn clocks() -> (u64, u64) {
-    (sys::clock_ns(libc::CLOCK_REALTIME), sys::clock_ns(libc::CLOCK_MONOTONIC))
-}
-
-fn cannot(path: &Path, error: io::Error) -> CaptureError {
-    CaptureError::io(format!("{}: cannot be written", path.display()), error)
-}
-
-/// The name of the program, without its folder.
-fn name_of(command: &[String]) -> String {
-    let program = command.first().map_or("", String::as_str);
-    let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
-    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "program".to_owned())
 }

@@ -3,6 +3,7 @@
 //! Each function is safe to call with any values: what it is given by number (a process, a
 //! descriptor) the kernel checks.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -56,6 +57,14 @@ pub(crate) fn set_output(event: &OwnedFd, ring_of: &OwnedFd) -> io::Result<()> {
 fn control(event: &OwnedFd, request: libc::c_ulong, value: libc::c_int) -> io::Result<()> {
     // SAFETY: these requests take a number; none of them is given memory.
     let result = unsafe { libc::ioctl(event.as_raw_fd(), request as _, value) };
+    checked(result.into()).map(|_| ())
+}
+
+/// Lets a tracepoint tell only of what fits a condition.
+pub(crate) fn set_filter(event: &OwnedFd, filter: &CStr) -> io::Result<()> {
+    const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
+    // SAFETY: the kernel reads a text that ends with zero and lives through the call.
+    let result = unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) };
     checked(result.into()).map(|_| ())
 }
 

@@ -29,6 +29,7 @@ mod source;
 
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
+pub use perf::data::function_sites;
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};
 pub use recording::{build_id, is_recording};

@@ -22,7 +22,9 @@ pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
     ThreadProfileArg,
 };
-pub(crate) use record::{AttachArgs, DoctorArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg};
+pub(crate) use record::{
+    AttachArgs, DoctorArgs, FlightArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg,
+};
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};
 

@@ -24,6 +24,7 @@ second one ends the recording alone. The exit status is 2 where nothing could be
 Examples:
   spanwise run -- ./server --port 8080
   spanwise run --output trace.perfetto-trace -- python train.py
+  spanwise run --trigger handle_request --duration-thresh 50ms -- ./server
   spanwise run --no-decode --recording night.spanwise-recording -- make -j8
   spanwise report night.spanwise-recording")]
 pub(crate) struct RunArgs {
@@ -33,6 +34,8 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) flight: FlightArgs,
     #[command(flatten)]
     pub(crate) result: ResultArgs,
 }
@@ -45,6 +48,7 @@ pub(crate) struct RunArgs {
 #[command(after_help = "\
 Examples:
   spanwise attach -p 1234 --duration 10s
+  spanwise attach -p 1234 --snapshot-size 32M --trigger-signal USR1 --multi-snapshot
   spanwise attach -p $(pgrep -d, worker) --output workers.pb.gz")]
 pub(crate) struct AttachArgs {
     /// The numbers of the processes
@@ -53,6 +57,8 @@ pub(crate) struct AttachArgs {
     pub(crate) pid: Vec<i32>,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) flight: FlightArgs,
     #[command(flatten)]
     pub(crate) result: ResultArgs,
 }
@@ -75,6 +81,42 @@ pub(crate) struct SamplingArgs {
     /// End the recording after this time, such as 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
+}
+
+/// When the last moments are kept, and saved at a trigger.
+#[derive(Debug, Args)]
+pub(crate) struct FlightArgs {
+    /// Keep only the last moments, in this much memory, and save them at a trigger: Ctrl-C,
+    /// the end of the program, SIGUSR1 or SIGUSR2 to spanwise, or one of those below, which
+    /// keep 64M where this is not given
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) snapshot_size: Option<usize>,
+    /// Save them when any thread calls this function, of the program or of a library
+    #[arg(long, value_name = "FUNCTION")]
+    pub(crate) trigger: Option<String>,
+    /// … only if the call took at least this long
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "trigger")]
+    pub(crate) duration_thresh: Option<Duration>,
+    /// … only if the thread's call before was at least this long ago
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "trigger")]
+    #[arg(conflicts_with = "duration_thresh")]
+    pub(crate) delay_thresh: Option<Duration>,
+    /// Save them when the program raises this signal, such as USR1
+    #[arg(long, value_name = "SIGNAL", value_parser = signal)]
+    pub(crate) trigger_signal: Option<i32>,
+    /// Go on after a snapshot: each trigger saves another
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) multi_snapshot: bool,
+}
+
+impl FlightArgs {
+    /// True where the last moments are wanted, and not all of them.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.snapshot_size.is_some()
+            || self.trigger.is_some()
+            || self.trigger_signal.is_some()
+            || self.multi_snapshot
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -127,4 +169,72 @@ pub(crate) struct DoctorArgs {
 fn duration(text: &str) -> Result<Duration, String> {
     let length = length(text).and_then(|ns| u64::try_from(ns).ok()).filter(|&ns| ns > 0);
     length.map(Duration::from_nanos).ok_or("write a number and its unit: ns, us, ms or s".into())
+}
+
+/// A number of bytes, with K, M or G behind it.
+fn size(text: &str) -> Result<usize, String> {
+    let wrong = "write a number of bytes, or with K, M or G behind it, up to 16G";
+    let number = text.trim_end_matches(['K', 'M', 'G']);
+    let shift = match &text[number.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err(wrong.to_owned()),
+    };
+    let bytes = number.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.filter(|bytes| (1..=16 << 30).contains(bytes)).ok_or(wrong.to_owned())
+}
+
+/// A signal by its name, with or without SIG, or by its number.
+fn signal(text: &str) -> Result<i32, String> {
+    const NAMES: [(&str, i32); 14] = [
+        ("HUP", 1),
+        ("INT", 2),
+        ("QUIT", 3),
+        ("ABRT", 6),
+        ("KILL", 9),
+        ("USR1", 10),
+        ("SEGV", 11),
+        ("USR2", 12),
+        ("PIPE", 13),
+        ("ALRM", 14),
+        ("TERM", 15),
+        ("CHLD", 17),
+        ("CONT", 18),
+        ("STOP", 19),
+    ];
+    let name = text.strip_prefix("SIG").unwrap_or(text);
+    let named = NAMES.iter().find(|row| row.0 == name).map(|row| row.1);
+    let number = || name.parse().ok().filter(|number| (1..=64).contains(number));
+    named.or_else(number).ok_or("write a name such as USR1, or a number".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        let check = |text, expected| assert_eq!(size(text).ok(), expected, "{text}");
+        check("4096", Some(4096));
+        check("2K", Some(2048));
+        check("32M", Some(32 << 20));
+        check("16G", Some(16 << 30));
+        check("17G", None);
+        check("0", None);
+        check("1KM", None);
+        check("M", None);
+        check("99999999999999999999G", None);
+    }
+
+    #[test]
+    fn signals_are_read() {
+        let check = |text, expected| assert_eq!(signal(text).ok(), expected, "{text}");
+        check("USR1", Some(10));
+        check("SIGSEGV", Some(11));
+        check("40", Some(40));
+        check("65", None);
+        check("usr1", None);
+    }
 }

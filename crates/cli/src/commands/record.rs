@@ -5,27 +5,33 @@ use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
 use anyhow::bail;
-use spanwise_capture::{Ended, RecordOptions, Recorded, Stacks};
+use spanwise_capture::{
+    Ended, FlightOptions, FunctionTrigger, RecordOptions, Recorded, Snapshot, Stacks, Triggers,
+    When,
+};
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
 
 use super::{convert, convert_trace, report};
-use crate::args::{AttachArgs, ConvertFormatArg, ResultArgs, RunArgs, SamplingArgs, StacksArg};
+use crate::args::{
+    AttachArgs, ConvertFormatArg, FlightArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg,
+};
 use crate::failure::note;
 use crate::output::{stderr_style, stdout, stdout_style};
 use crate::progress::Progress;
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.result)?;
-    let options = options(&args.sampling, &args.result)?;
-    let mut recorded = spanwise_capture::record_program(&args.command, &options)?;
-    tell(&recorded, &args.result);
+    let mut recorded = with_options(&args.sampling, &args.flight, &args.result, |options| {
+        spanwise_capture::record_program(&args.command, options)
+    })?;
+    tell(&recorded, &args.flight, &args.result);
     let answered = answer(&recorded, &args.result, format, Place::StandardError);
     let program = recorded.program.as_mut();
-    // The time may have been over before the program was.
+    // The recording may have been over before the program was.
     let status = program.and_then(|program| match recorded.ended {
         Ended::Stopped => program.has_ended(),
-        Ended::Exited | Ended::Duration => program.wait(),
+        Ended::Exited | Ended::Duration | Ended::Triggered => program.wait(),
     });
     answered?;
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
@@ -33,15 +39,16 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.result)?;
-    let options = options(&args.sampling, &args.result)?;
     let mut pids = args.pid.clone();
     pids.sort_unstable();
     pids.dedup();
     if !args.result.quiet && args.sampling.duration.is_none() && io::stderr().is_terminal() {
         note("recording; Ctrl-C ends it");
     }
-    let recorded = spanwise_capture::record_processes(&pids, &options)?;
-    tell(&recorded, &args.result);
+    let recorded = with_options(&args.sampling, &args.flight, &args.result, |options| {
+        spanwise_capture::record_processes(&pids, options)
+    })?;
+    tell(&recorded, &args.flight, &args.result);
     answer(&recorded, &args.result, format, Place::StandardOutput)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -56,6 +63,9 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 /// Stacks of large programs with some room left.
 const STACK_BYTES: u32 = 16384;
 
+/// About a second of three busy processors.
+const SNAPSHOT_BYTES: usize = 64 << 20;
+
 /// Where the report goes: what a program prints is not mixed with it.
 #[derive(Clone, Copy)]
 enum Place {
@@ -63,12 +73,43 @@ enum Place {
     StandardError,
 }
 
-fn options<'a>(
+/// Records as the options say.
+fn with_options(
     sampling: &SamplingArgs,
-    result: &'a ResultArgs,
-) -> anyhow::Result<RecordOptions<'a>> {
+    flight: &FlightArgs,
+    result: &ResultArgs,
+    record: impl FnOnce(&RecordOptions<'_>) -> Result<Recorded, spanwise_capture::CaptureError>,
+) -> anyhow::Result<Recorded> {
+    let name = flight.trigger.as_deref().unwrap_or_default();
+    let sites_in = |path: &Path| spanwise_read::function_sites(path, name);
+    let when = match (flight.duration_thresh, flight.delay_thresh) {
+        (Some(most), _) => When::Lasted(most),
+        (None, Some(most)) => When::Delayed(most),
+        (None, None) => When::Called,
+    };
+    let function = FunctionTrigger { name, when, sites_in: &sites_in };
+    let triggers = Triggers {
+        function: flight.trigger.is_some().then_some(function),
+        signal: flight.trigger_signal,
+    };
+    let options = RecordOptions {
+        rate_hz: sampling.rate,
+        stacks: stacks(sampling)?,
+        duration: sampling.duration,
+        flight: flight.is_asked().then_some(FlightOptions {
+            bytes: flight.snapshot_size.unwrap_or(SNAPSHOT_BYTES),
+            triggers,
+            takes_many: flight.multi_snapshot,
+        }),
+        folder: result.recording.as_deref(),
+        build_id_of: &spanwise_read::build_id,
+    };
+    Ok(record(&options)?)
+}
+
+fn stacks(sampling: &SamplingArgs) -> anyhow::Result<Stacks> {
     let has_tables = cfg!(target_arch = "x86_64");
-    let stacks = match sampling.stacks {
+    Ok(match sampling.stacks {
         StacksArg::Dwarf if !has_tables => bail!("--stacks dwarf: only on x86-64"),
         StacksArg::Auto | StacksArg::Dwarf if has_tables => {
             Stacks::Dwarf { bytes: sampling.stack_bytes.unwrap_or(STACK_BYTES) }
@@ -77,13 +118,6 @@ fn options<'a>(
             bail!("--stack-bytes is about copies of stacks, and frame pointers need none")
         }
         StacksArg::Auto | StacksArg::Dwarf | StacksArg::Fp => Stacks::FramePointers,
-    };
-    Ok(RecordOptions {
-        rate_hz: sampling.rate,
-        stacks,
-        duration: sampling.duration,
-        folder: result.recording.as_deref(),
-        build_id_of: &spanwise_read::build_id,
     })
 }
 
@@ -97,7 +131,7 @@ fn format_of(args: &ResultArgs) -> anyhow::Result<Option<ConvertFormatArg>> {
 }
 
 /// What was recorded, and where it is.
-fn tell(recorded: &Recorded, args: &ResultArgs) {
+fn tell(recorded: &Recorded, flight: &FlightArgs, args: &ResultArgs) {
     let count = |number: u64| spanwise_write::count_text(number.into());
     if recorded.lost > 0 {
         note(&format!(
@@ -106,35 +140,47 @@ fn tell(recorded: &Recorded, args: &ResultArgs) {
             count(recorded.lost)
         ));
     }
+    recorded.troubles.iter().for_each(|trouble| note(trouble));
+    if let Some(name) = flight.trigger.as_deref().filter(|_| !recorded.has_found_function) {
+        note(&format!("--trigger {name}: no function of this name in any file that was mapped"));
+    }
     if args.quiet {
         return;
     }
-    note(&format!("{} samples in {}", count(recorded.samples), recorded.folder.display()));
-    if recorded.samples == 0 {
+    for Snapshot { folder, why, samples } in &recorded.snapshots {
+        let (samples, folder) = (count(*samples), folder.display());
+        match flight.is_asked() {
+            true => note(&format!("{why}: {samples} samples in {folder}")),
+            false => note(&format!("{samples} samples in {folder}")),
+        }
+    }
+    if recorded.snapshots.iter().all(|snapshot| snapshot.samples == 0) {
         note("the program ran too briefly to be sampled, or waited all the time");
     }
 }
 
-/// The report, or the file that was asked for.
+/// The report, or the file that was asked for. Of several snapshots, whoever recorded them
+/// chooses which to look at.
 fn answer(
     recorded: &Recorded,
     args: &ResultArgs,
     format: Option<ConvertFormatArg>,
     place: Place,
 ) -> anyhow::Result<()> {
+    let [Snapshot { folder, .. }] = recorded.snapshots.as_slice() else { return Ok(()) };
     if args.no_decode {
         return Ok(());
     }
-    let trace = open(&recorded.folder, args.quiet)?;
+    let trace = open(folder, args.quiet)?;
     if let (Some(target), Some(format)) = (&args.output, format) {
-        let name = recorded.folder.file_stem().unwrap_or_default().to_string_lossy();
+        let name = folder.file_stem().unwrap_or_default().to_string_lossy();
         convert_trace::write_as(&trace, &name, (target, format), true)?;
         if !args.quiet && target != Path::new("-") {
             note(&format!("written to {}", target.display()));
         }
         return Ok(());
     }
-    let file = recorded.folder.display().to_string();
+    let file = folder.display().to_string();
     let document = report::standard(&trace, &file, args.top.rows());
     let (style, mut out): (_, Box<dyn Write>) = match place {
         Place::StandardOutput => (stdout_style(), Box::new(stdout())),

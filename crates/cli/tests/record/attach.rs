@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::bench::{Bench, Running, count_by_thread, text, wait_until, working_stacks};
 
 /// The program of the tests, working until it is killed, with all its threads there.
-fn endless(bench: &Bench) -> Option<Running> {
+pub(crate) fn endless(bench: &Bench) -> Option<Running> {
     let deep = bench.deep()?;
     let running = Running::start(Command::new(deep).arg("0"));
     let tasks = format!("/proc/{}/task", running.pid());

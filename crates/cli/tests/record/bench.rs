@@ -30,6 +30,18 @@ impl Bench {
         Some(Bench { folder })
     }
 
+    /// The same, where this option can be used, too.
+    pub(crate) fn with(option: &str) -> Option<Bench> {
+        let doctor = spanwise().args(["doctor", "--format", "csv"]).output();
+        let findings = text(&doctor.expect("built for this test").stdout);
+        let works = |row: &str| row.starts_with("yes") && row.contains(&format!("({option})"));
+        if !findings.lines().any(works) {
+            eprintln!("skipped: the kernel does not let us use {option}");
+            return None;
+        }
+        Bench::set_up()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

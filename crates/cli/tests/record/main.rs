@@ -6,4 +6,5 @@
 
 mod attach;
 mod bench;
+mod flight;
 mod run;

@@ -102,7 +102,7 @@ impl SymbolFile {
 }
 
 /// Where Debian and its likes put what was stripped from a file.
-fn debug_file(build_id: &[u8]) -> Option<Bytes> {
+pub(super) fn debug_file(build_id: &[u8]) -> Option<Bytes> {
     let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = hex.split_at_checked(2)?;
     let path = format!("/usr/lib/debug/.build-id/{first}/{rest}.debug");
@@ -129,7 +129,7 @@ fn functions_of(bytes: &Bytes) -> Option<Vec<Function>> {
 }
 
 /// The name as the source has it.
-fn demangled(name: &str) -> String {
+pub(super) fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // Without the hash at the end.
         return format!("{rust:#}");

@@ -1,0 +1,213 @@
+//! Where records go: into the file of a recording at once, or into memory until they are saved.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use crate::event::{Event, Stacks};
+use crate::flight::Flight;
+use crate::perf_file::{Features, PerfFile};
+use crate::recording::{self, About, Folders, RECORDS_FILE};
+use crate::records::{self, Tally, records};
+use crate::session::{RecordOptions, Snapshot};
+use crate::trigger::Reason;
+use crate::{CaptureError, processes, sys};
+
+/// What is known from the beginning.
+pub(crate) struct Facts<'a> {
+    pub(crate) command: Vec<String>,
+    pub(crate) pids: Vec<i32>,
+    /// Nanoseconds since 1970, and on the clock of the records, at the beginning.
+    clocks: (u64, u64),
+    pub(crate) options: &'a RecordOptions<'a>,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(
+        command: Vec<String>,
+        pids: &[i32],
+        options: &'a RecordOptions<'a>,
+    ) -> Facts<'a> {
+        Facts { command, pids: pids.to_vec(), clocks: clocks(), options }
+    }
+}
+
+fn clocks() -> (u64, u64) {
+    (sys::clock_ns(libc::CLOCK_REALTIME), sys::clock_ns(libc::CLOCK_MONOTONIC))
+}
+
+pub(crate) struct Keeper {
+    folders: Folders,
+    place: Place,
+}
+
+enum Place {
+    /// All of it, in a folder.
+    File(PathBuf, Option<PerfFile>),
+    Memory(Flight),
+}
+
+/// Why something is saved: in words, by which hit, and how the program ended.
+pub(crate) type Why<'a> = (&'a str, Option<&'a Reason>, Option<ExitStatus>);
+
+impl Keeper {
+    pub(crate) fn begin(facts: &Facts<'_>, event: &Event) -> Result<Keeper, CaptureError> {
+        let mut folders = match facts.options.folder {
+            Some(folder) => Folders::named(folder)?,
+            None => Folders::of_program(&facts.command),
+        };
+        let place = match facts.options.flight {
+            Some(flight) => Place::Memory(Flight::new(flight.bytes)),
+            None => {
+                let folder = folders.create()?;
+                let file = create_file(&folder, vec![event.clone()])?;
+                Place::File(folder, Some(file))
+            }
+        };
+        Ok(Keeper { folders, place })
+    }
+
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
+        match &mut self.place {
+            Place::File(folder, Some(file)) => {
+                file.write_records(bytes).map_err(|error| cannot(folder, error))
+            }
+            Place::File(_, None) => Ok(()),
+            Place::Memory(flight) => {
+                flight.push(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// All rings have been emptied once more.
+    pub(crate) fn finish_round(&mut self) -> Result<(), CaptureError> {
+        match &mut self.place {
+            Place::File(folder, Some(file)) => file
+                .write_records(&records::finished_round())
+                .and_then(|()| file.note_size())
+                .map_err(|error| cannot(folder, error)),
+            Place::File(_, None) => Ok(()),
+            Place::Memory(flight) => {
+                flight.push(&records::finished_round());
+                Ok(())
+            }
+        }
+    }
+
+    /// Finishes the file, or writes one of what is in memory.
+    pub(crate) fn save(
+        &mut self,
+        facts: &Facts<'_>,
+        (events, all): (&[Event], &Tally),
+        why: Why<'_>,
+    ) -> Result<Snapshot, CaptureError> {
+        let has_kernel = events.first().is_some_and(|event| event.attr.has_kernel());
+        let (folder, file, tally) = match &mut self.place {
+            Place::File(folder, file) => {
+                let file = file.take();
+                let file = file.ok_or_else(|| CaptureError::new("the recording is finished"))?;
+                (folder.clone(), file, all.clone())
+            }
+            Place::Memory(flight) => {
+                let folder = self.folders.create()?;
+                let mut file = create_file(&folder, events.to_vec())?;
+                // Files may have been mapped long before.
+                let mut tally = Tally { paths: all.paths.clone(), ..Tally::default() };
+                flight
+                    .take(|bytes| {
+                        records(bytes).for_each(|record| tally.add(record));
+                        file.write_records(bytes)
+                    })
+                    .map_err(|error| cannot(&folder, error))?;
+                (folder, file, tally)
+            }
+        };
+        let features = features(facts, &tally, has_kernel);
+        about(facts, &features, (&tally, has_kernel), why)
+            .write(&folder)
+            .and_then(|()| file.finish(&features))
+            .map_err(|error| cannot(&folder, error))?;
+        Ok(Snapshot { folder, why: why.0.to_owned(), samples: tally.samples })
+    }
+
+    /// Nothing was recorded that anybody would want.
+    pub(crate) fn discard(self) {
+        if let Place::File(folder, _) = &self.place {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+fn create_file(folder: &Path, events: Vec<Event>) -> Result<PerfFile, CaptureError> {
+    let path = folder.join(RECORDS_FILE);
+    PerfFile::create(&path, events).map_err(|error| cannot(&path, error))
+}
+
+fn cannot(path: &Path, error: io::Error) -> CaptureError {
+    recording::cannot(path, error)
+}
+
+fn features(facts: &Facts<'_>, tally: &Tally, has_kernel: bool) -> Features {
+    let [host, kernel, machine] = sys::system_names();
+    let of_file = |path: &Vec<u8>| {
+        let id = (facts.options.build_id_of)(processes::path_of(path))?;
+        Some((path.clone(), id, false))
+    };
+    let own = processes::kernel_build_id().filter(|_| has_kernel);
+    let own = own.map(|id| (b"[kernel.kallsyms]".to_vec(), id, true));
+    Features {
+        host,
+        kernel,
+        machine,
+        command: facts.command.clone(),
+        processors: processes::processors().len() as u32,
+        times: tally.times,
+        clocks: facts.clocks,
+        build_ids: own.into_iter().chain(tally.paths.iter().filter_map(of_file)).collect(),
+    }
+}
+
+fn about(
+    facts: &Facts<'_>,
+    features: &Features,
+    (tally, has_kernel): (&Tally, bool),
+    (why, reason, status): Why<'_>,
+) -> About {
+    let options = facts.options;
+    let mut about = About::default();
+    about.number("spanwise_recording", 1);
+    about.text("recorded_by", concat!("spanwise ", env!("CARGO_PKG_VERSION")));
+    about.texts("command", &features.command);
+    about.list("pids", facts.pids.iter().map(i32::to_string));
+    about.text("host", &features.host);
+    about.text("kernel", &features.kernel);
+    about.text("machine", &features.machine);
+    about.number("processors", features.processors);
+    about.number("rate_hz", options.rate_hz);
+    match options.stacks {
+        Stacks::FramePointers => about.text("stacks", "frame pointers"),
+        Stacks::Dwarf { bytes } => {
+            about.text("stacks", "dwarf");
+            about.number("stack_bytes", bytes);
+        }
+    }
+    about.flag("kernel_frames", has_kernel);
+    about.text("clock", "CLOCK_MONOTONIC");
+    let ((start_real, start), (end_real, end)) = (facts.clocks, clocks());
+    about.number("start_ns", start);
+    about.number("start_since_1970_ns", start_real);
+    about.number("end_ns", end);
+    about.number("end_since_1970_ns", end_real);
+    about.number("samples", tally.samples);
+    about.number("lost", tally.lost);
+    about.text("saved_at", why);
+    if let Some(reason) = reason {
+        about.number("trigger_thread", reason.thread);
+        about.number("trigger_ns", reason.time);
+    }
+    if let Some(status) = status {
+        about.text("program", &status.to_string());
+    }
+    about
+}

@@ -1,0 +1,93 @@
+//! Probes of functions: definitions in the kernel's tracing folder, by which events are opened.
+//!
+//! perf events can define a probe by themselves, but must not here: when a watched program
+//! makes a thread, the kernel copies such an event and reads the path of the file out of the
+//! memory of that program, where it is not. The thread is then not made: a recorder would
+//! break the program that it watches. Events of a probe that has a name are copied by number.
+//!
+//! A definition without events does nothing. One that a killed recorder has left behind is
+//! taken away by the next.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{processes, sys};
+
+const GROUP: &str = "spanwise";
+
+/// A place in a file that tells when it is passed, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// Of the tracepoint that it is.
+    pub(crate) number: u64,
+    name: String,
+    folder: &'static str,
+}
+
+impl Probe {
+    /// At a place in a file, or where the function that begins there returns.
+    pub(crate) fn define(path: &str, offset: u64, is_return: bool) -> io::Result<Probe> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let folder = processes::tracing_folder()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no tracing folder"))?;
+        if path.contains(char::is_whitespace) {
+            return Err(io::Error::other("the kernel does not take a path with spaces"));
+        }
+        take_away_leftovers(folder);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("at_{}_{count}", std::process::id());
+        let kind = if is_return { 'r' } else { 'p' };
+        write_definition(folder, &format!("{kind}:{GROUP}/{name} {path}:{offset:#x}\n"))?;
+        let id = format!("{folder}/events/{GROUP}/{name}/id");
+        let mut probe = Probe { number: 0, name, folder };
+        let number = processes::setting(&id).and_then(|number| u64::try_from(number).ok());
+        probe.number = number.ok_or_else(|| io::Error::other("a probe without a number"))?;
+        Ok(probe)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // Should it fail, the next recorder tries again.
+        let _ = write_definition(self.folder, &format!("-:{GROUP}/{}\n", self.name));
+    }
+}
+
+fn write_definition(folder: &str, line: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).open(format!("{folder}/uprobe_events"))?;
+    file.write_all(line.as_bytes())
+}
+
+/// Definitions of recorders that are gone.
+fn take_away_leftovers(folder: &str) {
+    let text = fs::read_to_string(format!("{folder}/uprobe_events")).unwrap_or_default();
+    for (name, pid) in text.lines().filter_map(own_definition) {
+        if !sys::exists(pid) {
+            let _ = write_definition(folder, &format!("-:{GROUP}/{name}\n"));
+        }
+    }
+}
+
+/// `p:spanwise/at_1234_0 /bin/program:0x0000000000001139`: its name and whose it is.
+fn own_definition(line: &str) -> Option<(&str, i32)> {
+    let name = line.split_whitespace().next()?.split_once(':')?.1.strip_prefix(GROUP)?;
+    let name = name.strip_prefix('/')?;
+    let pid = name.strip_prefix("at_")?.split('_').next()?;
+    Some((name, pid.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_definitions_of_our_own_are_known() {
+        let check = |line, expected| assert_eq!(own_definition(line), expected, "{line}");
+        check("p:spanwise/at_1234_0 /bin/x:0x1139", Some(("at_1234_0", 1234)));
+        check("r:spanwise/at_7_12 /bin/x:0x1139", Some(("at_7_12", 7)));
+        check("p:probe_libc/malloc /lib/libc.so.6:0x1", None);
+        check("p:spanwise/other /bin/x:0x1", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,161 @@
+//! Events of the kernel for what makes a snapshot be taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::event::{Attr, Event};
+use crate::probe::Probe;
+use crate::records::Record;
+use crate::rings::{Rings, is_refusal};
+use crate::trigger::{Hit, Judge, Meaning, Reason, Triggers, When};
+use crate::{Ability, CaptureError, processes, sys};
+
+/// Functions of one name in one file beyond this are too many to watch.
+const SITES_MAX: usize = 16;
+
+/// Watches threads for triggers.
+pub(crate) struct Watch<'a> {
+    triggers: Triggers<'a>,
+    judge: Judge,
+    watched: Vec<Watched>,
+    /// Which of `watched` an id belongs to.
+    by_id: BTreeMap<u64, usize>,
+    /// Processes and their files that have been looked at.
+    known: BTreeSet<(i32, Vec<u8>)>,
+    /// Of each thread and place, the event that counts: a process whose parent was watched
+    /// has events of its own and inherited ones.
+    counting: BTreeMap<(i32, Place), u64>,
+}
+
+/// File, offset and what is noted there.
+type Place = (Vec<u8>, u64, Meaning);
+
+struct Watched {
+    place: Place,
+    event: Event,
+    /// Closing them ends the watch, and only then can the probe be taken away.
+    _open: Vec<OwnedFd>,
+    _probe: Option<Probe>,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins to watch for a signal; functions are watched where files are told of.
+    pub(crate) fn begin(
+        triggers: Triggers<'a>,
+        rings: &Rings,
+        tids: &[i32],
+    ) -> Result<Watch<'a>, CaptureError> {
+        let mut watch = Watch {
+            judge: Judge::new(&triggers),
+            triggers,
+            watched: Vec::new(),
+            by_id: BTreeMap::new(),
+            known: BTreeSet::new(),
+            counting: BTreeMap::new(),
+        };
+        if let Some(signal) = triggers.signal {
+            watch.watch_signal(signal, rings, tids).map_err(|error| {
+                CaptureError::io("signals cannot be watched", error).lacks(Ability::Signals)
+            })?;
+        }
+        Ok(watch)
+    }
+
+    fn watch_signal(&mut self, signal: i32, rings: &Rings, tids: &[i32]) -> io::Result<()> {
+        let number = processes::signal_tracepoint();
+        let number = number.ok_or_else(|| io::Error::other("no tracepoint of signals"))?;
+        let filter = CString::new(format!("sig=={signal}"))?;
+        let attr = Attr::tracepoint(number);
+        let open = |tid, cpu| {
+            let event = sys::open_event(&attr, tid, cpu)?;
+            sys::set_filter(&event, &filter).map(|()| event)
+        };
+        let (open, ids) = rings.open_beside(tids, open)?;
+        let event = Event { name: "signal:signal_generate".to_owned(), attr, ids };
+        let place = (Vec::new(), 0, Meaning::Signal);
+        self.add(Watched { place, event, _open: open, _probe: None });
+        Ok(())
+    }
+
+    fn add(&mut self, watched: Watched) {
+        let at = self.watched.len();
+        self.by_id.extend(watched.event.ids.iter().map(|&id| (id, at)));
+        self.watched.push(watched);
+    }
+
+    /// A process has this file in its memory, or will have: watches the function in it.
+    pub(crate) fn file_mapped(
+        &mut self,
+        (pid, path): (i32, &[u8]),
+        rings: &Rings,
+    ) -> Result<(), CaptureError> {
+        let Some(function) = self.triggers.function else { return Ok(()) };
+        if !self.known.insert((pid, path.to_vec())) {
+            return Ok(());
+        }
+        let sites = (function.sites_in)(processes::path_of(path));
+        if sites.is_empty() {
+            return Ok(());
+        }
+        let meanings: &[Meaning] = match function.when {
+            When::Lasted(_) => &[Meaning::Call, Meaning::Return],
+            When::Called | When::Delayed(_) => &[Meaning::Call],
+        };
+        let tids = processes::threads(pid);
+        for &offset in sites.iter().take(SITES_MAX) {
+            for &meaning in meanings {
+                let place = (path.to_vec(), offset, meaning);
+                self.watch_place(place, rings, &tids).map_err(|error| {
+                    let is_refusal = is_refusal(&error);
+                    let error =
+                        CaptureError::io(format!("{}: cannot be watched", function.name), error);
+                    if is_refusal { error.lacks(Ability::Probes) } else { error }
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn watch_place(&mut self, place: Place, rings: &Rings, tids: &[i32]) -> io::Result<()> {
+        let name = self.triggers.function.map_or("", |function| function.name);
+        let is_return = place.2 == Meaning::Return;
+        let path = str::from_utf8(&place.0).map_err(io::Error::other)?;
+        let probe = Probe::define(path, place.1, is_return)?;
+        let attr = Attr::tracepoint(probe.number);
+        let (open, ids) = rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu))?;
+        // With parentheses, or a short name could be taken for letters that modify an event.
+        let name = format!("trigger:{name}(){}", if is_return { " returns" } else { "" });
+        let event = Event { name, attr, ids };
+        self.add(Watched { place, event, _open: open, _probe: Some(probe) });
+        Ok(())
+    }
+
+    /// True where the function was found in some file, or none is asked for.
+    pub(crate) fn has_found_function(&self) -> bool {
+        let mut places = self.watched.iter().map(|watched| watched.place.2);
+        self.triggers.function.is_none() || places.any(|meaning| meaning == Meaning::Call)
+    }
+
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.watched.iter().map(|watched| &watched.event)
+    }
+
+    pub(crate) fn note(&mut self, record: Record<'_>) {
+        let Some(id) = record.event_id() else { return };
+        let Some(&at) = self.by_id.get(&id) else { return };
+        let (Some(time), Some(thread)) = (record.time(), record.thread()) else { return };
+        let place = &self.watched[at].place;
+        let counting = *self.counting.entry((thread, place.clone())).or_insert(id);
+        // Events of one opening have an id for each processor.
+        if self.by_id.get(&counting) == Some(&at) {
+            self.judge.note(Hit { time, thread, meaning: place.2 });
+        }
+    }
+
+    /// A reason for a snapshot, among all that happened up to a time.
+    pub(crate) fn reason(&mut self, until: u64) -> Option<Reason> {
+        self.judge.reason(until)
+    }
+}

@@ -1,0 +1,140 @@
+//! Last moments, saved at triggers.
+
+use std::fs;
+
+use spanwise_model::Trace;
+
+use crate::attach::endless;
+use crate::bench::{Bench, Running, text, wait_until};
+
+/// What `recording.json` says under a key.
+fn said(bench: &Bench, recording: &str, key: &str) -> String {
+    let path = bench.path(recording).join("recording.json");
+    let json = fs::read(path).expect("a recording");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    match &json[key] {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The number of the thread of this name.
+fn thread_named(trace: &Trace, wanted: &str) -> Option<String> {
+    let text = |id| trace.strings().get(id);
+    let mut tracks = trace.tracks().iter().map(|(_, track)| track);
+    let track = tracks.find(|track| text(track.thread_name) == wanted)?;
+    Some(text(track.thread).to_owned())
+}
+
+/// Runs the program that works in cycles; gives why the snapshot `r` was saved.
+fn saved_at(bench: &Bench, options: &[&str]) -> Option<String> {
+    let cycles = bench.compile("cycles.c", "cycles", &[])?;
+    let mut run = bench.spanwise(&["run", "--quiet", "--no-decode", "--recording", "r"]);
+    let output = run.args(options).arg("--").arg(cycles).output().expect("built for this test");
+    // Threads are made and the program ends as it would without anybody watching.
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let thread = said(bench, "r", "trigger_thread");
+    let trace = bench.open("r");
+    assert_eq!(Some(thread), thread_named(&trace, "second"), "in which thread it was");
+    assert!(!trace.instants().is_empty(), "the trigger stands on the timeline");
+    Some(said(bench, "r", "saved_at"))
+}
+
+#[test]
+fn a_call_in_any_thread_saves_what_was_before() {
+    let Some(bench) = Bench::with("--trigger") else { return };
+    let Some(why) = saved_at(&bench, &["--trigger", "rare"]) else { return };
+    assert_eq!(why, "call of rare");
+}
+
+#[test]
+fn functions_of_libraries_are_watched_as_well() {
+    let Some(bench) = Bench::with("--trigger") else { return };
+    let Some(why) = saved_at(&bench, &["--trigger", "usleep"]) else { return };
+    assert_eq!(why, "call of usleep");
+}
+
+#[test]
+fn a_call_that_takes_long_is_told_from_others() {
+    let Some(bench) = Bench::with("--trigger") else { return };
+    let options = ["--trigger", "cycle", "--duration-thresh", "1900ms"];
+    let Some(why) = saved_at(&bench, &options) else { return };
+    assert!(why.starts_with("call of cycle that took "), "{why}");
+}
+
+#[test]
+fn a_call_that_comes_late_is_told_from_others() {
+    let Some(bench) = Bench::with("--trigger") else { return };
+    let options = ["--trigger", "cycle", "--delay-thresh", "1900ms"];
+    let Some(why) = saved_at(&bench, &options) else { return };
+    assert!(why.starts_with("call of cycle after "), "{why}");
+}
+
+#[test]
+fn a_signal_that_the_program_raises_saves_as_well() {
+    let Some(bench) = Bench::with("--trigger-signal") else { return };
+    let Some(cycles) = bench.compile("cycles.c", "cycles", &[]) else { return };
+    let mut run = bench.spanwise(&["run", "--no-decode", "--trigger-signal", "USR1", "--"]);
+    let output = run.arg(cycles).arg("raise").output().expect("built for this test");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("spanwise: note: signal 10: "), "{said}");
+}
+
+#[test]
+fn the_end_saves_where_nothing_did_before() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(cycles) = bench.compile("cycles.c", "cycles", &[]) else { return };
+    let mut run = bench.spanwise(&["run", "--snapshot-size", "2M", "--recording", "r", "--"]);
+    let output = run.arg(cycles).arg("abort").output().expect("built for this test");
+    let report = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(128 + 6), "{report}");
+    assert!(report.contains("the end of the program: ") && report.contains("leaf_work"));
+    assert_eq!(said(&bench, "r", "saved_at"), "the end of the program");
+    assert!(said(&bench, "r", "program").contains("signal: 6"));
+}
+
+#[test]
+fn every_trigger_saves_another_where_many_are_wanted() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    let pid = deep.pid();
+    let options = ["--multi-snapshot", "--snapshot-size", "1M", "--recording", "r"];
+    let mut attach = Running::start(bench.spanwise(&["attach", "-p", &pid]).args(options));
+    let is_saved = |name: &str| bench.path(name).join("recording.json").exists();
+    // A signal before it is waited for would end spanwise: its descriptors tell.
+    let descriptors = format!("/proc/{}/fd", attach.pid());
+    wait_until("it records", || {
+        let mut names = fs::read_dir(&descriptors).into_iter().flatten().flatten();
+        names.any(|name| {
+            fs::read_link(name.path()).is_ok_and(|to| to.to_string_lossy().contains("perf_event"))
+        })
+    });
+    for (signal, name) in [("USR1", "r"), ("USR2", "r-2")] {
+        attach.signal(signal);
+        wait_until("it is saved", || is_saved(name));
+        assert_eq!(said(&bench, name, "saved_at"), "a signal to spanwise");
+    }
+    attach.signal("INT");
+    assert_eq!(attach.wait().code(), Some(0));
+    assert_eq!(said(&bench, "r-3", "saved_at"), "it was stopped");
+    assert!(deep.is_alive());
+    for name in ["r", "r-2", "r-3"] {
+        let trace = bench.open(name);
+        let text = |id| trace.strings().get(id);
+        let mut threads = trace.tracks().iter().map(|(_, track)| track);
+        let is_named = |thread: &str, name: &str| thread == pid || name == "worker";
+        // Names outlive what is dropped.
+        assert!(threads.all(|track| is_named(text(track.thread), text(track.thread_name))));
+    }
+}
+
+#[test]
+fn a_function_that_is_nowhere_is_told() {
+    let Some(bench) = Bench::with("--trigger") else { return };
+    let run = ["run", "--quiet", "--no-decode", "--trigger", "no_such_function", "--", "true"];
+    let output = bench.run(&run);
+    let expected = "spanwise: note: --trigger no_such_function: no function of this name in any \
+                    file that was mapped\n";
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), expected));
+}

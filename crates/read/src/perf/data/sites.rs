@@ -1,0 +1,88 @@
+//! Where in a file a function begins, for those who want to be told when it is called.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+
+use super::symbols::{debug_file, demangled};
+use crate::source::Bytes;
+
+/// Places in a file, each the first instruction of a function of that name.
+///
+/// A name is as the linker has it, or as the source has it, with or without what stands in
+/// parentheses. A mark for indirect jumps at the beginning (`endbr64`) is passed over: it
+/// makes probes dear. Empty where the file has no such function, or is no program at all.
+pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
+    if !path.is_file() || name.is_empty() {
+        return Vec::new();
+    }
+    let Ok(bytes) = Bytes::open(path) else { return Vec::new() };
+    sites(bytes.as_ref(), name).unwrap_or_default()
+}
+
+const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
+
+fn sites(bytes: &[u8], name: &str) -> Option<Vec<u64>> {
+    let file = object::File::parse(bytes).ok()?;
+    let mut addresses = addresses(&file, name);
+    let apart = file.build_id().ok().flatten().and_then(debug_file);
+    if let Some(apart) = &apart
+        && let Ok(apart) = object::File::parse(apart.as_ref())
+    {
+        addresses.extend(self::addresses(&apart, name));
+    }
+    let place = |address: u64| {
+        let inside = |(start, len): (u64, u64)| address.checked_sub(start).filter(|at| *at < len);
+        let mut segments = file.segments().map(|segment| {
+            let (offset, len) = segment.file_range();
+            inside((segment.address(), len)).and_then(|at| at.checked_add(offset))
+        });
+        segments.find_map(|offset| offset)
+    };
+    let past_mark = |offset: u64| {
+        let from = usize::try_from(offset).ok();
+        let is_marked =
+            from.and_then(|from| bytes.get(from..)).is_some_and(|code| code.starts_with(ENDBR64));
+        if is_marked { offset + ENDBR64.len() as u64 } else { offset }
+    };
+    Some(addresses.into_iter().filter_map(place).map(past_mark).collect())
+}
+
+fn addresses(file: &object::File<'_>, name: &str) -> BTreeSet<u64> {
+    // Names of linkers hold the words of the source as they are: few need a closer look.
+    let head = name.split('(').next().unwrap_or(name);
+    let word = head.rsplit("::").next().unwrap_or(head);
+    let word = word.split('<').next().unwrap_or(word).as_bytes();
+    let finder = memchr::memmem::Finder::new(word);
+    let is_wanted = |found: &[u8]| {
+        if finder.find(found).is_none() {
+            return false;
+        }
+        let found = String::from_utf8_lossy(found);
+        let source = demangled(&found);
+        found == name || source == name || source.split('(').next() == Some(name)
+    };
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    symbols
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.address() != 0)
+        .filter(|symbol| symbol.name_bytes().is_ok_and(is_wanted))
+        .map(|symbol| symbol.address())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_their_names() {
+        let own = std::env::current_exe().expect("this test");
+        assert_eq!(function_sites(&own, "main").len(), 1);
+        let name = "spanwise_read::perf::data::sites::function_sites";
+        assert!(!function_sites(&own, name).is_empty());
+        assert_eq!(function_sites(&own, "no_such_function_anywhere"), [0; 0]);
+        assert_eq!(function_sites(&own, ""), [0; 0]);
+        assert_eq!(function_sites(Path::new("/"), "main"), [0; 0]);
+    }
+}
