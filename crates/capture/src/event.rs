@@ -53,6 +53,7 @@ mod flag {
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
 const CPU_CLOCK: u64 = 0;
+const CONTEXT_SWITCHES: u64 = 3;
 
 /// All registers of x86-64 but those of segments, as perf itself records them.
 const REGISTERS_X86_64: u64 = 0x00ff_0fff;
@@ -93,12 +94,12 @@ impl Attr {
     /// new threads, switches.
     pub(crate) fn clock(rate_hz: u32, stacks: Stacks) -> Attr {
         let period = 1_000_000_000 / u64::from(rate_hz.clamp(1, RATE_MAX_HZ));
-        let mut attr = Attr {
+        let attr = Attr {
             kind: TYPE_SOFTWARE,
             size: ATTR_BYTES as u32,
             config: CPU_CLOCK,
             sample_period: period,
-            sample_type: FIELDS | field::CALLCHAIN,
+            sample_type: FIELDS,
             flags: flag::DISABLED
                 | flag::INHERIT
                 | flag::EXCLUDE_HYPERVISOR
@@ -113,13 +114,24 @@ impl Attr {
             clock_id: libc::CLOCK_MONOTONIC,
             ..Attr::default()
         };
+        attr.with_stacks(stacks)
+    }
+
+    /// The stack with which a thread leaves its processor, each time.
+    pub(crate) fn switches(stacks: Stacks) -> Attr {
+        let attr = Attr { kind: TYPE_SOFTWARE, ..Attr::tracepoint(CONTEXT_SWITCHES) };
+        attr.with_stacks(stacks)
+    }
+
+    fn with_stacks(mut self, stacks: Stacks) -> Attr {
+        self.sample_type |= field::CALLCHAIN;
         if let Stacks::Dwarf { bytes } = stacks {
-            attr.sample_type |= field::REGS_USER | field::STACK_USER;
-            attr.flags |= flag::EXCLUDE_CALLCHAIN_USER;
-            attr.regs_user = REGISTERS_X86_64;
-            attr.stack_user = bytes.min(STACK_BYTES_MAX) & !7;
+            self.sample_type |= field::REGS_USER | field::STACK_USER;
+            self.flags |= flag::EXCLUDE_CALLCHAIN_USER;
+            self.regs_user = REGISTERS_X86_64;
+            self.stack_user = bytes.min(STACK_BYTES_MAX) & !7;
         }
-        attr
+        self
     }
 
     /// A tracepoint of the kernel, by its number: notes each time that it is passed, without
@@ -155,7 +167,7 @@ impl Attr {
 
     /// Begins when the process runs its program.
     pub(crate) fn beginning_at_exec(self) -> Attr {
-        Attr { flags: self.flags | flag::ENABLE_ON_EXEC, ..self }
+        Attr { flags: self.flags | flag::DISABLED | flag::ENABLE_ON_EXEC, ..self }
     }
 
     /// Wakes the reader when so many bytes wait in the ring.

@@ -51,7 +51,7 @@ enum Place {
 pub(crate) type Why<'a> = (&'a str, Option<&'a Reason>, Option<ExitStatus>);
 
 impl Keeper {
-    pub(crate) fn begin(facts: &Facts<'_>, event: &Event) -> Result<Keeper, CaptureError> {
+    pub(crate) fn begin(facts: &Facts<'_>, events: Vec<Event>) -> Result<Keeper, CaptureError> {
         let mut folders = match facts.options.folder {
             Some(folder) => Folders::named(folder)?,
             None => Folders::of_program(&facts.command),
@@ -60,7 +60,7 @@ impl Keeper {
             Some(flight) => Place::Memory(Flight::new(flight.bytes)),
             None => {
                 let folder = folders.create()?;
-                let file = create_file(&folder, vec![event.clone()])?;
+                let file = create_file(&folder, events)?;
                 Place::File(folder, Some(file))
             }
         };
@@ -102,7 +102,6 @@ impl Keeper {
         (events, all): (&[Event], &Tally),
         why: Why<'_>,
     ) -> Result<Snapshot, CaptureError> {
-        let has_kernel = events.first().is_some_and(|event| event.attr.has_kernel());
         let (folder, file, tally) = match &mut self.place {
             Place::File(folder, file) => {
                 let file = file.take();
@@ -123,8 +122,8 @@ impl Keeper {
                 (folder, file, tally)
             }
         };
-        let features = features(facts, &tally, has_kernel);
-        about(facts, &features, (&tally, has_kernel), why)
+        let features = features(facts, &tally, has_kernel(events));
+        about(facts, &features, (&tally, events), why)
             .write(&folder)
             .and_then(|()| file.finish(&features))
             .map_err(|error| cannot(&folder, error))?;
@@ -137,6 +136,11 @@ impl Keeper {
             let _ = std::fs::remove_dir_all(folder);
         }
     }
+}
+
+/// The first event is the clock's.
+fn has_kernel(events: &[Event]) -> bool {
+    events.first().is_some_and(|event| event.attr.has_kernel())
 }
 
 fn create_file(folder: &Path, events: Vec<Event>) -> Result<PerfFile, CaptureError> {
@@ -171,7 +175,7 @@ fn features(facts: &Facts<'_>, tally: &Tally, has_kernel: bool) -> Features {
 fn about(
     facts: &Facts<'_>,
     features: &Features,
-    (tally, has_kernel): (&Tally, bool),
+    (tally, events): (&Tally, &[Event]),
     (why, reason, status): Why<'_>,
 ) -> About {
     let options = facts.options;
@@ -192,7 +196,8 @@ fn about(
             about.number("stack_bytes", bytes);
         }
     }
-    about.flag("kernel_frames", has_kernel);
+    about.flag("kernel_frames", has_kernel(events));
+    about.flag("wait_stacks", events.iter().any(|event| event.name == "context-switches"));
     about.text("clock", "CLOCK_MONOTONIC");
     let ((start_real, start), (end_real, end)) = (facts.clocks, clocks());
     about.number("start_ns", start);

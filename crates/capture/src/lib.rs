@@ -24,14 +24,17 @@ mod session;
 mod signals;
 mod sys;
 mod trigger;
+mod waits;
 mod watch;
 
 pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
+pub use processes::running_processes;
 pub use recording::FOLDER_ENDING;
 pub use session::{
     Ended, FlightOptions, Program, RecordOptions, Recorded, Snapshot, record_processes,
     record_program,
 };
 pub use trigger::{FunctionTrigger, Triggers, When};
+pub use waits::{WAIT_STACKS_MAX, WaitStacks};

@@ -31,6 +31,21 @@ pub(crate) fn command(pid: i32) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
+/// Processes that run a program, but for this one: number and command, the latest first.
+pub fn running_processes() -> Vec<(i32, String)> {
+    let own = std::process::id() as i32;
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let pids = entries.filter_map(number).filter(|&pid: &i32| pid != own);
+    // Threads of the kernel have no command.
+    let mut found: Vec<(i32, String)> = pids
+        .map(|pid| (pid, command(pid).join(" ")))
+        .filter(|(_, command)| !command.is_empty())
+        .collect();
+    found.sort_unstable_by_key(|&(pid, _)| std::cmp::Reverse(pid));
+    found
+}
+
 /// The file that a program is run from, as the system looks for it.
 pub(crate) fn program_path(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {

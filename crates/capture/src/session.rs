@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use crate::event::{Attr, Stacks};
+use crate::event::{Attr, Event, Stacks};
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
 use crate::records::{self, Tally};
 use crate::rings::{self, Rings};
 use crate::signals::{Message, Signals};
 use crate::trigger::{Reason, Triggers};
+use crate::waits::{WAIT_STACKS_MAX, WaitStacks, Waits};
 use crate::watch::Watch;
 use crate::{CaptureError, processes, sys};
 
@@ -21,6 +22,8 @@ pub struct RecordOptions<'a> {
     /// Samples a second of each running thread; no more than [`crate::RATE_MAX_HZ`].
     pub rate_hz: u32,
     pub stacks: Stacks,
+    /// Stacks of threads when they leave their processor.
+    pub wait_stacks: WaitStacks,
     /// The recording ends after this time, if not before.
     pub duration: Option<Duration>,
     /// Keep the last moments only, and save them when there is a reason to.
@@ -109,7 +112,9 @@ pub fn record_program(
     let attr = Attr::clock(options.rate_hz, options.stacks).beginning_at_exec();
     let rings = Rings::open("cpu-clock", attr, &[child.pid])
         .map_err(|error| rings::refusal(program, error))?;
-    let mut session = Session::begin(rings, words, &[child.pid], options)?;
+    let tids = &[child.pid];
+    let waits = Waits::open(options.wait_stacks, options.stacks, true, &rings, tids);
+    let mut session = Session::begin((rings, waits), words, &[child.pid], options)?;
     if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
         let path = path.into_os_string().into_encoded_bytes();
         session.file_mapped(child.pid, &path)?;
@@ -151,7 +156,8 @@ pub fn record_processes(
     }
     rings.enable().map_err(fail)?;
     let command = processes::command(pids.first().copied().unwrap_or(0));
-    let mut session = Session::begin(rings, command, pids, options)?;
+    let waits = Waits::open(options.wait_stacks, options.stacks, false, &rings, &known);
+    let mut session = Session::begin((rings, waits), command, pids, options)?;
     session.tell_what_was_there()?;
     if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
         session.keeper.discard();
@@ -169,6 +175,7 @@ const ROUND: Duration = Duration::from_millis(100);
 
 struct Session<'a> {
     rings: Rings,
+    waits: Option<Waits>,
     keeper: Keeper,
     watch: Option<Watch<'a>>,
     tally: Tally,
@@ -182,7 +189,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(
-        rings: Rings,
+        (rings, waits): (Rings, Option<Waits>),
         command: Vec<String>,
         pids: &[i32],
         options: &'a RecordOptions<'a>,
@@ -194,8 +201,9 @@ impl<'a> Session<'a> {
             watch = Some(Watch::begin(flight.triggers, &rings, &tids)?);
         }
         let mut session = Session {
-            keeper: Keeper::begin(&facts, &rings.event)?,
+            keeper: Keeper::begin(&facts, events(&rings, waits.as_ref(), watch.as_ref()))?,
             rings,
+            waits,
             watch,
             tally: Tally::default(),
             new_files: Vec::new(),
@@ -306,12 +314,14 @@ impl<'a> Session<'a> {
     fn round(&mut self) -> Result<Option<Reason>, CaptureError> {
         // What happened before now is in the rings.
         let complete_until = sys::clock_ns(libc::CLOCK_MONOTONIC);
-        let Session { rings, keeper, tally, watch, new_files, .. } = self;
+        let Session { rings, keeper, tally, watch, waits, new_files, .. } = self;
         let mut has_some = false;
+        let mut wait_stacks = 0;
         rings.drain(|bytes: &[u8]| {
             has_some |= !bytes.is_empty();
             for record in records::records(bytes) {
                 tally.add(record);
+                wait_stacks += u32::from(waits.as_ref().is_some_and(|waits| waits.is_one(record)));
                 if let Some(watch) = watch {
                     watch.note(record);
                     new_files.extend(record.mapped());
@@ -322,7 +332,13 @@ impl<'a> Session<'a> {
         if has_some {
             keeper.finish_round()?;
         }
-        for (pid, path) in std::mem::take(new_files) {
+        if waits.as_mut().is_some_and(|waits| waits.spend(wait_stacks)) {
+            self.troubles.push(format!(
+                "threads switch more than {WAIT_STACKS_MAX} times a second: from then on it is \
+                 not recorded where they wait (--wait-stacks always does)"
+            ));
+        }
+        for (pid, path) in std::mem::take(&mut self.new_files) {
             // One function more that cannot be watched does not end what is recorded already.
             if let Err(error) = self.file_mapped(pid, &path) {
                 self.troubles.push(error.to_string());
@@ -344,10 +360,7 @@ impl<'a> Session<'a> {
 
     fn save(&mut self, why: &str, reason: Option<&Reason>) -> Result<(), CaptureError> {
         let status = self.child.as_mut().and_then(Child::has_ended);
-        let events: Vec<_> = std::iter::once(&self.rings.event)
-            .chain(self.watch.iter().flat_map(Watch::events))
-            .cloned()
-            .collect();
+        let events = events(&self.rings, self.waits.as_ref(), self.watch.as_ref());
         let snapshot =
             self.keeper.save(&self.facts, (&events, &self.tally), (why, reason, status))?;
         self.snapshots.push(snapshot);
@@ -373,4 +386,12 @@ impl<'a> Session<'a> {
             program: self.child.map(Program),
         })
     }
+}
+
+/// All events, that of the clock first.
+fn events(rings: &Rings, waits: Option<&Waits>, watch: Option<&Watch<'_>>) -> Vec<Event> {
+    let mut events = vec![rings.event.clone()];
+    events.extend(waits.map(|waits| waits.event.clone()));
+    events.extend(watch.into_iter().flat_map(Watch::events).cloned());
+    events
 }

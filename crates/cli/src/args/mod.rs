@@ -23,7 +23,7 @@ pub(crate) use profiles::{
     ThreadProfileArg,
 };
 pub(crate) use record::{
-    AttachArgs, DoctorArgs, FlightArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg,
+    AttachArgs, DoctorArgs, FlightArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg, WaitStacksArg,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};

@@ -51,8 +51,8 @@ Examples:
   spanwise attach -p 1234 --snapshot-size 32M --trigger-signal USR1 --multi-snapshot
   spanwise attach -p $(pgrep -d, worker) --output workers.pb.gz")]
 pub(crate) struct AttachArgs {
-    /// The numbers of the processes
-    #[arg(long, short, value_name = "PID", required = true, value_delimiter = ',')]
+    /// The numbers of the processes; without any, one can be chosen on a terminal
+    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pid: Vec<i32>,
     #[command(flatten)]
@@ -78,9 +78,21 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "BYTES")]
     #[arg(value_parser = clap::value_parser!(u32).range(1024..=65_528))]
     pub(crate) stack_bytes: Option<u32>,
+    /// Whether to record the stacks of threads that stop running, which say what they wait for
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WaitStacksArg::Auto)]
+    pub(crate) wait_stacks: WaitStacksArg,
     /// End the recording after this time, such as 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitStacksArg {
+    /// Where one may look into the kernel, and up to 4000 a second
+    Auto,
+    /// Where one may look into the kernel, however many there are
+    Always,
+    Never,
 }
 
 /// When the last moments are kept, and saved at a trigger.

@@ -7,14 +7,16 @@ use std::process::{ExitCode, ExitStatus};
 use anyhow::bail;
 use spanwise_capture::{
     Ended, FlightOptions, FunctionTrigger, RecordOptions, Recorded, Snapshot, Stacks, Triggers,
-    When,
+    WaitStacks, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
 
+use super::choose::choose;
 use super::{convert, convert_trace, report};
 use crate::args::{
     AttachArgs, ConvertFormatArg, FlightArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg,
+    WaitStacksArg,
 };
 use crate::failure::note;
 use crate::output::{stderr_style, stdout, stdout_style};
@@ -39,7 +41,13 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.result)?;
-    let mut pids = args.pid.clone();
+    let mut pids = match args.pid.as_slice() {
+        [] => match choose_process()? {
+            Some(pid) => vec![pid],
+            None => bail!("no process was chosen"),
+        },
+        pids => pids.to_vec(),
+    };
     pids.sort_unstable();
     pids.dedup();
     if !args.result.quiet && args.sampling.duration.is_none() && io::stderr().is_terminal() {
@@ -51,6 +59,14 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     tell(&recorded, &args.flight, &args.result);
     answer(&recorded, &args.result, format, Place::StandardOutput)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn choose_process() -> anyhow::Result<Option<i32>> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        bail!("which process? Without a terminal to choose on, say --pid");
+    }
+    let processes = spanwise_capture::running_processes();
+    Ok(choose(&processes, &mut io::stdin().lock(), &mut io::stderr())?)
 }
 
 /// The program's own status, as a shell tells it.
@@ -95,6 +111,11 @@ fn with_options(
     let options = RecordOptions {
         rate_hz: sampling.rate,
         stacks: stacks(sampling)?,
+        wait_stacks: match sampling.wait_stacks {
+            WaitStacksArg::Auto => WaitStacks::Auto,
+            WaitStacksArg::Always => WaitStacks::Always,
+            WaitStacksArg::Never => WaitStacks::Never,
+        },
         duration: sampling.duration,
         flight: flight.is_asked().then_some(FlightOptions {
             bytes: flight.snapshot_size.unwrap_or(SNAPSHOT_BYTES),

@@ -25,7 +25,7 @@ fn threads_that_run_already_are_sampled_with_their_names() {
     assert!(text(&output.stdout).contains("leaf_work"), "{}", text(&output.stdout));
     assert!(deep.is_alive());
     let trace = bench.open("r");
-    let work = count_by_thread(&trace, "leaf_work");
+    let work = count_by_thread(&trace, &["leaf_work"]);
     let workers = work.iter().filter(|((name, _), count)| name == "worker" && **count > 0);
     assert_eq!(workers.count(), 2, "{work:?}");
     if cfg!(target_arch = "x86_64") {

@@ -30,13 +30,12 @@ impl Bench {
         Some(Bench { folder })
     }
 
-    /// The same, where this option can be used, too.
-    pub(crate) fn with(option: &str) -> Option<Bench> {
+    /// The same, where this is possible, too: words of what the doctor says.
+    pub(crate) fn with(ability: &str) -> Option<Bench> {
         let doctor = spanwise().args(["doctor", "--format", "csv"]).output();
         let findings = text(&doctor.expect("built for this test").stdout);
-        let works = |row: &str| row.starts_with("yes") && row.contains(&format!("({option})"));
-        if !findings.lines().any(works) {
-            eprintln!("skipped: the kernel does not let us use {option}");
+        if !findings.lines().any(|row| row.starts_with("yes") && row.contains(ability)) {
+            eprintln!("skipped: the kernel does not allow: {ability}");
             return None;
         }
         Bench::set_up()
@@ -156,12 +155,12 @@ fn stack(trace: &Trace, span: SpanId) -> Vec<&str> {
     std::iter::successors(Some(span), above).map(|span| name(trace, span)).collect()
 }
 
-/// Of each thread, by its name and number: how many spans have this name.
-pub(crate) fn count_by_thread(trace: &Trace, wanted: &str) -> BTreeMap<(String, String), usize> {
+/// Of each thread, by its name and number: how many spans have one of these names.
+pub(crate) fn count_by_thread(trace: &Trace, wanted: &[&str]) -> BTreeMap<(String, String), usize> {
     let mut counts = BTreeMap::new();
     for (_, track) in trace.tracks().iter() {
         let key = [track.thread_name, track.thread].map(|id| trace.strings().get(id).to_owned());
-        let count = track.span_ids().filter(|&span| name(trace, span) == wanted).count();
+        let count = track.span_ids().filter(|&span| wanted.contains(&name(trace, span))).count();
         *counts.entry(key.into()).or_default() += count;
     }
     counts
@@ -169,10 +168,15 @@ pub(crate) fn count_by_thread(trace: &Trace, wanted: &str) -> BTreeMap<(String, 
 
 /// Stacks whose innermost function is the one that works.
 pub(crate) fn working_stacks(trace: &Trace) -> Vec<Vec<&str>> {
+    stacks_of(trace, "leaf_work")
+}
+
+/// The stacks of all spans of this name, from the innermost on.
+pub(crate) fn stacks_of<'a>(trace: &'a Trace, wanted: &str) -> Vec<Vec<&'a str>> {
     let mut stacks = Vec::new();
     for (_, track) in trace.tracks().iter() {
-        let working = track.span_ids().filter(|&span| name(trace, span) == "leaf_work");
-        stacks.extend(working.map(|span| stack(trace, span)));
+        let found = track.span_ids().filter(|&span| name(trace, span) == wanted);
+        stacks.extend(found.map(|span| stack(trace, span)));
     }
     stacks
 }

@@ -42,21 +42,21 @@ fn saved_at(bench: &Bench, options: &[&str]) -> Option<String> {
 
 #[test]
 fn a_call_in_any_thread_saves_what_was_before() {
-    let Some(bench) = Bench::with("--trigger") else { return };
+    let Some(bench) = Bench::with("(--trigger)") else { return };
     let Some(why) = saved_at(&bench, &["--trigger", "rare"]) else { return };
     assert_eq!(why, "call of rare");
 }
 
 #[test]
 fn functions_of_libraries_are_watched_as_well() {
-    let Some(bench) = Bench::with("--trigger") else { return };
+    let Some(bench) = Bench::with("(--trigger)") else { return };
     let Some(why) = saved_at(&bench, &["--trigger", "usleep"]) else { return };
     assert_eq!(why, "call of usleep");
 }
 
 #[test]
 fn a_call_that_takes_long_is_told_from_others() {
-    let Some(bench) = Bench::with("--trigger") else { return };
+    let Some(bench) = Bench::with("(--trigger)") else { return };
     let options = ["--trigger", "cycle", "--duration-thresh", "1900ms"];
     let Some(why) = saved_at(&bench, &options) else { return };
     assert!(why.starts_with("call of cycle that took "), "{why}");
@@ -64,7 +64,7 @@ fn a_call_that_takes_long_is_told_from_others() {
 
 #[test]
 fn a_call_that_comes_late_is_told_from_others() {
-    let Some(bench) = Bench::with("--trigger") else { return };
+    let Some(bench) = Bench::with("(--trigger)") else { return };
     let options = ["--trigger", "cycle", "--delay-thresh", "1900ms"];
     let Some(why) = saved_at(&bench, &options) else { return };
     assert!(why.starts_with("call of cycle after "), "{why}");
@@ -72,7 +72,7 @@ fn a_call_that_comes_late_is_told_from_others() {
 
 #[test]
 fn a_signal_that_the_program_raises_saves_as_well() {
-    let Some(bench) = Bench::with("--trigger-signal") else { return };
+    let Some(bench) = Bench::with("(--trigger-signal)") else { return };
     let Some(cycles) = bench.compile("cycles.c", "cycles", &[]) else { return };
     let mut run = bench.spanwise(&["run", "--no-decode", "--trigger-signal", "USR1", "--"]);
     let output = run.arg(cycles).arg("raise").output().expect("built for this test");
@@ -131,7 +131,7 @@ fn every_trigger_saves_another_where_many_are_wanted() {
 
 #[test]
 fn a_function_that_is_nowhere_is_told() {
-    let Some(bench) = Bench::with("--trigger") else { return };
+    let Some(bench) = Bench::with("(--trigger)") else { return };
     let run = ["run", "--quiet", "--no-decode", "--trigger", "no_such_function", "--", "true"];
     let output = bench.run(&run);
     let expected = "spanwise: note: --trigger no_such_function: no function of this name in any \

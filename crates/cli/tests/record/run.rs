@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::bench::{Bench, Running, count_by_thread, text, wait_until, working_stacks};
+use crate::bench::{Bench, Running, count_by_thread, stacks_of, text, wait_until, working_stacks};
 
 /// From the innermost function to the outermost that is ours.
 #[track_caller]
@@ -54,8 +54,10 @@ fn all_threads_are_sampled_and_their_waits_recorded() {
         assert!(report.contains(words), "{words} in {report}");
     }
     let trace = bench.open("deep.spanwise-recording");
-    let work = count_by_thread(&trace, "leaf_work");
-    let blocked = count_by_thread(&trace, "[blocked]");
+    let work = count_by_thread(&trace, &["leaf_work"]);
+    // What for is known where one may look into the kernel.
+    let waits = ["[blocked]", "[sleeping]", "[blocked: futex]", "[blocked: join]"];
+    let blocked = count_by_thread(&trace, &waits);
     let names: Vec<&str> = work.keys().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["deep", "worker", "worker"]);
     assert!(work.values().all(|&count| count > 0), "{work:?}");
@@ -63,6 +65,31 @@ fn all_threads_are_sampled_and_their_waits_recorded() {
         let expected = if name == "worker" { 4 } else { 1 };
         assert!(count >= expected, "{name} waited {count} times");
     }
+}
+
+#[test]
+fn what_threads_wait_for_is_told_where_the_kernel_may_be_seen() {
+    let Some(bench) = Bench::with("what the kernel does for them") else { return };
+    let Some(deep) = bench.compile("deep.c", "deep", &["-fno-omit-frame-pointer"]) else { return };
+    let deep = deep.to_str().expect("a plain path");
+    let run = ["run", "--quiet", "--no-decode", "--recording", "r"];
+    let count = |wait_stacks: &str| {
+        let _ = std::fs::remove_dir_all(bench.path("r"));
+        let mut run = bench.spanwise(&run);
+        let output = run.args(["--wait-stacks", wait_stacks, "--", deep, "4"]).output();
+        assert_eq!(output.expect("built for this test").status.code(), Some(0));
+        let trace = bench.open("r");
+        let sleeps = stacks_of(&trace, "[sleeping]");
+        // Samples in the middle of the C library may lack its callers, these do not.
+        let in_worker = |stack: &&Vec<&str>| stack.contains(&"worker");
+        (sleeps.len(), sleeps.iter().filter(in_worker).count())
+    };
+    let (sleeps, in_worker) = count("always");
+    assert!(sleeps >= 8, "four of each worker: {sleeps}");
+    if cfg!(target_arch = "x86_64") {
+        assert_eq!(sleeps, in_worker);
+    }
+    assert_eq!(count("never"), (0, 0));
 }
 
 #[test]
@@ -74,7 +101,7 @@ fn programs_that_it_starts_are_followed() {
     let output = bench.run(&run);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     let trace = bench.open("r");
-    let work = count_by_thread(&trace, "leaf_work");
+    let work = count_by_thread(&trace, &["leaf_work"]);
     let deep = work.iter().filter(|((name, _), count)| name == "deep" && **count > 0);
     assert_eq!(deep.count(), 2, "{work:?}");
     let text = |id| trace.strings().get(id);
@@ -165,7 +192,8 @@ fn perf_reads_the_same_samples() {
     };
     let script = text(&perf.stdout);
     assert!(perf.status.success(), "{}", text(&perf.stderr));
-    let samples = script.lines().filter(|line| line.contains("cpu-clock:")).count();
+    let is_sample = |line: &&str| line.contains("cpu-clock:") || line.contains("context-switches:");
+    let samples = script.lines().filter(is_sample).count();
     let said = text(&output.stderr);
     let words = format!("note: {samples} samples in r\n");
     assert!(samples > 0 && said.contains(&words), "{samples}: {said}");

@@ -18,6 +18,8 @@ pub(super) struct Event {
     pub(super) read_format: u64,
     pub(super) branch_sample_type: u64,
     pub(super) regs_user: u64,
+    /// Switches of threads are recorded with it.
+    pub(super) has_switches: bool,
     /// Other records carry thread and time behind them.
     pub(super) has_sample_id: bool,
     pub(super) ids: Vec<u64>,
@@ -155,14 +157,18 @@ impl<'a> Header<'a> {
         bytes.skip(24)?;
         let branch_sample_type = bytes.u64().unwrap_or(0);
         let regs_user = bytes.u64().unwrap_or(0);
-        let bit = if self.is_big_endian { 63 - 18 } else { 18 };
+        let has = |bit: u32| {
+            let bit = if self.is_big_endian { 63 - bit } else { bit };
+            flags >> bit & 1 == 1
+        };
         Some(Event {
             name: usual_name(kind, config),
             sample_type,
             read_format,
             branch_sample_type,
             regs_user,
-            has_sample_id: flags >> bit & 1 == 1,
+            has_switches: has(26),
+            has_sample_id: has(18),
             ids: Vec::new(),
         })
     }

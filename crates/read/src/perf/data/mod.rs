@@ -20,7 +20,7 @@ mod unwind;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use spanwise_flow::{FlowOptions, FunctionId, Names, Place, ThreadKey};
+use spanwise_flow::{FlowOptions, FunctionId, Names, Place, SchedEvent, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::event::{EventClass, event_class_of};
@@ -119,6 +119,8 @@ impl Reader {
             stacks: is_x86_64(&header.machine).then(Stacks::default),
             places: HashMap::new(),
             paths: HashMap::new(),
+            has_switches: header.events.iter().any(|event| event.has_switches),
+            leaving: HashMap::new(),
         };
         let senseless = records::each_record(&header, |record| state.record(record));
         state.tell_missing();
@@ -146,7 +148,14 @@ struct State<'a> {
     /// Functions that were found, by mapping and offset in the file, or by kernel address.
     places: HashMap<(Rc<str>, u64), (FunctionId, bool)>,
     paths: HashMap<String, Rc<str>>,
+    /// Records of switches are there.
+    has_switches: bool,
+    /// Stacks of threads that are about to leave their processor.
+    leaving: HashMap<i32, Vec<Place>>,
 }
+
+/// The event that is raised right before the record of a switch.
+const SWITCH_EVENT: &str = "context-switches";
 
 /// From here on, addresses in a stack are marks: "what follows is the kernel's".
 const MARKS_FROM: u64 = u64::MAX - 4094;
@@ -159,6 +168,11 @@ impl State<'_> {
         let what = match what {
             records::What::Sample { sample, event } => {
                 self.timeline.count_sample();
+                if self.has_switches && event.name == SWITCH_EVENT {
+                    let frames = self.frames(common.pid, &sample);
+                    self.leaving.insert(common.tid, frames);
+                    return;
+                }
                 self.sample(common.pid, &sample, &event.name)
             }
             records::What::Mapped { pid, start, len, file_offset, path, is_kernel } => {
@@ -182,7 +196,14 @@ impl State<'_> {
                 Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
             }
             records::What::Switch { is_out, is_preempted } => {
-                Some(What::Switch { is_out, is_preempted })
+                let frames = self.leaving.remove(&common.tid).filter(|_| is_out);
+                Some(match frames {
+                    Some(frames) => {
+                        let event = SchedEvent::Out { is_preempted };
+                        What::Sched(Box::new(Scheduled { event, frames }))
+                    }
+                    None => What::Switch { is_out, is_preempted },
+                })
             }
             records::What::Lost(count) => Some(What::Lost(count)),
             records::What::Damaged => {
