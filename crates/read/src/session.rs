@@ -204,8 +204,9 @@ impl Reader {
 struct Clock(Vec<Moment>);
 
 impl Clock {
-    /// Moments that go back on either clock are left out.
+    /// Moments that go back on either clock, or are before its beginning, are left out.
     fn new(mut moments: Vec<Moment>) -> Self {
+        moments.retain(|moment| moment.monotonic_ns >= 0);
         moments
             .dedup_by(|next, last| next.tick <= last.tick || next.monotonic_ns < last.monotonic_ns);
         Clock(moments)
@@ -231,7 +232,7 @@ impl Clock {
         let ticks = i128::from(to.tick) - i128::from(from.tick);
         let ns = i128::from(to.monotonic_ns) - i128::from(from.monotonic_ns);
         let since = i128::from(tick) - i128::from(from.tick);
-        // Ticks of a stretch fit 64 bits, and so do its nanoseconds: the product fits 128.
+        // Ticks fit 64 bits and nanoseconds, which are not below zero, 63: the product fits.
         narrow(i128::from(from.monotonic_ns) + (since * ns).div_euclid(ticks))
     }
 
@@ -390,7 +391,8 @@ mod tests {
         check_time(&[(10, 100)], 12, 102);
         check_time(&[(10, 100), (10, 200), (20, 110)], 15, 105);
         check_time(&[(10, 100), (20, 90), (30, 120)], 20, 110);
-        check_time(&[(0, i64::MIN), (1, i64::MAX)], u64::MAX, Nanos::MAX / 2);
-        check_time(&[(5, i64::MIN), (6, i64::MAX)], 0, Nanos::MIN / 2);
+        check_time(&[(0, 0), (1, i64::MAX)], u64::MAX, Nanos::MAX / 2);
+        check_time(&[(u64::MAX - 1, 0), (u64::MAX, i64::MAX)], 0, Nanos::MIN / 2);
+        check_time(&[(5, i64::MIN), (6, 7)], 8, 9);
     }
 }
