@@ -4,6 +4,7 @@
 //! not at hand, the test says so and passes over it.
 #![allow(clippy::print_stderr, reason = "a test that skips something says so")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -131,16 +132,18 @@ fn what_was_made_worse_is_the_first_cause() {
 fn eager_attention_is_several_kernels_against_one() {
     let traces = (own_trace("llama_eager"), own_trace("llama_sdpa"));
     let (Some(base), Some(other)) = traces else { return };
-    let found = compared_and_named(&base, &other);
-    let attention = found.causes.iter().find_map(|cause| match &cause.kind {
-        CauseKind::OtherKernels { module, kernels, time, swaps }
-            if module.ends_with("LlamaAttention") =>
-        {
-            Some((kernels, time, swaps))
-        }
-        _ => None,
-    });
-    let (kernels, time, swaps) = attention.expect("attention runs other kernels");
+    let of_attention = |found: Comparison| {
+        let attention = found.causes.into_iter().find_map(|cause| match cause.kind {
+            CauseKind::OtherKernels { module, kernels, time, swaps }
+                if module.ends_with("LlamaAttention") =>
+            {
+                Some((kernels, time, swaps))
+            }
+            _ => None,
+        });
+        attention.expect("attention runs other kernels")
+    };
+    let (kernels, time, _) = of_attention(compared(&base, &other, CompareBy::Operator));
     let names = |side: usize| kernels[side].iter().map(|(name, _)| name.to_lowercase());
     assert!(names(0).any(|name| name.contains("softmax")), "{kernels:?}");
     let is_flash = |name: String| ["cudnn", "flash", "fmha"].iter().any(|part| name.contains(part));
@@ -152,7 +155,10 @@ fn eager_attention_is_several_kernels_against_one() {
             && swap.kernels[1].names.len() < swap.kernels[0].names.len()
             && swap.kernels[1].names.iter().any(|name| is_flash(name.to_lowercase()))
     };
+    let (rest, _, swaps) = of_attention(compared_and_named(&base, &other));
     assert!(swaps.iter().any(|swap| is_attention(&swap)), "{swaps:?}");
+    // What is told there is not told again.
+    assert!(!rest[1].iter().any(|(name, _)| is_flash(name.to_lowercase())), "{rest:?}");
 }
 
 #[test]
@@ -198,6 +204,46 @@ fn fused_kernels_are_named_with_what_they_replace() {
         _ => None,
     });
     assert_eq!(turned, Some(swaps.len()));
+}
+
+/// What replaces what by kernels alone, with counts and times: places are named after one of
+/// the sides.
+type Replaced = BTreeMap<[Vec<String>; 2], (u64, [i128; 2])>;
+
+fn replaced(base: &Trace, other: &Trace, is_swapped: bool) -> Replaced {
+    let found = fusion(&Facts::new(base), &Facts::new(other), &ClassRules::standard());
+    let mut sums = Replaced::new();
+    for row in &found.changes {
+        let mut sides = [&row.base, &row.other];
+        if is_swapped {
+            sides.reverse();
+        }
+        let sum = sums.entry(sides.map(|kernels| kernels.names.clone())).or_default();
+        sum.0 += row.count;
+        sum.1[0] += sides[0].total_ns;
+        sum.1[1] += sides[1].total_ns;
+    }
+    sums
+}
+
+#[test]
+fn what_replaces_what_is_the_same_both_ways() {
+    let makers = two_makers("timesformer").map(|[base, other]| (open(&base), open(&other)));
+    let mut pairs: Vec<(Option<Trace>, Option<Trace>)> = makers.into_iter().collect();
+    for (base, other) in [
+        ("llama_eager", "llama_sdpa"),
+        ("llama_sdpa", "llama_compiled"),
+        ("llama_small_eager", "llama_small"),
+        ("train_fast_loader", "train_slow_loader"),
+        ("ddp_rank0", "ddp_rank2"),
+    ] {
+        pairs.push((own_trace(base), own_trace(other)));
+    }
+    for (base, other) in pairs {
+        let (Some(base), Some(other)) = (base, other) else { continue };
+        assert_eq!(replaced(&base, &other, false), replaced(&other, &base, true));
+        assert_eq!(replaced(&base, &base, false), Replaced::new());
+    }
 }
 
 /// Recordings of a model on GPUs of two makers.
@@ -253,7 +299,7 @@ fn no_text_speaks_of_one_maker() {
         for path in &paths {
             let trace = open(path).expect("there");
             let spans = trace.spans().ids().map(|span| trace.name(span).to_owned());
-            names.extend(spans.collect::<std::collections::BTreeSet<_>>());
+            names.extend(spans.collect::<BTreeSet<_>>());
         }
         let files = paths.each_ref().map(|path| path.to_str().expect("a plain path"));
         for options in [

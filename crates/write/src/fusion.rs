@@ -173,8 +173,13 @@ fn arrow(base: &Kernels, other: &Kernels) -> String {
     }
 }
 
-/// Few kernels are told by their names, many by what they are for.
+/// "mul, copy_ × 2, add".
 pub(crate) fn listed(kernels: &Kernels) -> String {
+    kernel_words(kernels).join(", ")
+}
+
+/// Few kernels are told by their names, many by what they are for; equals in a row once.
+pub(crate) fn kernel_words(kernels: &Kernels) -> Vec<String> {
     const NAMED_MAX: usize = 2;
     let is_named = kernels.names.len() <= NAMED_MAX;
     let mut words: Vec<(String, u64)> = Vec::new();
@@ -192,7 +197,7 @@ pub(crate) fn listed(kernels: &Kernels) -> String {
         1 => word.clone(),
         count => format!("{word} × {}", count_text((*count).into())),
     };
-    words.iter().map(word).collect::<Vec<_>>().join(", ")
+    words.iter().map(word).collect()
 }
 
 /// The function's own name: without return type, namespaces, template and parameters.

@@ -43,8 +43,8 @@ pub enum CauseKind {
     HostCode { time: [StepTime; 2] },
     /// The host as a whole, beyond what other causes name.
     HostEverywhere { functions: u64, time: [StepTime; 2] },
-    /// A module runs other kernels: those that only one side has, with their counts, and
-    /// what replaces what, where that is known.
+    /// A module runs other kernels: what replaces what, where that is known, and the others
+    /// that only one side has, with their counts.
     OtherKernels {
         module: String,
         time: [StepTime; 2],

@@ -46,6 +46,9 @@ impl Comparison {
             if let CauseKind::OtherKernels { module, kernels, swaps, .. } = &mut cause.kind {
                 let belonging = rows.iter().filter(|row| belongs(row, module, kernels));
                 *swaps = summed(belonging.copied(), steps);
+                for (side, kernels) in kernels.iter_mut().enumerate() {
+                    kernels.retain(|(name, _)| !is_told(swaps, side, name));
+                }
             }
         }
     }
@@ -78,6 +81,12 @@ fn belongs(row: &Replacement, module: &str, kernels: &[Vec<(String, u64)>; 2]) -
         named.iter().any(|(name, _)| own.names.iter().any(|own| own == unnumbered(name)))
     };
     is_there && (is_named(&row.base, &kernels[0]) || is_named(&row.other, &kernels[1]))
+}
+
+/// Whether a replacement names the kernel already.
+fn is_told(swaps: &[KernelSwap], side: usize, name: &str) -> bool {
+    let mut names = swaps.iter().flat_map(|swap| &swap.kernels[side].names);
+    names.any(|told| told == unnumbered(name))
 }
 
 /// Equal replacements of all places as one, the largest change first.

@@ -1,11 +1,11 @@
 //! Causes in words: what differs, what it costs a step, where.
 
-use spanwise_analyze::{Cause, CauseKind, Comparison, KernelSwap, Reason, StepTime};
+use spanwise_analyze::{Cause, CauseKind, Comparison, KernelSwap, Kernels, Reason, StepTime};
 
 use super::{NAME_WIDTH, rates_text, reason_text};
 use crate::Top;
 use crate::document::{Body, Paragraph, Section};
-use crate::fusion::listed;
+use crate::fusion::kernel_words;
 use crate::table::{Column, Table, Unit};
 use crate::units::nanos_text;
 
@@ -211,23 +211,28 @@ impl Words {
         kernels: &[Vec<(String, u64)>; 2],
         swaps: &[KernelSwap],
     ) -> (String, String) {
-        let (which, advice) = match swaps {
-            [] => (
-                format!(
-                    "Only in base: {}. Only in other: {}.",
-                    self.kernels(&kernels[0], time[0].steps),
-                    self.kernels(&kernels[1], time[1].steps)
-                ),
-                "--by kernel lists all of them with their times; --stacks the code behind them.",
-            ),
-            swaps => (
-                self.swaps(swaps),
-                "spanwise fusion shows all of what replaces what, and where; --by kernel all \
-                 kernels with their times.",
+        let alone = match kernels {
+            [base, other] if base.is_empty() && other.is_empty() => String::new(),
+            [base, other] => format!(
+                "Only in base: {}. Only in other: {}. ",
+                self.kernels(base, time[0].steps),
+                self.kernels(other, time[1].steps)
             ),
         };
+        let advice = match swaps {
+            [] => "--by kernel lists all of them with their times; --stacks the code behind them.",
+            _ => {
+                "spanwise fusion shows all of what replaces what, and where; --by kernel all \
+                 kernels with their times."
+            }
+        };
+        let mut swaps = self.swaps(swaps);
+        if !swaps.is_empty() {
+            swaps.push(' ');
+        }
         let launches = rates_text(time[0], time[1]);
-        let evidence = format!("{which} GPU time {}, {launches} launches a step.", times(time));
+        let times = times(time);
+        let evidence = format!("{swaps}{alone}GPU time {times}, {launches} launches a step.");
         (evidence, advice.to_owned())
     }
 
@@ -245,7 +250,7 @@ impl Words {
         const NAMED: usize = 4;
         let one = |swap: &KernelSwap| {
             let [base, other] = swap.kernels.each_ref().map(|kernels| {
-                let listed = self.short(&listed(kernels));
+                let listed = self.listed(kernels);
                 match kernels.names.len() {
                     1 => listed,
                     count => format!("{count} kernels ({listed})"),
@@ -260,6 +265,19 @@ impl Words {
             texts.push(format!("And {} more.", swaps.len() - NAMED));
         }
         texts.join(" ")
+    }
+
+    /// "add, copy_ × 2 and 3 more": for people the first ones, and long names shortened.
+    fn listed(self, kernels: &Kernels) -> String {
+        const NAMED: usize = 12;
+        let words = kernel_words(kernels);
+        let named = if self.width == usize::MAX { words.len() } else { NAMED };
+        let shown = words.iter().take(named).map(|word| self.short(word)).collect::<Vec<_>>();
+        let mut text = shown.join(", ");
+        if words.len() > named {
+            text.push_str(&format!(" and {} more", words.len() - named));
+        }
+        text
     }
 
     /// "2 × a, 1 × b and 3 more", a step.
