@@ -5,7 +5,7 @@
 //! of perf prints something that no version before it did.
 
 use spanwise_flow::{Branch, BranchKind, Names, ThreadKey, TraceEdge};
-use spanwise_model::{Nanos, NoticeKind};
+use spanwise_model::{Nanos, NoticeKind, StrId};
 
 use super::branch::{self, BranchText};
 use super::event::{EventClass, event_name};
@@ -84,7 +84,7 @@ impl Parser<'_> {
         let &QuickLine { thread, comm, time, cpu, branch, .. } = line;
         self.close_sample();
         self.block.counts.branches += 1;
-        if self.options.keeps_all || !self.says_nothing_new(&branch, thread, time) {
+        if self.options.keeps_all || !self.says_nothing_new(&branch, (thread, comm), time) {
             let what = What::Branch(branch);
             self.push(Record { offset, thread, comm, time: Some(time), cpu, what });
         }
@@ -178,7 +178,8 @@ impl Parser<'_> {
         let comm = self.text(comm);
         let flags = line.len() - rest.len();
         self.quick.learn(Learned { line, colon, flags, thread, comm, time, cpu }, text, &branch);
-        let is_kept = self.options.keeps_all || !self.says_nothing_new(&branch, thread, time);
+        let is_kept =
+            self.options.keeps_all || !self.says_nothing_new(&branch, (thread, comm), time);
         is_kept.then_some(branch)
     }
 
@@ -186,7 +187,12 @@ impl Parser<'_> {
     /// are that. Of a run of them one is kept, with the time of the last, since a thread
     /// lasts until its last event.
     #[inline]
-    fn says_nothing_new(&mut self, branch: &Branch, thread: ThreadKey, time: Nanos) -> bool {
+    fn says_nothing_new(
+        &mut self,
+        branch: &Branch,
+        (thread, comm): (ThreadKey, StrId),
+        time: Nanos,
+    ) -> bool {
         let is_inside = |branch: &Branch| {
             branch.kind == BranchKind::Jump
                 && branch.edge == TraceEdge::Within
@@ -194,7 +200,11 @@ impl Parser<'_> {
                 && branch.from.function == branch.to.function
         };
         let Some(Record {
-            thread: of_before, time: Some(reached), what: What::Branch(before), ..
+            thread: of_before,
+            comm: named_before,
+            time: Some(reached),
+            what: What::Branch(before),
+            ..
         }) = self.block.records.last_mut()
         else {
             self.is_run = false;
@@ -202,6 +212,7 @@ impl Parser<'_> {
         };
         let is_known = is_inside(branch)
             && *of_before == thread
+            && *named_before == comm
             && *reached <= time
             && before.to.function == branch.from.function
             && !before.is_in_transaction
