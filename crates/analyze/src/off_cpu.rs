@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use spanwise_model::{
-    BlockedOn, RunnableSince, SpanId, SpanKind, ThreadState, Trace, Track, TrackId, TrackKind,
+    BlockedOn, MIGRATION_CATEGORY, RunnableSince, SpanId, SpanKind, ThreadState, Trace, Track,
+    TrackId, TrackKind,
 };
 
 use crate::{Facts, TotalNanos};
@@ -27,6 +28,8 @@ pub struct OffCpuRow {
     pub voluntary: u64,
     /// … and how often it had to.
     pub involuntary: u64,
+    /// How often it came back to another processor.
+    pub migrations: u64,
 }
 
 impl OffCpuRow {
@@ -47,10 +50,12 @@ pub fn off_cpu(facts: &Facts<'_>) -> Vec<OffCpuRow> {
         return Vec::new();
     }
     let states = States::new(trace);
+    let migrations = migrations(trace);
     let mut rows = Vec::new();
     for thread in &facts.self_time().threads {
         let track = trace.tracks().get(thread.track);
         let mut row = empty_row(trace, thread.track, track);
+        row.migrations = migrations.get(&thread.track).copied().unwrap_or(0);
         let mut off_ns = 0;
         for period in off_periods(trace, track, &states) {
             match period[0].1 {
@@ -75,6 +80,24 @@ pub fn off_cpu(facts: &Facts<'_>) -> Vec<OffCpuRow> {
     }
     rows.sort_by_key(|row| (std::cmp::Reverse(row.running_ns), row.track));
     rows
+}
+
+/// How often the threads changed their processor.
+fn migrations(trace: &Trace) -> BTreeMap<TrackId, u64> {
+    let categories = trace.categories().rows();
+    let is_migration = |category: u16| {
+        let row = categories.get(usize::from(category));
+        row.is_some_and(|row| trace.strings().get(row.name) == MIGRATION_CATEGORY)
+    };
+    let is_one: Vec<bool> = (0..categories.len() as u16).map(is_migration).collect();
+    let mut counts = BTreeMap::new();
+    let instants = trace.instants();
+    for (&category, &track) in instants.category.iter().zip(instants.track.iter()) {
+        if is_one[usize::from(category)] {
+            *counts.entry(TrackId(track)).or_default() += 1;
+        }
+    }
+    counts
 }
 
 /// True where the trace may hold spans of a kind.
@@ -134,6 +157,7 @@ fn empty_row(trace: &Trace, id: TrackId, track: &Track) -> OffCpuRow {
         unrecorded_ns: 0,
         voluntary: 0,
         involuntary: 0,
+        migrations: 0,
     }
 }
 

@@ -53,7 +53,8 @@ pub use spans::{SpanId, Spans};
 pub use strings::{StrId, Strings, StringsBuilder, hash_bytes};
 pub use summary::{CategorySummary, Summary, TrackSummary};
 pub use thread_state::{
-    AwaitedLock, BlockedOn, LOCK_WAIT_CATEGORY, RunnableSince, ThreadState, WAKEUP_CATEGORY,
+    AwaitedLock, BlockedOn, LOCK_WAIT_CATEGORY, MIGRATION_CATEGORY, RunnableSince, ThreadState,
+    WAKEUP_CATEGORY,
 };
 pub use trace::{Parts, Trace};
 pub use tracks::{Track, TrackId, TrackKind, Tracks};

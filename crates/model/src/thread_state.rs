@@ -153,6 +153,9 @@ pub const LOCK_WAIT_CATEGORY: &str = "lock_wait";
 /// The category of arrows from a thread to the one that it woke.
 pub const WAKEUP_CATEGORY: &str = "wakeup";
 
+/// Category of the moments at which a thread came to another processor than it left.
+pub const MIGRATION_CATEGORY: &str = "migration";
+
 /// A lock that a thread waits for: its sort, and where it lies, if that is known. Its
 /// text is the name of the span, such as `[mutex 0x564e1113f140]` or `[GIL]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -27,6 +27,7 @@ const BLOCKED: [(BlockedOn, &str, &str); 12] = [
 pub fn off_cpu_section(rows: &[OffCpuRow], top: Top) -> Section {
     let nanos = |key, title| Column::new(key, title, Unit::Nanos);
     let count = |key, title| Column::new(key, title, Unit::Count);
+    let has_moved = rows.iter().any(|row| row.migrations > 0);
     let is_missing = rows.iter().any(|row| row.unrecorded_ns > 0);
     let mut columns = vec![nanos("running", "running"), nanos("blocked", "blocked")];
     for (on, key, title) in BLOCKED {
@@ -39,6 +40,7 @@ pub fn off_cpu_section(rows: &[OffCpuRow], top: Top) -> Section {
         Column { in_text: is_missing, ..nanos("unrecorded", "not recorded") },
         count("voluntary", "switches"),
         count("involuntary", "preempted"),
+        Column { in_text: has_moved, ..count("migrations", "moved") },
         Column::hidden("process", Unit::Text),
         Column::new("thread", "thread", Unit::Text),
     ]);
@@ -52,6 +54,7 @@ pub fn off_cpu_section(rows: &[OffCpuRow], top: Top) -> Section {
             row.unrecorded_ns.into(),
             row.voluntary.into(),
             row.involuntary.into(),
+            row.migrations.into(),
             row.process.as_str().into(),
             row.thread.as_str().into(),
         ]);

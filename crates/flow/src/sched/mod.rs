@@ -55,6 +55,8 @@ pub struct ThreadSched {
     /// snapshot.
     pub stretches: Vec<Stretch>,
     pub waits: Vec<LockWait>,
+    /// When it came to another processor, and to which.
+    pub migrations: Vec<(Nanos, u32)>,
 }
 
 /// What is now known of a thread's stack.
@@ -96,6 +98,7 @@ impl Sched {
         self.comes_from_idle(tid, at);
         if let Some(thread) = self.thread(tid) {
             thread.seen(at.time);
+            thread.on_cpu(at);
         }
     }
 
@@ -191,11 +194,14 @@ impl Sched {
                 let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
                 self.comes_from_idle(tid, at);
                 self.left((tid, at.time), By::Record, left, stack);
+                self.on_cpu(tid, at);
             }
             SchedEvent::Switch { prev, left, next } => {
                 self.comes_from_idle(prev, at);
                 self.left((prev, at.time), By::Tracepoint, left, stack);
                 self.came(next, at.time, By::Tracepoint);
+                self.on_cpu(prev, at);
+                self.on_cpu(next, at);
                 match (next, at.cpu) {
                     (0, Some(cpu)) => drop(self.idle.insert(cpu, at.time)),
                     (_, Some(cpu)) => drop(self.idle.remove(&cpu)),
@@ -204,8 +210,15 @@ impl Sched {
             }
             _ => {
                 self.came(tid, at.time, By::Record);
+                self.on_cpu(tid, at);
                 at.cpu.map(|cpu| self.idle.remove(&cpu));
             }
+        }
+    }
+
+    fn on_cpu(&mut self, tid: i64, at: Moment) {
+        if let Some(thread) = self.thread(tid) {
+            thread.on_cpu(at);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use spanwise_model::{AwaitedLock, BlockedOn, Nanos, RunnableSince, ThreadState};
 
-use super::{LeftAs, LockWait, Stretch, ThreadSched};
+use super::{LeftAs, LockWait, Moment, Stretch, ThreadSched};
 use crate::Place;
 
 /// Who told of a switch.
@@ -70,6 +70,9 @@ pub(super) struct Thread {
     pub(super) waking: Option<(u64, u64, bool)>,
     stretches: Vec<Stretch>,
     pub(super) waits: Vec<LockWait>,
+    /// The processor that it was last on.
+    cpu: Option<u32>,
+    migrations: Vec<(Nanos, u32)>,
 }
 
 impl Thread {
@@ -105,6 +108,14 @@ impl Thread {
             self.push(ThreadState::Unrecorded, since, time);
         }
         self.state = State::Running { since: time, told: ALL };
+    }
+
+    /// The thread is on a processor, and may have been on another one before.
+    pub(super) fn on_cpu(&mut self, at: Moment) {
+        let Some(cpu) = at.cpu else { return };
+        if self.cpu.replace(cpu).is_some_and(|before| before != cpu) {
+            self.migrations.push((at.time.max(self.last_time), cpu));
+        }
     }
 
     /// The thread left its processor. False where that was known already.
@@ -225,7 +236,8 @@ impl Thread {
             }
         }
         stretches.retain(|stretch| stretch.start < stretch.end);
-        ThreadSched { tid, stretches, waits: self.waits }
+        let migrations = if is_known { self.migrations } else { Vec::new() };
+        ThreadSched { tid, stretches, waits: self.waits, migrations }
     }
 
     /// Time of a thread never goes back.

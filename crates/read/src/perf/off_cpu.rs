@@ -11,8 +11,8 @@ use spanwise_flow::{
     ThreadKey, ThreadSched, Wakeup,
 };
 use spanwise_model::{
-    FlowPhase, FlowRow, LOCK_WAIT_CATEGORY, NO_KEY, NO_OFFSET, Nanos, SpanKind, SpanRow, StrId,
-    ThreadState, TrackId, TrackKind, WAKEUP_CATEGORY,
+    FlowPhase, FlowRow, InstantRow, LOCK_WAIT_CATEGORY, MIGRATION_CATEGORY, NO_KEY, NO_OFFSET,
+    Nanos, SpanKind, SpanRow, StrId, ThreadState, TrackId, TrackKind, WAKEUP_CATEGORY,
 };
 
 use super::trace::Output;
@@ -106,6 +106,12 @@ impl Output<'_> {
     /// `covered` are the times of the outermost calls, by start.
     fn scheduled(&mut self, key: ThreadKey, thread: &ThreadSched, mut covered: &[(Nanos, Nanos)]) {
         let track = self.track(TrackKind::Thread, key, StrId::EMPTY);
+        for &(time, cpu) in &thread.migrations {
+            let name = self.batch.string(&format!("[moved to CPU {cpu}]"));
+            let category = self.batch.category(MIGRATION_CATEGORY, SpanKind::Other);
+            let row = InstantRow { time, offset: NO_OFFSET, name, track, category };
+            self.batch.instants.push(row);
+        }
         for wait in &thread.waits {
             let name = wait.lock.to_string();
             let category = (LOCK_WAIT_CATEGORY, SpanKind::LockWait);

@@ -9,6 +9,7 @@ use spanwise_flow::compat::{Line, Machine, STREAM_ENDED, Scope};
 use spanwise_flow::{Adopted, Names, Traps};
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
+use super::data::{self, seems_perf_data};
 use super::lanes::{Block, Join, Lanes, whole_records};
 use super::map::PerfMap;
 use super::parser::ParseOptions;
@@ -32,20 +33,58 @@ pub struct PerfOptions {
 /// How much of a file is looked at to tell what it is.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// Opens the text of `perf script`, never by its index: that knows nothing of the options.
-/// Each file is a snapshot of its own.
+/// Opens the text of `perf script` or recordings of perf, never by their index: that knows
+/// nothing of the options. Each file is a snapshot of its own, and all are of one sort.
 pub fn open_perf(
     paths: &[PathBuf],
     options: &OpenOptions<'_>,
     perf: &PerfOptions,
 ) -> Result<Trace, ReadError> {
     let map = read_maps(&perf.maps)?;
-    let threads = options.thread_count();
-    let mut reader = Reader::new(threads, map, perf.traps.clone());
+    let first = paths.first().map_or(Path::new(""), |path| path);
+    // Handlers of exceptions are passed by branches, which only the text holds.
+    let is_data = perf.traps.is_empty() && open_as(first, seems_perf_data, "").is_ok();
+    match is_data {
+        true => read_all(data::Reader::with_map(map), paths, options, |path| {
+            open_as(path, seems_perf_data, "no recording of perf, as the first file is")
+        }),
+        false => {
+            let reader = Reader::new(options.thread_count(), map, perf.traps.clone());
+            read_all(reader, paths, options, open_script)
+        }
+    }
+}
+
+/// A reader that takes several files.
+trait Snapshots: Records + 'static {
+    /// What follows was recorded apart from what was before.
+    fn new_snapshot(&mut self);
+}
+
+impl Snapshots for Reader {
+    fn new_snapshot(&mut self) {
+        Reader::new_snapshot(self);
+    }
+}
+
+impl Snapshots for data::Reader {
+    fn new_snapshot(&mut self) {
+        data::Reader::new_snapshot(self);
+    }
+}
+
+type Opened = Result<(Bytes, Compression), ReadErrorKind>;
+
+fn read_all(
+    mut reader: impl Snapshots,
+    paths: &[PathBuf],
+    options: &OpenOptions<'_>,
+    open: impl Fn(&Path) -> Opened,
+) -> Result<Trace, ReadError> {
     let mut info = SourceInfo::default();
     for path in paths {
         let mut feed = || -> Result<(), ReadErrorKind> {
-            let (bytes, compression) = open_script(path)?;
+            let (bytes, compression) = open(path)?;
             let effort = effort(options, bytes.as_ref().len() as u64);
             info.compression = compression.name().to_owned();
             reader.new_snapshot();
@@ -54,7 +93,7 @@ pub fn open_perf(
         };
         feed().map_err(|kind| error_at(path, kind))?;
     }
-    let finished = Box::new(reader).finish(info, threads);
+    let finished = Box::new(reader).finish(info, options.thread_count());
     finished.map_err(|kind| error_at(paths.first().map_or(Path::new(""), |path| path), kind))
 }
 
@@ -115,7 +154,12 @@ fn read_maps(paths: &[PathBuf]) -> Result<PerfMap, ReadError> {
 }
 
 /// The bytes of a file that is the text of `perf script`.
-fn open_script(path: &Path) -> Result<(Bytes, Compression), ReadErrorKind> {
+fn open_script(path: &Path) -> Opened {
+    open_as(path, seems_perf_script, "no text of perf script")
+}
+
+/// The bytes of a file whose content is what it should be.
+fn open_as(path: &Path, is_it: fn(&[u8]) -> bool, what: &'static str) -> Opened {
     let bytes = Bytes::open(path)?;
     let compression = Compression::detect(bytes.as_ref());
     let mut wave = Wave::default();
@@ -126,12 +170,12 @@ fn open_script(path: &Path) -> Result<(Bytes, Compression), ReadErrorKind> {
             wave.text()
         }
     };
-    if seems_perf_script(head) {
+    if is_it(head) {
         return Ok((bytes.clone(), compression));
     }
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let found = format!("{:?}", String::from_utf8_lossy(&line[..line.len().min(60)]));
-    Err(ReadErrorKind::NotATrace { offset: 0, what: "no text of perf script", found })
+    Err(ReadErrorKind::NotATrace { offset: 0, what, found })
 }
 
 /// A replay on its way.

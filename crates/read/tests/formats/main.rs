@@ -7,6 +7,7 @@ mod chrome;
 mod fxt;
 mod kept;
 mod merged;
+mod perf;
 mod perfetto;
 mod random;
 

@@ -25,6 +25,7 @@ use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::event::{EventClass, event_class_of};
 use super::lanes::Join;
+use super::map::PerfMap;
 use super::record::{Record, Sample, Scheduled, What};
 use super::trace::Timeline;
 use crate::ReadErrorKind;
@@ -46,6 +47,8 @@ pub(crate) struct Reader {
     refusal: Option<&'static str>,
     /// The files that were mapped are asked for names and unwinding tables.
     opens_files: bool,
+    /// Names of code that a runtime made.
+    map: PerfMap,
 }
 
 /// A recording that came packed is kept whole; what is larger has to be unpacked first.
@@ -54,7 +57,8 @@ const KEPT_BYTES_MAX: usize = 1 << 30;
 impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
-        Reader { timeline, kept: Vec::new(), refusal: None, opens_files: true }
+        let map = PerfMap::default();
+        Reader { timeline, kept: Vec::new(), refusal: None, opens_files: true, map }
     }
 }
 
@@ -92,6 +96,15 @@ impl Records for Reader {
 }
 
 impl Reader {
+    pub(crate) fn with_map(map: PerfMap) -> Self {
+        Reader { map, ..Reader::default() }
+    }
+
+    /// What follows was recorded apart from what was before.
+    pub(crate) fn new_snapshot(&mut self) {
+        self.timeline.new_snapshot();
+    }
+
     /// One that opens nothing but the recording.
     pub(crate) fn closed() -> Self {
         Reader { opens_files: false, ..Reader::default() }
@@ -109,6 +122,7 @@ impl Reader {
         let release = std::mem::take(&mut header.kernel_release);
         let mut state = State {
             timeline: &mut self.timeline,
+            map: &self.map,
             maps: Maps::default(),
             formats: &header.formats,
             files: match self.opens_files {
@@ -138,6 +152,7 @@ fn is_x86_64(machine: &str) -> bool {
 
 struct State<'a> {
     timeline: &'a mut Timeline,
+    map: &'a PerfMap,
     maps: Maps,
     /// What tracepoints recorded.
     formats: &'a Formats,
@@ -295,7 +310,7 @@ impl State<'_> {
                     Some(Symbol { name, is_entry }) => {
                         (self.names().function(&name, file), is_entry)
                     }
-                    None => (self.names().unknown(file), false),
+                    None => (self.made_or_unknown(ip, file), false),
                 }
             }
         };
@@ -312,10 +327,18 @@ impl State<'_> {
             Some(Symbol { name, is_entry }) => {
                 (self.names().function(&name, &mapping.path), is_entry)
             }
-            None => (self.names().unknown(&mapping.path), false),
+            None => (self.made_or_unknown(ip, &mapping.path), false),
         };
         self.places.insert(key, found);
         found
+    }
+
+    /// Code that no file names may have been made by a runtime.
+    fn made_or_unknown(&mut self, ip: u64, file: &str) -> FunctionId {
+        match self.map.find(ip) {
+            Some(name) => self.timeline.names().function(name, file),
+            None => self.timeline.names().unknown(file),
+        }
     }
 
     /// Says which files' functions have no names, and why.
