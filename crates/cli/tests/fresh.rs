@@ -8,12 +8,16 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use spanwise_analyze::{Facts, TotalNanos, lock_threads, off_cpu};
 use spanwise_model::{BlockedOn, Trace};
 use spanwise_read::{IndexUse, OpenOptions};
 
-const TRIES: usize = 4;
+const TRIES: usize = 12;
+
+/// One recording at a time: they would get between each other's threads and clocks.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A folder with the program in it; `None` where it cannot be built.
 fn program() -> Option<(tempfile::TempDir, PathBuf)> {
@@ -74,6 +78,7 @@ fn record(options: &str, program: &Path) -> Option<(Trace, OwnWords)> {
 /// Tries a recording until all threads' figures are within 1 % of what they say, but for
 /// those that the recording cannot tell.
 fn check(options: &str, figure: impl Fn(&Trace, &str, &str) -> Option<TotalNanos>) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((_folder, program)) = program() else { return };
     let mut off = Vec::new();
     for _ in 0..TRIES {
