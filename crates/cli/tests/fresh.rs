@@ -14,7 +14,7 @@ use spanwise_analyze::{Facts, TotalNanos, lock_threads, off_cpu};
 use spanwise_model::{BlockedOn, Trace};
 use spanwise_read::{IndexUse, OpenOptions};
 
-const TRIES: usize = 12;
+const TRIES: usize = 4;
 
 /// One recording at a time: they would get between each other's threads and clocks.
 static ALONE: Mutex<()> = Mutex::new(());
