@@ -63,9 +63,8 @@ pub(crate) struct ThreadFacts {
 impl Ring {
     pub(crate) fn new(capacity: usize, when_full: WhenFull, thread: ThreadFacts) -> Self {
         let capacity = capacity.next_power_of_two().max(2);
-        let slot = || std::array::from_fn(|_| AtomicU64::new(0));
         Ring {
-            slots: std::iter::repeat_with(slot).take(capacity).collect(),
+            slots: zeroed(capacity),
             when_full,
             written: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -150,6 +149,16 @@ impl Ring {
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
+}
+
+/// Slots of zeros, as the system hands them out: what is never written is never touched, so
+/// that a thread with one span does not pay for room for thousands.
+fn zeroed(slots: usize) -> Box<[[AtomicU64; RECORD_WORDS]]> {
+    const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
+    let plain = vec![[0_u64; RECORD_WORDS]; slots].into_boxed_slice();
+    // SAFETY: an atomic word has the size of a plain one, as asserted its alignment too, and
+    // nobody else knows of this memory.
+    unsafe { Box::from_raw(Box::into_raw(plain) as *mut [[AtomicU64; RECORD_WORDS]]) }
 }
 
 /// The rings of a session.

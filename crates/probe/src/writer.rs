@@ -58,7 +58,10 @@ impl<W: Write> Writer<W> {
             (ring, is_over, records)
         };
         let drained: Vec<(Arc<Ring>, bool, Vec<Record>)> = rings.into_iter().map(drain).collect();
-        self.file.clock(clock::moment(self.state));
+        // A program that records nothing for hours leaves a file that does not grow.
+        if drained.iter().any(|(_, _, records)| !records.is_empty()) {
+            self.file.clock(clock::moment(self.state));
+        }
         // Asked for after the records: a site has its number before its first one.
         for site in sites_after(self.known_sites) {
             self.known_sites += 1;
@@ -84,8 +87,8 @@ impl<W: Write> Writer<W> {
             self.threads.insert(address(ring), (number, Arc::clone(ring)));
             self.file.thread(number, &ring.thread);
         }
-        // A ring that drops has something to say even where it is empty.
-        if !records.is_empty() || ring.dropped() > 0 {
+        // A ring that has dropped something since was full, so it is not empty now.
+        if !records.is_empty() {
             self.records += records.len() as u64;
             self.file.records(number, ring.dropped(), records);
         }

@@ -120,6 +120,25 @@ fn no_span_is_lost_or_counted_twice() {
 }
 
 #[test]
+fn a_file_does_not_grow_while_nothing_is_recorded() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run");
+    let session = Session::start(&path).expect("a session");
+    drop(span!("once"));
+    let len = || std::fs::metadata(&path).expect("is there").len();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while count(&read(&path), "once") == 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let before = len();
+    std::thread::sleep(SessionOptions::default().flush_every * 5);
+    assert_eq!(len(), before);
+    session.finish().expect("is written");
+    assert_eq!(count(&read(&path), "once"), 1);
+}
+
+#[test]
 fn threads_that_come_and_go_all_count() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");

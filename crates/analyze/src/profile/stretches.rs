@@ -14,7 +14,7 @@ use super::memory::Allocated;
 use super::sweep::{Ground, Launch, Launches, Walked, walk};
 use super::{Backward, ProfileOptions};
 use crate::Names;
-use crate::self_time::{is_asynchronous, on_stack_by_category};
+use crate::self_time::on_stack_by_category;
 use crate::steps::Steps;
 
 /// How the work is shared out.
@@ -175,12 +175,7 @@ fn cut(ground: &Ground, stretch: Stretch, rows: usize) -> (Stretch, Stretch) {
     let spans = ground.trace.spans();
     let at = stretch.rows.start + rows as u32;
     let time = spans.start(SpanId(at));
-    let is_open = |row: &u32| {
-        let span = SpanId(*row);
-        spans.end(span) > time
-            && ground.on_stack[usize::from(spans.category(span).0)]
-            && !is_asynchronous(ground.trace, span)
-    };
+    let is_open = |row: &u32| spans.end(SpanId(*row)) > time && ground.takes_part(SpanId(*row));
     let earlier = stretch.open.iter().copied().chain(stretch.rows.start..at);
     let after = Stretch {
         thread: stretch.thread,

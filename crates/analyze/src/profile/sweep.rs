@@ -72,7 +72,8 @@ pub(super) struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    fn takes_part(&self, span: SpanId) -> bool {
+    /// Whether a span may stand on a stack.
+    pub(super) fn takes_part(&self, span: SpanId) -> bool {
         self.on_stack[usize::from(self.trace.spans().category(span).0)]
             && !is_asynchronous(self.trace, span)
     }
