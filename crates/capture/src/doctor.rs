@@ -8,6 +8,7 @@ use std::io;
 use crate::event::{Attr, Stacks};
 use crate::probe::Probe;
 use crate::processes::setting;
+use crate::python::Memory;
 use crate::ring::Ring;
 use crate::{processes, sys};
 
@@ -32,6 +33,8 @@ pub enum Ability {
     Probes,
     /// Signals that a program sends itself, as a trigger.
     Signals,
+    /// The memory of interpreters.
+    PythonFrames,
 }
 
 /// What was found about an ability.
@@ -61,6 +64,7 @@ pub fn examine() -> Vec<Finding> {
         Ability::OtherUsers,
         Ability::Probes,
         Ability::Signals,
+        Ability::PythonFrames,
     ];
     abilities.map(examine_one).into()
 }
@@ -92,6 +96,7 @@ pub fn examine_one(ability: Ability) -> Finding {
         Ability::OtherUsers => other_users(),
         Ability::Probes => probes(),
         Ability::Signals => signals(),
+        Ability::PythonFrames => python_frames(),
     }
 }
 
@@ -224,3 +229,31 @@ fn signals() -> Finding {
         Err(error) => lacks(ability, what, format!("tried: {error}"), tracing_cure(&error)),
     }
 }
+
+/// Whether one may read the memory of processes: one's own is a start, that of a stranger the
+/// proof.
+fn python_frames() -> Finding {
+    let (ability, what) = (Ability::PythonFrames, "functions of Python");
+    let here = 0x5ca1ab1e_u64;
+    let own = Memory { pid: std::process::id() as i32 }.word(&raw const here as u64);
+    match own {
+        Ok(read) if read == here => {}
+        Ok(_) => return lacks(ability, what, "tried: other memory than ours".to_owned(), ""),
+        Err(error) => {
+            let cure = "docker run --cap-add SYS_PTRACE …";
+            return lacks(ability, what, format!("tried: {error}"), cure);
+        }
+    }
+    let scope = setting(PTRACE_SCOPE).unwrap_or(0);
+    let any = processes::mappings(1).first().map(|mapping| mapping.start);
+    let may_all = any.is_some_and(|start| Memory { pid: 1 }.word(start).is_ok());
+    let detail = match (may_all, scope) {
+        (true, _) => "tried on process 1".to_owned(),
+        (false, 0) => "of your own processes".to_owned(),
+        (false, scope) => format!("of programs that `run` starts: ptrace_scope is {scope}"),
+    };
+    let cure = (!may_all && scope > 0).then(|| "sudo sysctl kernel.yama.ptrace_scope=0".to_owned());
+    Finding { cure, ..found(ability, what, detail) }
+}
+
+const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";

@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use crate::event::{Event, Stacks};
 use crate::flight::Flight;
 use crate::perf_file::{Features, PerfFile};
+use crate::python::{PythonLog, Readings};
 use crate::recording::{self, About, Folders, RECORDS_FILE};
 use crate::records::{self, Tally, records};
 use crate::session::{RecordOptions, Snapshot};
@@ -39,6 +40,7 @@ fn clocks() -> (u64, u64) {
 pub(crate) struct Keeper {
     folders: Folders,
     place: Place,
+    python: PythonLog,
 }
 
 enum Place {
@@ -56,15 +58,24 @@ impl Keeper {
             Some(folder) => Folders::named(folder)?,
             None => Folders::of_program(&facts.command),
         };
-        let place = match facts.options.flight {
-            Some(flight) => Place::Memory(Flight::new(flight.bytes)),
+        let (place, python) = match facts.options.flight {
+            Some(flight) => {
+                (Place::Memory(Flight::new(flight.bytes)), PythonLog::to_memory(flight.bytes))
+            }
             None => {
                 let folder = folders.create()?;
                 let file = create_file(&folder, events)?;
-                Place::File(folder, Some(file))
+                let python = PythonLog::to_file(&folder);
+                (Place::File(folder, Some(file)), python)
             }
         };
-        Ok(Keeper { folders, place })
+        Ok(Keeper { folders, place, python })
+    }
+
+    pub(crate) fn keep_python(&mut self, readings: Readings) -> Result<(), CaptureError> {
+        self.python
+            .add(readings)
+            .map_err(|error| CaptureError::io("what was read of Python cannot be written", error))
     }
 
     pub(crate) fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
@@ -119,11 +130,19 @@ impl Keeper {
                         file.write_records(bytes)
                     })
                     .map_err(|error| cannot(&folder, error))?;
+                let from = tally.times.map_or(0, |(first, _)| first);
+                self.python.save(&folder, from).map_err(|error| cannot(&folder, error))?;
                 (folder, file, tally)
             }
         };
         let features = features(facts, &tally, has_kernel(events));
-        about(facts, &features, (&tally, events), why)
+        let mut about = about(facts, &features, (&tally, events), why);
+        if let Some(python) = facts.options.python {
+            about.number("python_rate_hz", python.rate_hz);
+            about.number("python_stacks", self.python.counts.stacks);
+            about.number("python_stacks_torn", self.python.counts.torn);
+        }
+        about
             .write(&folder)
             .and_then(|()| file.finish(&features))
             .map_err(|error| cannot(&folder, error))?;

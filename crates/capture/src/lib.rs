@@ -16,6 +16,7 @@ mod launch;
 mod perf_file;
 mod probe;
 mod processes;
+mod python;
 mod recording;
 mod records;
 mod ring;
@@ -31,6 +32,7 @@ pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
 pub use processes::running_processes;
+pub use python::{PYTHON_RATE_MAX_HZ, PythonOptions, SymbolPlaces};
 pub use recording::FOLDER_ENDING;
 pub use session::{
     Ended, FlightOptions, Program, RecordOptions, Recorded, Snapshot, record_processes,

@@ -18,6 +18,7 @@ mod kind {
 
 const MISC_KERNEL: u16 = 1;
 const MISC_USER: u16 = 2;
+const MISC_EXEC: u16 = 1 << 13;
 
 /// Every record of ours but samples ends with thread, time, processor and event.
 const TRAILER_BYTES: usize = 32;
@@ -95,6 +96,18 @@ impl<'a> Record<'a> {
             kind::FORK => self.number(8),
             _ => None,
         }
+    }
+
+    /// The process that runs another program from now on.
+    pub(crate) fn executed(&self) -> Option<i32> {
+        let misc = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
+        if self.kind == kind::COMM && misc & MISC_EXEC != 0 { self.number(0) } else { None }
+    }
+
+    /// A process, and another that was copied from it.
+    pub(crate) fn copied(&self) -> Option<(i32, i32)> {
+        let (pid, parent) = (self.number(0)?, self.number(4)?);
+        (self.kind == kind::FORK && pid != parent).then_some((parent, pid))
     }
 
     /// The thread that has ended.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::event::{Attr, Event, Stacks};
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
+use crate::python::{Python, PythonOptions};
 use crate::records::{self, Tally};
 use crate::rings::{self, Rings};
 use crate::signals::{Message, Signals};
@@ -26,6 +27,8 @@ pub struct RecordOptions<'a> {
     pub wait_stacks: WaitStacks,
     /// The recording ends after this time, if not before.
     pub duration: Option<Duration>,
+    /// Read the functions of Python as well.
+    pub python: Option<PythonOptions<'a>>,
     /// Keep the last moments only, and save them when there is a reason to.
     pub flight: Option<FlightOptions<'a>>,
     /// The folder of the recording; a new one here, named after the program, if not given.
@@ -67,6 +70,8 @@ pub struct Recorded {
     pub lost: u64,
     /// False where a function was to be watched that no file has.
     pub has_found_function: bool,
+    /// False where Python was to be read, and no interpreter was found.
+    pub has_found_python: bool,
     /// What went wrong without being a reason to end.
     pub troubles: Vec<String>,
     /// The program that was started.
@@ -173,16 +178,21 @@ fn take_signals() -> Result<Signals, CaptureError> {
 /// How long at most until the rings are looked at again.
 const ROUND: Duration = Duration::from_millis(100);
 
+/// So long after the beginning of a recording programs are still being loaded.
+const YOUNG: Duration = Duration::from_secs(1);
+
 struct Session<'a> {
     rings: Rings,
     waits: Option<Waits>,
     keeper: Keeper,
     watch: Option<Watch<'a>>,
+    python: Option<Python<'a>>,
     tally: Tally,
     /// Files that were mapped since they were last looked at, with the process.
     new_files: Vec<(i32, Vec<u8>)>,
     facts: Facts<'a>,
     child: Option<Child>,
+    started: Instant,
     snapshots: Vec<Snapshot>,
     troubles: Vec<String>,
 }
@@ -200,15 +210,19 @@ impl<'a> Session<'a> {
             let tids: Vec<i32> = pids.iter().flat_map(|&pid| processes::threads(pid)).collect();
             watch = Some(Watch::begin(flight.triggers, &rings, &tids)?);
         }
+        let python = options.python.map(Python::begin).transpose();
+        let python = python.map_err(|error| CaptureError::io("no thread to read Python", error))?;
         let mut session = Session {
             keeper: Keeper::begin(&facts, events(&rings, waits.as_ref(), watch.as_ref()))?,
             rings,
             waits,
             watch,
+            python,
             tally: Tally::default(),
             new_files: Vec::new(),
             facts,
             child: None,
+            started: Instant::now(),
             snapshots: Vec::new(),
             troubles: Vec::new(),
         };
@@ -244,6 +258,9 @@ impl<'a> Session<'a> {
     }
 
     fn file_mapped(&mut self, pid: i32, path: &[u8]) -> Result<(), CaptureError> {
+        if let Some(python) = &mut self.python {
+            python.file_mapped(pid, path);
+        }
         match &mut self.watch {
             Some(watch) => watch.file_mapped((pid, path), &self.rings),
             None => Ok(()),
@@ -257,7 +274,7 @@ impl<'a> Session<'a> {
         let mut stops = 0;
         let ended = loop {
             let left = until.map_or(ROUND, |until| until.saturating_duration_since(Instant::now()));
-            self.wait(&signals, left.min(ROUND))?;
+            self.wait(&signals, left.min(self.round_length()))?;
             // Who has ended before the rings are emptied, has nothing more to say.
             let has_exited = self.has_exited();
             let reason = self.round()?;
@@ -280,6 +297,12 @@ impl<'a> Session<'a> {
             }
         };
         self.finish(ended)
+    }
+
+    /// An interpreter that has just begun is found sooner, so that less of it is missed.
+    fn round_length(&self) -> Duration {
+        let is_young = self.started.elapsed() < YOUNG && self.python.is_some();
+        if is_young { ROUND / 10 } else { ROUND }
     }
 
     fn wait(&self, signals: &Signals, most: Duration) -> Result<(), CaptureError> {
@@ -314,7 +337,7 @@ impl<'a> Session<'a> {
     fn round(&mut self) -> Result<Option<Reason>, CaptureError> {
         // What happened before now is in the rings.
         let complete_until = sys::clock_ns(libc::CLOCK_MONOTONIC);
-        let Session { rings, keeper, tally, watch, waits, new_files, .. } = self;
+        let Session { rings, keeper, tally, watch, waits, python, new_files, .. } = self;
         let mut has_some = false;
         let mut wait_stacks = 0;
         rings.drain(|bytes: &[u8]| {
@@ -324,6 +347,11 @@ impl<'a> Session<'a> {
                 wait_stacks += u32::from(waits.as_ref().is_some_and(|waits| waits.is_one(record)));
                 if let Some(watch) = watch {
                     watch.note(record);
+                }
+                if let Some(python) = python {
+                    python.note(record);
+                }
+                if watch.is_some() || python.is_some() {
                     new_files.extend(record.mapped());
                 }
             }
@@ -344,7 +372,15 @@ impl<'a> Session<'a> {
                 self.troubles.push(error.to_string());
             }
         }
+        self.keep_python()?;
         Ok(self.watch.as_mut().and_then(|watch| watch.reason(complete_until)))
+    }
+
+    fn keep_python(&mut self) -> Result<(), CaptureError> {
+        let Some(python) = &mut self.python else { return Ok(()) };
+        let mut readings = python.take();
+        self.troubles.append(&mut readings.troubles);
+        self.keeper.keep_python(readings)
     }
 
     /// Saves the last moments, where there is a reason; true where that was all.
@@ -369,6 +405,9 @@ impl<'a> Session<'a> {
 
     fn finish(mut self, ended: Ended) -> Result<Recorded, CaptureError> {
         self.rings.disable();
+        if let Some(python) = &mut self.python {
+            python.stop();
+        }
         self.round()?;
         match ended {
             Ended::Exited => self.save("the end of the program", None)?,
@@ -383,6 +422,7 @@ impl<'a> Session<'a> {
             lost: self.tally.lost,
             troubles: self.troubles,
             has_found_function: self.watch.as_ref().is_none_or(has_found),
+            has_found_python: self.python.as_ref().is_none_or(Python::is_content),
             program: self.child.map(Program),
         })
     }

@@ -1,5 +1,7 @@
 //! Binary formats, and text of perf: told by their first bytes, read piece by piece.
 
+use std::path::Path;
+
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use crate::ReadErrorKind;
@@ -30,19 +32,20 @@ pub(crate) trait Records: Feed {
 
 /// The reader for a file, if its content is of a binary format.
 pub(crate) fn detect(
+    path: &Path,
     bytes: &Bytes,
     compression: Compression,
     threads: usize,
 ) -> Result<Option<Box<dyn Records>>, ReadErrorKind> {
     if compression == Compression::None {
         let bytes = bytes.as_ref();
-        return Ok(detect_head(&bytes[..bytes.len().min(HEAD_BYTES)], threads));
+        return Ok(detect_head(path, &bytes[..bytes.len().min(HEAD_BYTES)], threads));
     }
     let mut stream = Stream::new(bytes.clone(), compression, HEAD_BYTES)?;
-    Ok(detect_head(stream.next_wave(Wave::default()).text(), threads))
+    Ok(detect_head(path, stream.next_wave(Wave::default()).text(), threads))
 }
 
-fn detect_head(head: &[u8], threads: usize) -> Option<Box<dyn Records>> {
+fn detect_head(path: &Path, head: &[u8], threads: usize) -> Option<Box<dyn Records>> {
     if fxt::seems_fxt(head) {
         return Some(Box::new(fxt::Reader::default()));
     }
@@ -53,7 +56,9 @@ fn detect_head(head: &[u8], threads: usize) -> Option<Box<dyn Records>> {
         return Some(Box::new(session::Reader::default()));
     }
     if perf::data::seems_perf_data(head) {
-        return Some(Box::new(perf::data::Reader::default()));
+        let mut reader = perf::data::Reader::default();
+        reader.lies_at(path);
+        return Some(Box::new(reader));
     }
     if perf::seems_perf_script(head) {
         let (map, traps) = Default::default();

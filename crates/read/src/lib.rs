@@ -29,7 +29,7 @@ mod source;
 
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
-pub use perf::data::function_sites;
+pub use perf::data::{function_sites, symbol_addresses};
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};
 pub use recording::{build_id, is_recording};
@@ -88,7 +88,7 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
     let total = bytes.as_ref().len() as u64;
     let effort = Effort { threads, progress: options.progress, total, block_bytes: BLOCK_BYTES };
     let info = SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
-    if let Some(records) = binary::detect(&bytes, compression, threads)? {
+    if let Some(records) = binary::detect(path, &bytes, compression, threads)? {
         return binary::read(records, bytes, compression, effort, info);
     }
     match compression {

@@ -23,7 +23,8 @@ pub(crate) use profiles::{
     ThreadProfileArg,
 };
 pub(crate) use record::{
-    AttachArgs, DoctorArgs, FlightArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg, WaitStacksArg,
+    AttachArgs, DoctorArgs, FlightArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs, StacksArg,
+    WaitStacksArg,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};

@@ -81,6 +81,14 @@ pub(crate) struct SamplingArgs {
     /// Whether to record the stacks of threads that stop running, which say what they wait for
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = WaitStacksArg::Auto)]
     pub(crate) wait_stacks: WaitStacksArg,
+    /// Whether to record which functions of Python run: read out of the memory of interpreters,
+    /// 3.8 to 3.13, without stopping them
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
+    pub(crate) python: PythonArg,
+    /// How often a second the stacks of Python are read
+    #[arg(long, value_name = "HZ", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) python_rate: u32,
     /// End the recording after this time, such as 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
@@ -93,6 +101,15 @@ pub(crate) enum WaitStacksArg {
     /// Where one may look into the kernel, however many there are
     Always,
     Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PythonArg {
+    /// Where a program is called python, or uses libpython
+    Auto,
+    /// Looked for in every file that a program uses
+    On,
+    Off,
 }
 
 /// When the last moments are kept, and saved at a trigger.

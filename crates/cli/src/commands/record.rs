@@ -6,8 +6,8 @@ use std::process::{ExitCode, ExitStatus};
 
 use anyhow::bail;
 use spanwise_capture::{
-    Ended, FlightOptions, FunctionTrigger, RecordOptions, Recorded, Snapshot, Stacks, Triggers,
-    WaitStacks, When,
+    Ended, FlightOptions, FunctionTrigger, PythonOptions, RecordOptions, Recorded, Snapshot,
+    Stacks, SymbolPlaces, Triggers, WaitStacks, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -15,8 +15,8 @@ use spanwise_read::{IndexUse, OpenOptions};
 use super::choose::choose;
 use super::{convert, convert_trace, report};
 use crate::args::{
-    AttachArgs, ConvertFormatArg, FlightArgs, ResultArgs, RunArgs, SamplingArgs, StacksArg,
-    WaitStacksArg,
+    AttachArgs, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
+    StacksArg, WaitStacksArg,
 };
 use crate::failure::note;
 use crate::output::{stderr_style, stdout, stdout_style};
@@ -117,6 +117,11 @@ fn with_options(
             WaitStacksArg::Never => WaitStacks::Never,
         },
         duration: sampling.duration,
+        python: (sampling.python != PythonArg::Off).then_some(PythonOptions {
+            rate_hz: sampling.python_rate,
+            is_wanted: sampling.python == PythonArg::On,
+            symbols_in: &symbols_in,
+        }),
         flight: flight.is_asked().then_some(FlightOptions {
             bytes: flight.snapshot_size.unwrap_or(SNAPSHOT_BYTES),
             triggers,
@@ -126,6 +131,11 @@ fn with_options(
         build_id_of: &spanwise_read::build_id,
     };
     Ok(record(&options)?)
+}
+
+fn symbols_in(path: &Path, names: &[&str]) -> Option<SymbolPlaces> {
+    let (addresses, code_shift) = spanwise_read::symbol_addresses(path, names)?;
+    Some(SymbolPlaces { addresses, code_shift })
 }
 
 fn stacks(sampling: &SamplingArgs) -> anyhow::Result<Stacks> {
@@ -164,6 +174,9 @@ fn tell(recorded: &Recorded, flight: &FlightArgs, args: &ResultArgs) {
     recorded.troubles.iter().for_each(|trouble| note(trouble));
     if let Some(name) = flight.trigger.as_deref().filter(|_| !recorded.has_found_function) {
         note(&format!("--trigger {name}: no function of this name in any file that was mapped"));
+    }
+    if !recorded.has_found_python {
+        note("--python on: no file that was mapped holds a Python interpreter");
     }
     if args.quiet {
         return;

@@ -7,4 +7,5 @@
 mod attach;
 mod bench;
 mod flight;
+mod python;
 mod run;

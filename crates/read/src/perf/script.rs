@@ -57,19 +57,20 @@ pub fn open_perf(
 
 /// A reader that takes several files.
 trait Snapshots: Records + 'static {
-    /// What follows was recorded apart from what was before.
-    fn new_snapshot(&mut self);
+    /// What follows lies in this file, and was recorded apart from what was before.
+    fn new_snapshot(&mut self, path: &Path);
 }
 
 impl Snapshots for Reader {
-    fn new_snapshot(&mut self) {
+    fn new_snapshot(&mut self, _: &Path) {
         Reader::new_snapshot(self);
     }
 }
 
 impl Snapshots for data::Reader {
-    fn new_snapshot(&mut self) {
+    fn new_snapshot(&mut self, path: &Path) {
         data::Reader::new_snapshot(self);
+        self.lies_at(path);
     }
 }
 
@@ -87,7 +88,7 @@ fn read_all(
             let (bytes, compression) = open(path)?;
             let effort = effort(options, bytes.as_ref().len() as u64);
             info.compression = compression.name().to_owned();
-            reader.new_snapshot();
+            reader.new_snapshot(path);
             info.text_bytes += binary::feed_all(&mut reader, bytes, compression, effort)?;
             Ok(())
         };

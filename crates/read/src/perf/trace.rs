@@ -11,6 +11,7 @@ use spanwise_model::{
     SourceInfo, SpanKind, SpanRow, StrId, Trace, TraceBuilder, TrackId, TrackKind, TrackLabel,
 };
 
+use super::data::PYTHON_FILE_MARK;
 use super::event::{is_clock, is_in_nanoseconds};
 use super::lanes::{Block, Join};
 use super::off_cpu::OffCpu;
@@ -296,13 +297,14 @@ impl Output<'_> {
         let (name, category) = *texts.entry(call.function).or_insert_with(|| {
             let name = batch.string(names.name_text(call.function));
             let file = names.file_text(call.function);
-            let category = match call.function {
-                outside if outside.is_outside() => "untraced",
+            let (category, kind) = match call.function {
+                outside if outside.is_outside() => ("untraced", SpanKind::Other),
                 // Not "kernel": written as a trace and read again, that is work of a GPU.
-                _ if is_kernel_file(file) => "os_kernel",
-                _ => "function",
+                _ if is_kernel_file(file) => ("os_kernel", SpanKind::Other),
+                _ if file.starts_with(PYTHON_FILE_MARK) => ("python_function", SpanKind::Python),
+                _ => ("function", SpanKind::Other),
             };
-            (name, batch.category(category, SpanKind::Other))
+            (name, batch.category(category, kind))
         });
         match call.is_inlined {
             true => (name, self.batch.category("inlined", SpanKind::Other)),

@@ -9,6 +9,7 @@ mod files;
 mod header;
 mod maps;
 mod pipe;
+mod python;
 mod records;
 mod sample;
 mod sites;
@@ -17,7 +18,8 @@ mod tracepoint;
 mod unpack;
 mod unwind;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::rc::Rc;
 
 use spanwise_flow::{FlowOptions, FunctionId, Names, Place, SchedEvent, ThreadKey};
@@ -34,7 +36,10 @@ use files::Files;
 use header::Header;
 pub(crate) use header::seems_perf_data;
 use maps::{Mapping, Maps};
-pub use sites::function_sites;
+pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
+use python::{PythonStacks, When};
+use sample::Common;
+pub use sites::{function_sites, symbol_addresses};
 use symbols::{Symbol, Symbols};
 use tracepoint::Formats;
 use unwind::Stacks;
@@ -49,6 +54,7 @@ pub(crate) struct Reader {
     opens_files: bool,
     /// Names of code that a runtime made.
     map: PerfMap,
+    python: PythonStacks,
 }
 
 /// A recording that came packed is kept whole; what is larger has to be unpacked first.
@@ -58,7 +64,8 @@ impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
         let map = PerfMap::default();
-        Reader { timeline, kept: Vec::new(), refusal: None, opens_files: true, map }
+        let python = PythonStacks::default();
+        Reader { timeline, kept: Vec::new(), refusal: None, opens_files: true, map, python }
     }
 }
 
@@ -105,6 +112,11 @@ impl Reader {
         self.timeline.new_snapshot();
     }
 
+    /// Says where the records lie: beside them may be what was read of Python.
+    pub(crate) fn lies_at(&mut self, records: &Path) {
+        self.python = PythonStacks::beside(records);
+    }
+
     /// One that opens nothing but the recording.
     pub(crate) fn closed() -> Self {
         Reader { opens_files: false, ..Reader::default() }
@@ -135,9 +147,15 @@ impl Reader {
             paths: HashMap::new(),
             has_switches: header.events.iter().any(|event| event.has_switches),
             leaving: HashMap::new(),
+            python: &mut self.python,
+            seen: HashSet::new(),
         };
         let senseless = records::each_record(&header, |record| state.record(record));
+        state.never_ran();
         state.tell_missing();
+        if self.python.is_cut {
+            self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"python.samples");
+        }
         if senseless > 0 || header.is_cut {
             let at = header.data_offset + (header.data.len() - senseless) as u64;
             self.timeline.notices.add(NoticeKind::FileCut, at, b"");
@@ -167,6 +185,9 @@ struct State<'a> {
     has_switches: bool,
     /// Stacks of threads that are about to leave their processor.
     leaving: HashMap<i32, Vec<Place>>,
+    python: &'a mut PythonStacks,
+    /// Threads of which something was recorded.
+    seen: HashSet<i32>,
 }
 
 /// The event that is raised right before the record of a switch.
@@ -184,11 +205,11 @@ impl State<'_> {
             records::What::Sample { sample, event } => {
                 self.timeline.count_sample();
                 if self.has_switches && event.name == SWITCH_EVENT {
-                    let frames = self.frames(common.pid, &sample);
+                    let frames = self.frames(common, &sample, When::Leaving);
                     self.leaving.insert(common.tid, frames);
                     return;
                 }
-                self.sample(common.pid, &sample, &event.name)
+                self.sample(common, &sample, &event.name)
             }
             records::What::Mapped { pid, start, len, file_offset, path, is_kernel } => {
                 let path = self.path(path);
@@ -211,7 +232,11 @@ impl State<'_> {
                 Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
             }
             records::What::Switch { is_out, is_preempted } => {
+                if !is_out {
+                    self.waited_before(thread, time);
+                }
                 let frames = self.leaving.remove(&common.tid).filter(|_| is_out);
+                let frames = frames.or_else(|| self.python_alone(thread, time, is_out));
                 Some(match frames {
                     Some(frames) => {
                         let event = SchedEvent::Out { is_preempted };
@@ -227,6 +252,10 @@ impl State<'_> {
             }
             records::What::Other(_) => None,
         };
+        // What was there before has no time.
+        if time.is_some_and(|time| time != 0) {
+            self.seen.insert(common.tid);
+        }
         if let Some(what) = what {
             let (comm, cpu) = (StrId::EMPTY, common.cpu);
             self.timeline.push(Record { offset, thread, comm, time, cpu, what });
@@ -248,32 +277,43 @@ impl State<'_> {
         Rc::clone(shared)
     }
 
-    fn sample(&mut self, pid: i32, sample: &sample::Sample<'_>, event: &str) -> Option<What> {
+    fn sample(&mut self, of: Common, sample: &sample::Sample<'_>, event: &str) -> Option<What> {
         let name = match event_class_of(event) {
             (EventClass::Silent | EventClass::Frequency, _) => return None,
-            (EventClass::Moment, name) => return Some(self.moment(pid, sample, &name)),
+            (EventClass::Moment, name) => return Some(self.moment(of, sample, &name)),
             (EventClass::Sample, name) => self.names().string(&name),
         };
         let is_stack = sample.chain.is_some();
-        let frames = self.frames(pid, sample);
+        let frames = self.frames(of, sample, When::Running);
         let sample = Sample { event: name, period: sample.period, frames, is_stack };
         Some(What::Sample(Box::new(sample)))
     }
 
     /// A tracepoint: of the scheduler, of a lock, or one that says nothing to us.
-    fn moment(&mut self, pid: i32, sample: &sample::Sample<'_>, name: &str) -> What {
+    fn moment(&mut self, of: Common, sample: &sample::Sample<'_>, name: &str) -> What {
         let known = self.formats.content(sample.raw).and_then(|content| content.scheduled(name));
         match known.or_else(|| super::tracepoint::probe(name.as_bytes(), self.names())) {
             Some(event) => {
-                let frames = self.frames(pid, sample);
+                let frames = self.frames(of, sample, When::Running);
                 What::Sched(Box::new(Scheduled { event, frames }))
             }
             None => What::Moment(self.names().string(name)),
         }
     }
 
+    /// The stack, from the outermost frame on, with functions of Python in it.
+    fn frames(&mut self, of: Common, sample: &sample::Sample<'_>, when: When) -> Vec<Place> {
+        let frames = self.native_frames(of.pid, sample);
+        match of.time.and_then(|time| Nanos::try_from(time).ok()) {
+            Some(time) if !self.python.is_empty() => {
+                self.python.join((of.tid, time), when, frames, self.timeline.names())
+            }
+            _ => frames,
+        }
+    }
+
     /// The stack, from the outermost frame on.
-    fn frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
+    fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
         let mut ips = match &sample.chain {
             Some(chain) => chain.clone(),
             None => sample.ip.into_iter().collect(),
@@ -339,6 +379,58 @@ impl State<'_> {
             Some(name) => self.timeline.names().function(name, file),
             None => self.timeline.names().unknown(file),
         }
+    }
+
+    /// The functions of Python that a thread waits in, where its stack is not known.
+    fn python_alone(
+        &mut self,
+        thread: ThreadKey,
+        time: Option<Nanos>,
+        is_out: bool,
+    ) -> Option<Vec<Place>> {
+        let tid = i32::try_from(thread.tid).ok()?;
+        let at = (tid, time.filter(|_| is_out)?);
+        let frames = self.python.join(at, When::Leaving, Vec::new(), self.timeline.names());
+        (!frames.is_empty()).then_some(frames)
+    }
+
+    /// A thread comes to a processor for the first time: up to then it has waited.
+    fn waited_before(&mut self, thread: ThreadKey, time: Option<Nanos>) {
+        let Ok(tid) = i32::try_from(thread.tid) else { return };
+        if self.seen.contains(&tid) {
+            return;
+        }
+        let first = self.python.first_stack(tid).filter(|stack| Some(stack.time) < time).cloned();
+        if let Some(first) = first {
+            self.waits(tid, &first);
+        }
+    }
+
+    /// Threads of which nothing else was recorded have waited all the time.
+    fn never_ran(&mut self) {
+        for tid in self.python.threads() {
+            let first = self.python.first_stack(tid).filter(|_| !self.seen.contains(&tid)).cloned();
+            let Some(first) = first else { continue };
+            self.waits(tid, &first);
+            let thread = ThreadKey { pid: first.pid.into(), tid: tid.into() };
+            let (time, what) = (self.python.last_time(tid), SchedEvent::In);
+            let what = What::Sched(Box::new(Scheduled { event: what, frames: Vec::new() }));
+            self.push_made(thread, time, what);
+        }
+    }
+
+    /// A thread waits from its first reading on.
+    fn waits(&mut self, tid: i32, first: &python::Stack) {
+        let frames = self.python.places(first, self.timeline.names());
+        let thread = ThreadKey { pid: first.pid.into(), tid: tid.into() };
+        let event = SchedEvent::Out { is_preempted: false };
+        let what = What::Sched(Box::new(Scheduled { event, frames }));
+        self.push_made(thread, Some(first.time), what);
+    }
+
+    fn push_made(&mut self, thread: ThreadKey, time: Option<Nanos>, what: What) {
+        let (offset, comm) = (NO_OFFSET, StrId::EMPTY);
+        self.timeline.push(Record { offset, thread, comm, time, cpu: None, what });
     }
 
     /// Says which files' functions have no names, and why.

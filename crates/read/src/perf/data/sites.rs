@@ -21,6 +21,26 @@ pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
     sites(bytes.as_ref(), name).unwrap_or_default()
 }
 
+/// Addresses of symbols as the linker gave them, in the order of the names, and what to add to
+/// a place in the file for the address of the code there. `None` where the file is no program.
+pub fn symbol_addresses(path: &Path, names: &[&str]) -> Option<(Vec<Option<u64>>, u64)> {
+    if !path.is_file() {
+        return None;
+    }
+    let bytes = Bytes::open(path).ok()?;
+    let file = object::File::parse(bytes.as_ref()).ok()?;
+    let code = file.segments().find(|segment| segment.permissions().executable())?;
+    let mut addresses = vec![None; names.len()];
+    for symbol in file.dynamic_symbols().chain(file.symbols()) {
+        let Ok(found) = symbol.name_bytes() else { continue };
+        let wanted = names.iter().position(|name| name.as_bytes() == found);
+        if let Some(at) = wanted.filter(|_| symbol.address() != 0) {
+            addresses[at] = Some(symbol.address());
+        }
+    }
+    Some((addresses, code.address().wrapping_sub(code.file_range().0)))
+}
+
 const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
 
 fn sites(bytes: &[u8], name: &str) -> Option<Vec<u64>> {
@@ -84,5 +104,17 @@ mod tests {
         assert_eq!(function_sites(&own, "no_such_function_anywhere"), [0; 0]);
         assert_eq!(function_sites(&own, ""), [0; 0]);
         assert_eq!(function_sites(Path::new("/"), "main"), [0; 0]);
+    }
+
+    #[test]
+    fn symbols_have_the_addresses_of_the_linker() {
+        let own = std::env::current_exe().expect("this test");
+        let (addresses, shift) = symbol_addresses(&own, &["main", "no such"]).expect("a program");
+        let place = addresses[0].map(|address| address.wrapping_sub(shift));
+        let site = function_sites(&own, "main").first().copied();
+        // The site may be past a mark for indirect jumps.
+        assert!(place == site || place.map(|place| place + 4) == site, "{place:?} {site:?}");
+        assert_eq!(addresses[1], None);
+        assert_eq!(symbol_addresses(Path::new("/"), &[]), None);
     }
 }

@@ -1,0 +1,234 @@
+//! The interpreter of a process: its threads, and the frames of each.
+//!
+//! The process runs on while it is read, so what is read may not have been there at one time.
+//! Every frame is read twice: where the second reading is the first, the stack was as it says
+//! in between; where it is not, it is read anew, a few times.
+
+use std::io;
+
+use super::code::{Codes, Torn};
+use super::layout::{Entries, Gil, Layout};
+use super::memory::{Memory, number_at, word_at};
+use crate::processes;
+
+/// No chain of interpreters or threads is longer than this.
+const CHAIN_MAX: usize = 4096;
+
+/// Frames beyond this are left out, from the outermost on.
+const FRAMES_MAX: usize = 4096;
+
+const TRIES: usize = 5;
+
+/// An interpreter in the memory of a process.
+#[derive(Debug)]
+pub(crate) struct Interpreter {
+    pub(crate) memory: Memory,
+    pub(crate) layout: Layout,
+    pub(crate) runtime: u64,
+    pub(crate) code_type: u64,
+    pub(crate) codes: Codes,
+    /// Where in what pthreads keep of a thread the kernel's number of it is.
+    tid_at: Option<usize>,
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ThreadStack {
+    pub(crate) tid: i32,
+    /// It has the lock that lets it run Python.
+    pub(crate) has_gil: bool,
+    /// Outermost first; `None` where it did not hold still.
+    pub(crate) frames: Option<Vec<Frame>>,
+}
+
+/// One call of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// The address of its code object.
+    pub(crate) code: u64,
+    pub(crate) line: i32,
+    /// A call of the C function that interprets begins with it.
+    pub(crate) is_entry: bool,
+}
+
+/// A frame as it is in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RawFrame {
+    address: u64,
+    bytes: Vec<u8>,
+}
+
+impl Interpreter {
+    pub(crate) fn new(memory: Memory, layout: Layout, runtime: u64, code_type: u64) -> Self {
+        let codes = Codes::default();
+        Interpreter { memory, layout, runtime, code_type, codes, tid_at: None }
+    }
+
+    /// The same, in a process that was copied from this one.
+    pub(crate) fn copied_to(&self, pid: i32) -> Interpreter {
+        Interpreter::new(Memory { pid }, self.layout, self.runtime, self.code_type)
+    }
+
+    /// The stacks of all threads. An error where the process is gone or may not be read.
+    pub(crate) fn stacks(&mut self) -> io::Result<Vec<ThreadStack>> {
+        let mut stacks = Vec::new();
+        let first = self.memory.word(self.runtime + self.layout.interpreters as u64)?;
+        let next = |at: u64| self.memory.word(at.wrapping_add(self.layout.next_interpreter as u64));
+        let mut interpreters = Vec::new();
+        let mut at = first;
+        // One that is being made or taken apart may lead nowhere.
+        while at != 0 && interpreters.len() < CHAIN_MAX {
+            interpreters.push(at);
+            at = next(at).unwrap_or(0);
+        }
+        for interpreter in interpreters {
+            let holder = self.gil_holder(interpreter);
+            for (address, state) in self.threads(interpreter) {
+                let Some(tid) = self.native_id(&state) else { continue };
+                let frames = self.frames(address).ok();
+                stacks.push(ThreadStack { tid, has_gil: holder == Some(address), frames });
+            }
+        }
+        Ok(stacks)
+    }
+
+    /// The states of an interpreter's threads.
+    fn threads(&self, interpreter: u64) -> Vec<(u64, Vec<u8>)> {
+        let mut threads = Vec::new();
+        let first = interpreter.wrapping_add(self.layout.threads as u64);
+        let mut at = self.memory.word(first).unwrap_or(0);
+        while at != 0 && threads.len() < CHAIN_MAX {
+            let Ok(state) = self.memory.read(at, self.layout.thread_bytes()) else { break };
+            let next = word_at(&state, self.layout.next_thread);
+            threads.push((at, state));
+            at = next;
+        }
+        threads
+    }
+
+    /// The state of the thread that has the lock.
+    fn gil_holder(&self, interpreter: u64) -> Option<u64> {
+        let (gil, locked, holder) = match self.layout.gil {
+            Gil::None => return None,
+            Gil::Shared { locked, holder } => (self.runtime, locked, holder),
+            Gil::Own { gil, locked, holder } => {
+                let gil = self.memory.word(interpreter.wrapping_add(gil as u64)).ok()?;
+                (gil, locked, holder)
+            }
+        };
+        let is_locked = self.memory.word(gil.wrapping_add(locked as u64)).ok()? as u32 as i32 > 0;
+        let holder = self.memory.word(gil.wrapping_add(holder as u64)).ok()?;
+        is_locked.then_some(holder)
+    }
+
+    /// What the kernel calls a thread.
+    fn native_id(&mut self, state: &[u8]) -> Option<i32> {
+        if let Some(at) = self.layout.native_id {
+            return Some(number_at(state, at)).filter(|&tid| tid > 0);
+        }
+        let of_pthreads = word_at(state, self.layout.thread_id);
+        if self.tid_at.is_none() {
+            self.tid_at = self.find_tid_at(of_pthreads);
+        }
+        let tid = self.memory.read(of_pthreads.wrapping_add(self.tid_at? as u64), 4).ok()?;
+        Some(number_at(&tid, 0)).filter(|&tid| tid > 0)
+    }
+
+    /// Older interpreters know what pthreads call a thread, which is where these keep what
+    /// they know of it, and the kernel's number is somewhere in there.
+    fn find_tid_at(&self, of_pthreads: u64) -> Option<usize> {
+        const LOOKED_AT: usize = 1024;
+        let bytes = self.memory.read(of_pthreads, LOOKED_AT).ok()?;
+        let tids = processes::threads(self.memory.pid);
+        (0..LOOKED_AT).step_by(4).find(|&at| tids.contains(&number_at(&bytes, at)))
+    }
+
+    /// The frames of a thread, outermost first.
+    fn frames(&mut self, thread: u64) -> Result<Vec<Frame>, Torn> {
+        for _ in 0..TRIES {
+            if let Ok(frames) = self.try_frames(thread) {
+                return Ok(frames);
+            }
+        }
+        Err(Torn)
+    }
+
+    fn try_frames(&mut self, thread: u64) -> Result<Vec<Frame>, Torn> {
+        let raw = self.raw_frames(thread)?;
+        let python: Vec<(RawFrame, bool)> = self.python_frames(raw.clone());
+        let code_of = |frame: &RawFrame| word_at(&frame.bytes, self.layout.frame_code);
+        let codes: Vec<u64> = python.iter().map(|(frame, _)| code_of(frame)).collect();
+        self.codes.look_at(self.memory, &self.layout, self.code_type, &codes)?;
+        self.check(thread, &raw)?;
+        let frames = python.iter().zip(&codes).map(|((frame, is_entry), &code)| {
+            let instruction = word_at(&frame.bytes, self.layout.frame_instruction);
+            let known = self.codes.get(code).ok_or(Torn)?;
+            let line = known.line(&self.layout, code, instruction);
+            Ok(Frame { code, line, is_entry: *is_entry })
+        });
+        let mut frames = frames.collect::<Result<Vec<Frame>, Torn>>()?;
+        frames.reverse();
+        Ok(frames)
+    }
+
+    fn innermost(&self, thread: u64) -> io::Result<u64> {
+        let at = self.memory.word(thread.wrapping_add(self.layout.frame as u64))?;
+        match self.layout.through {
+            Some(through) if at != 0 => self.memory.word(at.wrapping_add(through as u64)),
+            _ => Ok(at),
+        }
+    }
+
+    /// All frames, innermost first.
+    fn raw_frames(&self, thread: u64) -> Result<Vec<RawFrame>, Torn> {
+        let mut frames = Vec::new();
+        let mut at = self.innermost(thread)?;
+        while at != 0 && frames.len() < FRAMES_MAX {
+            let bytes = self.memory.read(at, self.layout.frame_bytes())?;
+            let previous = word_at(&bytes, self.layout.frame_previous);
+            frames.push(RawFrame { address: at, bytes });
+            at = previous;
+        }
+        Ok(frames)
+    }
+
+    /// Frames of Python, with whether the C function that interprets was called for them.
+    fn python_frames(&self, raw: Vec<RawFrame>) -> Vec<(RawFrame, bool)> {
+        let mut python: Vec<(RawFrame, bool)> = Vec::new();
+        for frame in raw {
+            match self.layout.entries {
+                Entries::All => python.push((frame, true)),
+                Entries::Marked(at) => {
+                    let is_entry = frame.bytes.get(at) == Some(&1);
+                    python.push((frame, is_entry));
+                }
+                Entries::Inside(at) if frame.bytes.get(at) == Some(&Entries::OF_C) => {
+                    if let Some((_, is_entry)) = python.last_mut() {
+                        *is_entry = true;
+                    }
+                }
+                Entries::Inside(_) => python.push((frame, false)),
+            }
+        }
+        if let Some((_, is_entry)) = python.last_mut() {
+            *is_entry = true;
+        }
+        python
+    }
+
+    /// Whether all frames still lead to one another, with the same code. Where in its code the
+    /// innermost is, changes all the time.
+    fn check(&self, thread: u64, frames: &[RawFrame]) -> Result<(), Torn> {
+        let layout = &self.layout;
+        let addresses: Vec<u64> = frames.iter().map(|frame| frame.address).collect();
+        let again = self.memory.read_each(&addresses, layout.frame_bytes())?;
+        let links =
+            |bytes: &[u8]| [layout.frame_code, layout.frame_previous].map(|at| word_at(bytes, at));
+        let again = again.chunks_exact(layout.frame_bytes());
+        let is_same =
+            frames.iter().zip(again).all(|(frame, again)| links(&frame.bytes) == links(again));
+        let innermost = self.innermost(thread)?;
+        let first = frames.first().map_or(0, |frame| frame.address);
+        (is_same && innermost == first).then_some(()).ok_or(Torn)
+    }
+}

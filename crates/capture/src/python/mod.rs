@@ -1,0 +1,118 @@
+//! Functions of Python, read out of the memory of interpreters that run.
+//!
+//! The kernel's samples show the interpreter at work, not what it works on. So a thread of
+//! ours looks into its memory, a hundred times a second, without stopping it, and notes which
+//! functions each of its threads is in, also while these wait. The recording keeps what was
+//! read; whoever reads the recording joins it with the kernel's samples.
+
+mod code;
+mod find;
+mod interpreter;
+mod layout;
+mod lines;
+mod log;
+mod memory;
+mod sampler;
+mod samples;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+pub use find::SymbolPlaces;
+use find::{Found, NAMES, find, seems_python};
+pub(crate) use log::PythonLog;
+pub(crate) use memory::Memory;
+use sampler::Sampler;
+pub(crate) use sampler::{Counts, Readings};
+
+use crate::processes;
+use crate::records::Record;
+
+/// How functions of Python are recorded.
+#[derive(Clone, Copy)]
+pub struct PythonOptions<'a> {
+    /// How often a second stacks are read; no more than [`PYTHON_RATE_MAX_HZ`].
+    pub rate_hz: u32,
+    /// Interpreters are looked for in all files, not only in those that are named so.
+    pub is_wanted: bool,
+    /// Where symbols of a file are; `None` where it has none.
+    pub symbols_in: &'a dyn Fn(&Path, &[&str]) -> Option<SymbolPlaces>,
+}
+
+/// Reading a stack takes some 50 µs.
+pub const PYTHON_RATE_MAX_HZ: u32 = 1000;
+
+/// The interpreters among the processes that are recorded.
+pub(crate) struct Python<'a> {
+    options: PythonOptions<'a>,
+    sampler: Sampler,
+    /// What symbols files have, by path.
+    files: BTreeMap<Vec<u8>, Option<SymbolPlaces>>,
+    watched: BTreeSet<i32>,
+    has_found: bool,
+    troubles: Vec<String>,
+}
+
+impl<'a> Python<'a> {
+    pub(crate) fn begin(options: PythonOptions<'a>) -> io::Result<Python<'a>> {
+        let sampler = Sampler::start(options.rate_hz.clamp(1, PYTHON_RATE_MAX_HZ))?;
+        Ok(Python {
+            options,
+            sampler,
+            files: BTreeMap::new(),
+            watched: BTreeSet::new(),
+            has_found: false,
+            troubles: Vec::new(),
+        })
+    }
+
+    /// A process has this file in its memory: perhaps an interpreter.
+    pub(crate) fn file_mapped(&mut self, pid: i32, path: &[u8]) {
+        let file = processes::path_of(path);
+        if self.watched.contains(&pid) || !(self.options.is_wanted || seems_python(file)) {
+            return;
+        }
+        let symbols_in = || (self.options.symbols_in)(file, &NAMES);
+        let places = self.files.entry(path.to_vec()).or_insert_with(symbols_in);
+        let found = places.as_ref().map_or(Found::None, |places| find(pid, file, places));
+        match found {
+            Found::Interpreter(interpreter) => {
+                self.watched.insert(pid);
+                self.has_found = true;
+                self.sampler.watch(*interpreter);
+            }
+            Found::Unknown(why) if !self.troubles.contains(&why) => self.troubles.push(why),
+            Found::Unknown(_) | Found::None => {}
+        }
+    }
+
+    /// Processes are copied, and run other programs.
+    pub(crate) fn note(&mut self, record: Record<'_>) {
+        if let Some(pid) = record.executed().filter(|pid| self.watched.remove(pid)) {
+            self.sampler.forget(pid);
+        }
+        if let Some((parent, pid)) = record.copied()
+            && self.watched.contains(&parent)
+            && self.watched.insert(pid)
+        {
+            self.sampler.copied(parent, pid);
+        }
+    }
+
+    /// What was read since the last time.
+    pub(crate) fn take(&mut self) -> Readings {
+        let mut readings = self.sampler.take();
+        readings.troubles.append(&mut self.troubles);
+        readings
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.sampler.stop();
+    }
+
+    /// True where an interpreter was found, or nobody insists on one.
+    pub(crate) fn is_content(&self) -> bool {
+        self.has_found || !self.options.is_wanted
+    }
+}

@@ -1,0 +1,196 @@
+//! Functions of Python, of every interpreter that this machine has.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::bench::{Bench, Running, stacks_of, text, wait_until};
+
+/// Interpreters of pyenv that can be read, by version; else the one that is called `python3`.
+fn interpreters() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let versions = fs::read_dir(home.join(".pyenv/versions"));
+    let names = versions.into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_known = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let minor = name.strip_prefix("3.").and_then(|rest| rest.split('.').next()?.parse().ok());
+        minor.is_some_and(|minor: u32| (8..=13).contains(&minor))
+    };
+    let mut found: Vec<PathBuf> =
+        names.filter(is_known).map(|path| path.join("bin/python")).collect();
+    found.sort();
+    if found.is_empty() {
+        eprintln!("skipped: all versions of Python but that of python3");
+        found.push("python3".into());
+    }
+    found
+}
+
+/// Without the class, which older versions do not tell.
+fn last_word(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/programs/nested.py")
+}
+
+/// Functions and lines, from the innermost on.
+type Stack = Vec<(String, i32)>;
+
+/// The last stack of each thread in a recording, read as docs/recording.md says.
+fn last_stacks(samples: &[u8]) -> BTreeMap<i32, Stack> {
+    let number = |bytes: &[u8], at: usize| {
+        i32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    };
+    let (mut names, mut stacks) = (BTreeMap::new(), BTreeMap::new());
+    let mut rest = samples.strip_prefix(b"spanwise-python\n").expect("the head");
+    while !rest.is_empty() {
+        let (kind, len) = (number(rest, 0), number(rest, 4) as usize);
+        let body = &rest[8..len];
+        rest = &rest[len..];
+        match kind {
+            1 => {
+                let name = &body[12..12 + number(body, 8) as usize];
+                names.insert(number(body, 0), text(name));
+            }
+            2 => {
+                let frame = |row: &[u8]| {
+                    let name: &String = &names[&(number(row, 0) & i32::MAX)];
+                    (name.clone(), number(row, 4))
+                };
+                let stack: Stack = body[20..].chunks(8).rev().map(frame).collect();
+                stacks.insert(number(body, 12), stack);
+            }
+            _ => {}
+        }
+    }
+    stacks
+}
+
+/// What py-spy says of a process, stacks in order; `None`, with a word, where it is not there.
+fn by_py_spy(pid: &str) -> Option<Vec<Stack>> {
+    let output = match Command::new("py-spy").args(["dump", "--pid", pid]).output() {
+        Ok(output) if output.status.success() => output,
+        other => {
+            eprintln!("skipped: no py-spy to compare with: {other:?}");
+            return None;
+        }
+    };
+    let mut stacks: Vec<Stack> = Vec::new();
+    for line in text(&output.stdout).lines() {
+        // `    name (file.py:12)`
+        let frame = line.strip_prefix("    ").and_then(|line| {
+            let (name, place) = line.strip_suffix(')')?.rsplit_once(" (")?;
+            Some((name.to_owned(), place.rsplit_once(':')?.1.parse().ok()?))
+        });
+        match frame {
+            Some(frame) => stacks.last_mut().expect("a thread").push(frame),
+            None if line.starts_with("Thread ") => stacks.push(Vec::new()),
+            None => {}
+        }
+    }
+    stacks.sort();
+    Some(stacks)
+}
+
+#[test]
+fn threads_that_wait_are_in_the_functions_that_they_are_in() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    for (round, python) in interpreters().iter().enumerate() {
+        let ready = bench.path(&format!("ready{round}"));
+        let running = Running::start(Command::new(python).arg(script()).arg("wait").arg(&ready));
+        wait_until("all threads wait", || ready.exists());
+        let (pid, folder) = (running.pid(), format!("r{round}"));
+        // The file is made before the last of them sleeps.
+        let attach =
+            || bench.run(&["attach", "-p", &pid, "--duration", "300ms", "--recording", &folder]);
+        let mut stacks = Vec::new();
+        wait_until("the stacks are those of the sleepers", || {
+            let _ = fs::remove_dir_all(bench.path(&folder));
+            let output = attach();
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let samples = fs::read(bench.path(&folder).join("python.samples"));
+            stacks = last_stacks(&samples.expect("Python is found")).into_values().collect();
+            stacks.sort();
+            let asleep = |stack: &&Stack| matches!(last_word(&stack[0].0), "nap" | "take");
+            stacks.iter().filter(asleep).count() == 3
+        });
+        let depths: Vec<usize> = stacks.iter().map(Vec::len).collect();
+        let names =
+            |stack: &Stack| stack.iter().map(|(name, _)| last_word(name).to_owned()).collect();
+        let names: Vec<Vec<String>> = stacks.iter().map(names).collect();
+        let nap: Vec<&Vec<String>> = names.iter().filter(|stack| stack[0] == "nap").collect();
+        let is_in =
+            |expected: &[&str]| nap.iter().any(|stack| stack[1..].starts_with(&owned(expected)));
+        assert!(
+            is_in(&["<lambda>", "deep", "deep", "deep", "deep", "main", "<module>"]),
+            "{nap:?}"
+        );
+        assert!(
+            is_in(&[["deep"; 31].as_slice(), &["made_by_turns", "<lambda>"]].concat()),
+            "{nap:?}"
+        );
+        let taking = ["take", "<lambda>", "method", "run", "_bootstrap_inner", "_bootstrap"];
+        assert!(names.iter().any(|stack| stack == &taking), "{python:?}: {names:?}");
+        if let Some(expected) = by_py_spy(&pid) {
+            assert_eq!(stacks, expected, "{python:?}");
+        }
+        // The same in the trace, outermost first, with what they wait for innermost.
+        let trace = bench.open(&folder);
+        let mut in_trace: Vec<usize> =
+            stacks_of(&trace, "[blocked]").iter().map(|stack| stack.len() - 1).collect();
+        let mut depths = depths;
+        in_trace.sort_unstable();
+        depths.sort_unstable();
+        assert_eq!(in_trace, depths, "{python:?}");
+    }
+}
+
+#[test]
+fn functions_of_python_stand_where_the_interpreter_was() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    for (round, python) in interpreters().iter().enumerate() {
+        let folder = format!("r{round}");
+        let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder, "--"]);
+        let output = run.arg(python).arg(script()).arg("work").output().expect("built");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let trace = bench.open(&folder);
+        let stacks = stacks_of(&trace, "leaf (nested.py:29)");
+        assert!(stacks.len() > 5, "{python:?}: {}", stacks.len());
+        let is_whole = |stack: &&Vec<&str>| {
+            let python = stack.iter().copied().filter(|name| name.contains(".py:"));
+            let names: Vec<&str> =
+                python.map(|name| name.split(' ').next().unwrap_or(name)).collect();
+            let deep = names.iter().filter(|name| **name == "deep").count();
+            let first = names[1].rsplit('.').next();
+            (first, deep) == (Some("<lambda>"), 11) && names.contains(&"busy")
+        };
+        let whole = stacks.iter().filter(is_whole).count();
+        assert!(whole * 10 >= stacks.len() * 9, "{python:?}: {whole} of {}", stacks.len());
+        if cfg!(target_arch = "x86_64") {
+            let beneath = stacks.iter().filter(|stack| stack.contains(&"Py_RunMain")).count();
+            assert!(beneath > 0, "{python:?}: the interpreter is around them");
+        }
+    }
+}
+
+#[test]
+fn last_moments_hold_functions_of_python_and_without_them_nothing_is_read() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let python = interpreters().pop().expect("at least one");
+    let record = |folder: &str, options: &[&str]| {
+        let mut run = bench.spanwise(&["run", "--no-decode", "--recording", folder]);
+        let output = run.args(options).arg("--").arg(&python).arg(script()).arg("work").output();
+        assert_eq!(output.expect("built for this test").status.code(), Some(0));
+        !stacks_of(&bench.open(folder), "leaf (nested.py:29)").is_empty()
+    };
+    assert!(record("flight", &["--snapshot-size", "4M"]));
+    assert!(!record("off", &["--python", "off"]));
+    assert!(!bench.path("off/python.samples").exists());
+}
