@@ -113,10 +113,10 @@ const BLOCKS_A_LANE: usize = 4;
 fn begins_record(text: &[u8]) -> bool {
     match text.first() {
         None | Some(b'\t' | b'\n' | b'\r') => false,
-        // Names are set to the right, and lines of source stand between frames.
+        // Names are set to the right, and lines of source stand between frames. What a line
+        // is that has not come to its end cannot be told: `7.5:` may go on as `7.5:x`.
         Some(b' ') => {
-            let end = memchr::memchr(b'\n', text).unwrap_or(text.len());
-            Header::read(&text[..end]).is_some()
+            memchr::memchr(b'\n', text).is_some_and(|end| Header::read(&text[..end]).is_some())
         }
         Some(_) => true,
     }
