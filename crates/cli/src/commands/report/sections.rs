@@ -118,7 +118,7 @@ pub(crate) const SECTIONS: &[SectionRow] = &[
     SectionRow {
         key: "breakdown",
         about: "compute, exposed communication and copies, idle; by step",
-        shown: Shown::Always,
+        shown: Shown::WhereRecorded,
         build: |asked| spanwise_write::breakdown_section(&breakdown(&asked.facts), asked.top),
     },
     SectionRow {
