@@ -14,7 +14,7 @@ const ROOMS: [[&str; 4]; 11] = [
         "spanwise-read",
         "spanwise-model spanwise-flow",
         "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 \
-         framehop liblzma memchr memmap2 object rustc-demangle rustix serde serde_json \
+         framehop gimli liblzma memchr memmap2 object rustc-demangle rustix serde serde_json \
          thiserror zstd",
         "proptest spanwise-probe spanwise-write tempfile",
     ],

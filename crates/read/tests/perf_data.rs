@@ -1,10 +1,12 @@
 //! Recordings of perf say the same as the text that perf makes of them, and damage never
 //! does harm. They are not ours to ship: where they are absent, the test says so.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use spanwise_model::{Nanos, Trace};
-use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_read::{IndexUse, OpenOptions, PerfOptions};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/perf")
@@ -98,4 +100,64 @@ fn damage_does_no_harm() {
             }
         }
     }
+}
+
+/// A recording of `testdata/perf/inlines.c`, made here and now; `None` where it cannot be.
+#[expect(clippy::print_stderr, reason = "a test that did nothing has to say so")]
+fn fresh(folder: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/perf/inlines.c");
+    let (program, data) = (folder.join("inlines"), folder.join("perf.data"));
+    let mut compile = Command::new("cc");
+    compile.args(["-O2", "-g", "-o"]).arg(&program).arg(&source);
+    let mut record = Command::new("perf");
+    record.args("record -q -g -F 999 -e cpu-clock -o".split(' ')).arg(&data);
+    record.arg("--").arg(&program).arg("2000000");
+    for command in [&mut compile, &mut record] {
+        match command.output() {
+            Ok(done) if done.status.success() => {}
+            other => {
+                eprintln!("skipped: {command:?}: {other:?}");
+                return None;
+            }
+        }
+    }
+    Some(data)
+}
+
+/// The stacks of the thread, each a line from the outermost function on.
+fn stacks(trace: &Trace) -> BTreeSet<String> {
+    let spans = trace.spans();
+    let mut lines = BTreeSet::new();
+    for span in spans.ids() {
+        let mut names = Vec::new();
+        let mut at = Some(span);
+        while let Some(span) = at {
+            names.push(trace.strings().get(spans.name(span)));
+            at = spans.parent(span);
+        }
+        names.reverse();
+        lines.insert(names.join(";"));
+    }
+    lines
+}
+
+#[test]
+fn functions_that_were_inlined_stand_on_the_stack_unless_unwanted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(data) = fresh(folder.path()) else { return };
+    let trace = open(&data);
+    let ends_in = |trace: &Trace, end: &str| stacks(trace).iter().any(|line| line.ends_with(end));
+    assert!(ends_in(&trace, "work;outermost;middle;innermost"), "{:#?}", stacks(&trace));
+    let inlined = trace.spans().ids().filter(|&span| {
+        let category = trace.categories().get(trace.spans().category(span));
+        trace.strings().get(category.name) == "inlined"
+    });
+    let names: BTreeSet<&str> =
+        inlined.map(|span| trace.strings().get(trace.spans().name(span))).collect();
+    assert!(names.is_subset(&BTreeSet::from(["innermost", "middle", "outermost"])), "{names:?}");
+    assert!(names.contains("innermost"));
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    let perf = PerfOptions { is_without_inlines: true, ..PerfOptions::default() };
+    let plain = spanwise_read::open_perf(&[data], &options, &perf).expect("the same recording");
+    assert!(ends_in(&plain, "work") && !ends_in(&plain, "innermost"), "{:#?}", stacks(&plain));
 }

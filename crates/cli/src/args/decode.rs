@@ -50,10 +50,13 @@ pub(crate) struct DecodeArgs {
     /// The map of code that a runtime made, such as /tmp/perf-1234.map
     #[arg(long, value_name = "FILE")]
     pub(crate) perf_map: Vec<PathBuf>,
+    /// Do not ask debug information which functions the compiler put into others
+    #[arg(long)]
+    pub(crate) no_inline: bool,
     /// Print the timeline as another tool does, line by line
     #[arg(long, value_enum, value_name = "TOOL")]
     #[arg(conflicts_with_all = ["output", "to", "function", "include", "exclude", "filter",
-        "thread", "time", "top", "format", "color", "no_index"])]
+        "thread", "time", "top", "format", "color", "no_index", "no_inline"])]
     pub(crate) print: Option<PrintArg>,
     /// Which code was recorded, where a timeline is printed [default: user]
     #[arg(long, value_enum, value_name = "SCOPE", requires = "print")]

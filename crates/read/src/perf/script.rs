@@ -28,6 +28,15 @@ pub struct PerfOptions {
     pub traps: Traps,
     /// Maps of code that a runtime made, such as `/tmp/perf-1234.map`.
     pub maps: Vec<PathBuf>,
+    /// Debug information is not asked which functions the compiler put into others.
+    pub is_without_inlines: bool,
+}
+
+impl PerfOptions {
+    /// True where something is asked for that a plain opening would not give.
+    pub fn says_something(&self) -> bool {
+        !self.traps.is_empty() || !self.maps.is_empty() || self.is_without_inlines
+    }
 }
 
 /// How much of a file is looked at to tell what it is.
@@ -45,9 +54,12 @@ pub fn open_perf(
     // Handlers of exceptions are passed by branches, which only the text holds.
     let is_data = perf.traps.is_empty() && open_as(first, seems_perf_data, "").is_ok();
     match is_data {
-        true => read_all(data::Reader::with_map(map), paths, options, |path| {
-            open_as(path, seems_perf_data, "no recording of perf, as the first file is")
-        }),
+        true => {
+            let reader = data::Reader::new(map, perf.is_without_inlines);
+            read_all(reader, paths, options, |path| {
+                open_as(path, seems_perf_data, "no recording of perf, as the first file is")
+            })
+        }
         false => {
             let reader = Reader::new(options.thread_count(), map, perf.traps.clone());
             read_all(reader, paths, options, open_script)

@@ -23,6 +23,7 @@ pub(super) fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
     let perf = PerfOptions {
         traps: args.ocaml_traps.as_deref().map(options::traps).transpose()?.unwrap_or_default(),
         maps: args.perf_map.clone(),
+        is_without_inlines: args.no_inline,
     };
     if args.print == Some(PrintArg::MagicTrace) {
         return print_timeline(args, &perf);
@@ -47,9 +48,7 @@ pub(super) fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
 fn open(args: &DecodeArgs, perf: &PerfOptions) -> anyhow::Result<Trace> {
     let progress = Progress::new(args.quiet);
     match &args.files[..] {
-        [file] if perf.traps.is_empty() && perf.maps.is_empty() => {
-            Ok(args.read.open(file, &progress)?)
-        }
+        [file] if !perf.says_something() => Ok(args.read.open(file, &progress)?),
         files => Ok(args
             .read
             .with_options(&progress, |options| spanwise_read::open_perf(files, options, perf))?),

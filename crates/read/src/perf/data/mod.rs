@@ -7,6 +7,7 @@
 mod bytes;
 mod files;
 mod header;
+mod inlines;
 mod maps;
 mod pipe;
 mod python;
@@ -35,6 +36,7 @@ use crate::binary::{Feed, Records};
 use files::Files;
 use header::Header;
 pub(crate) use header::seems_perf_data;
+use inlines::{Inlines, Shelf};
 use maps::{Mapping, Maps};
 pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
 use python::{PythonStacks, When};
@@ -54,6 +56,8 @@ pub(crate) struct Reader {
     opens_files: bool,
     /// Names of code that a runtime made.
     map: PerfMap,
+    /// Debug information is not asked what the compiler put into a function.
+    is_without_inlines: bool,
     python: PythonStacks,
 }
 
@@ -64,8 +68,9 @@ impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
         let map = PerfMap::default();
+        let (kept, refusal, opens_files, is_without_inlines) = (Vec::new(), None, true, false);
         let python = PythonStacks::default();
-        Reader { timeline, kept: Vec::new(), refusal: None, opens_files: true, map, python }
+        Reader { timeline, kept, refusal, opens_files, map, is_without_inlines, python }
     }
 }
 
@@ -103,8 +108,8 @@ impl Records for Reader {
 }
 
 impl Reader {
-    pub(crate) fn with_map(map: PerfMap) -> Self {
-        Reader { map, ..Reader::default() }
+    pub(crate) fn new(map: PerfMap, is_without_inlines: bool) -> Self {
+        Reader { map, is_without_inlines, ..Reader::default() }
     }
 
     /// What follows was recorded apart from what was before.
@@ -132,6 +137,7 @@ impl Reader {
         };
         let build_ids = std::mem::take(&mut header.build_ids);
         let release = std::mem::take(&mut header.kernel_release);
+        let shelf = Shelf::default();
         let mut state = State {
             timeline: &mut self.timeline,
             map: &self.map,
@@ -143,6 +149,7 @@ impl Reader {
             },
             symbols: Symbols::new(release),
             stacks: is_x86_64(&header.machine).then(Stacks::default),
+            inlines: (!self.is_without_inlines).then(|| Inlines::new(&shelf)),
             places: HashMap::new(),
             paths: HashMap::new(),
             has_switches: header.events.iter().any(|event| event.has_switches),
@@ -178,8 +185,10 @@ struct State<'a> {
     symbols: Symbols,
     /// Where copies of stacks can be unwound.
     stacks: Option<Stacks>,
-    /// Functions that were found, by mapping and offset in the file, or by kernel address.
-    places: HashMap<(Rc<str>, u64), (FunctionId, bool)>,
+    /// Where debug information is asked.
+    inlines: Option<Inlines<'a>>,
+    /// Functions that were found, by mapping and offset in the file.
+    places: HashMap<(Rc<str>, u64), Found>,
     paths: HashMap<String, Rc<str>>,
     /// Records of switches are there.
     has_switches: bool,
@@ -188,6 +197,15 @@ struct State<'a> {
     python: &'a mut PythonStacks,
     /// Threads of which something was recorded.
     seen: HashSet<i32>,
+}
+
+/// What stands at an address.
+#[derive(Clone)]
+struct Found {
+    function: FunctionId,
+    is_entry: bool,
+    /// What the compiler put into the function there, from the outermost on.
+    inlined: Rc<[FunctionId]>,
 }
 
 /// The event that is raised right before the record of a switch.
@@ -330,46 +348,59 @@ impl State<'_> {
                 is_return = false;
                 continue;
             }
-            frames.push(self.place(pid, ip, is_return));
+            self.push_places(pid, ip, is_return, &mut frames);
             is_return = true;
         }
         frames.reverse();
         frames
     }
 
-    fn place(&mut self, pid: i32, ip: u64, is_return: bool) -> Place {
+    /// The innermost first: what was put into a function, then the function itself.
+    fn push_places(&mut self, pid: i32, ip: u64, is_return: bool, frames: &mut Vec<Place>) {
         let inside = if is_return { ip.saturating_sub(1) } else { ip };
-        let (function, is_entry) = match self.maps.find(pid, ip).cloned() {
+        let found = match self.maps.find(pid, ip).cloned() {
             Some(mapping) if ip >> 63 == 0 => self.function(&mapping, inside),
-            mapping => {
-                let file = mapping.map_or("", |_| "[kernel.kallsyms]");
-                let found = (ip >> 63 == 1)
-                    .then(|| self.symbols.find_kernel(&self.files, inside))
-                    .flatten();
-                match found {
-                    Some(Symbol { name, is_entry }) => {
-                        (self.names().function(&name, file), is_entry)
-                    }
-                    None => (self.made_or_unknown(ip, file), false),
-                }
-            }
+            mapping => self.kernel_function(mapping.map_or("", |_| "[kernel.kallsyms]"), inside),
         };
-        Place { ip, function, is_entry: is_entry && !is_return, is_inlined: false }
+        let Found { function, is_entry, inlined } = found;
+        frames.extend(inlined.iter().rev().map(|&function| Place {
+            ip,
+            function,
+            is_entry: false,
+            is_inlined: true,
+        }));
+        let is_entry = is_entry && !is_return;
+        frames.push(Place { ip, function, is_entry, is_inlined: false });
     }
 
-    fn function(&mut self, mapping: &Mapping, ip: u64) -> (FunctionId, bool) {
+    fn kernel_function(&mut self, file: &str, ip: u64) -> Found {
+        let is_kernel = ip >> 63 == 1;
+        let found = is_kernel.then(|| self.symbols.find_kernel(&self.files, ip)).flatten();
+        let (function, is_entry) = match found {
+            Some(Symbol { name, is_entry }) => (self.names().function(&name, file), is_entry),
+            None => (self.made_or_unknown(ip, file), false),
+        };
+        Found { function, is_entry, inlined: Rc::default() }
+    }
+
+    fn function(&mut self, mapping: &Mapping, ip: u64) -> Found {
         let offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
         let key = (Rc::clone(&mapping.path), offset);
-        if let Some(&known) = self.places.get(&key) {
-            return known;
+        if let Some(known) = self.places.get(&key) {
+            return known.clone();
         }
-        let found = match self.symbols.find(&mut self.files, mapping, ip) {
+        let (function, is_entry) = match self.symbols.find(&mut self.files, mapping, ip) {
             Some(Symbol { name, is_entry }) => {
                 (self.names().function(&name, &mapping.path), is_entry)
             }
             None => (self.made_or_unknown(ip, &mapping.path), false),
         };
-        self.places.insert(key, found);
+        let inlines = self.inlines.as_mut();
+        let inlined = inlines.map(|inlines| inlines.find(&mut self.files, mapping, ip));
+        let inlined = inlined.unwrap_or_default();
+        let number = |name: &String| self.timeline.names().function(name, &mapping.path);
+        let found = Found { function, is_entry, inlined: inlined.iter().map(number).collect() };
+        self.places.insert(key, found.clone());
         found
     }
 

@@ -28,9 +28,29 @@ type Function = (u64, u64, usize, u32);
 struct SymbolFile {
     /// By address.
     functions: Vec<Function>,
-    /// Offset in the file, length, address.
-    segments: Vec<(u64, u64, u64)>,
+    segments: Segments,
     bytes: Option<Bytes>,
+}
+
+/// Where the parts of a file are in memory: offset in the file, length, address.
+#[derive(Default)]
+pub(super) struct Segments(Vec<(u64, u64, u64)>);
+
+impl Segments {
+    pub(super) fn of(file: &object::File<'_>) -> Segments {
+        let segments = file.segments().map(|segment| {
+            let (offset, size) = segment.file_range();
+            (offset, size, segment.address())
+        });
+        Segments(segments.collect())
+    }
+
+    pub(super) fn address(&self, file_offset: u64) -> Option<u64> {
+        let &(offset, _, address) = self.0.iter().find(|&&(offset, size, _)| {
+            file_offset.checked_sub(offset).is_some_and(|inside| inside < size)
+        })?;
+        Some(address.wrapping_add(file_offset - offset))
+    }
 }
 
 /// Symbols of all files, each read when first asked for.
@@ -69,11 +89,7 @@ impl Symbols {
 impl SymbolFile {
     fn read(bytes: Bytes) -> Option<SymbolFile> {
         let file = object::File::parse(bytes.as_ref()).ok()?;
-        let segments = file.segments().map(|segment| {
-            let (offset, size) = segment.file_range();
-            (offset, size, segment.address())
-        });
-        let segments = segments.collect();
+        let segments = Segments::of(&file);
         // Distributions keep the full table apart.
         let apart = file.build_id().ok().flatten().and_then(debug_file);
         let apart = apart.and_then(|bytes| Some((functions_of(&bytes)?, bytes)));
@@ -85,10 +101,7 @@ impl SymbolFile {
     }
 
     fn find(&self, file_offset: u64) -> Option<Symbol> {
-        let &(offset, _, address) = self.segments.iter().find(|&&(offset, size, _)| {
-            file_offset.checked_sub(offset).is_some_and(|inside| inside < size)
-        })?;
-        let address = address.wrapping_add(file_offset - offset);
+        let address = self.segments.address(file_offset)?;
         let after = self.functions.partition_point(|function| function.0 <= address);
         let &(start, end, place, len) = self.functions[..after].last()?;
         // Functions written in assembly often say no size.
