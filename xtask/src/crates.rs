@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Failure, licence};
 
 /// A crate of ours; then what it may use: of ours, from outside, in its tests only.
-const ROOMS: [[&str; 4]; 11] = [
+const ROOMS: [[&str; 4]; 12] = [
     ["spanwise-model", "", "arrow-buffer hashbrown serde thiserror", "proptest"],
     ["spanwise-flow", "spanwise-model", "", "proptest"],
     [
@@ -24,6 +24,7 @@ const ROOMS: [[&str; 4]; 11] = [
     ["spanwise-probe", "spanwise-probe-macros", "", ""],
     ["spanwise-probe-macros", "", "", ""],
     ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],
+    ["spanwise-py", "spanwise-probe", "pyo3", ""],
     [
         "spanwise",
         "spanwise-capture spanwise-model spanwise-flow spanwise-read spanwise-analyze \

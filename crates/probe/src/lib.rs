@@ -27,6 +27,8 @@
 mod clock;
 mod file;
 mod flight;
+mod hub;
+pub mod raw;
 mod ring;
 mod session;
 mod site;
@@ -35,6 +37,7 @@ mod task;
 mod writer;
 
 pub use flight::FlightRecorder;
+pub use hub::{Hub, HubOptions, Observer, Pause};
 pub use session::{Saved, Session, SessionOptions};
 pub use site::{Site, SiteKind};
 pub use span::{Span, counter, mark};

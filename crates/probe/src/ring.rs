@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::clock;
+use crate::{clock, raw};
 
 /// Words of a record: start, end (or the bits of a value), number of the site.
 pub(crate) const RECORD_WORDS: usize = 3;
@@ -282,12 +282,13 @@ fn find_ring(local: &Local, state: u32) -> bool {
 }
 
 fn this_thread() -> ThreadFacts {
-    let name = thread::current().name().unwrap_or_default().to_owned();
+    let given = raw::thread_name();
+    let name = given.unwrap_or_else(|| thread::current().name().unwrap_or_default().to_owned());
     ThreadFacts { id: thread_id(), name }
 }
 
 #[cfg(target_os = "linux")]
-fn thread_id() -> u64 {
+pub(crate) fn thread_id() -> u64 {
     unsafe extern "C" {
         fn gettid() -> std::ffi::c_int;
     }
@@ -296,7 +297,7 @@ fn thread_id() -> u64 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn thread_id() -> u64 {
+pub(crate) fn thread_id() -> u64 {
     use std::sync::atomic::AtomicU64;
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

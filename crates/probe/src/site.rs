@@ -10,6 +10,9 @@ pub enum SiteKind {
     Span = 0,
     Mark = 1,
     Counter = 2,
+    /// Work from its beginning to its end, with the times in which it waited: it is not on
+    /// one thread, or not all the while.
+    Task = 3,
 }
 
 /// A place of the program: what it is called and where it stands.
@@ -41,7 +44,7 @@ impl Site {
 
     /// Its number in the file.
     #[inline]
-    pub(crate) fn number(&'static self) -> u32 {
+    pub fn number(&'static self) -> u32 {
         match self.number.load(Ordering::Relaxed) {
             0 => self.register(),
             number => number,

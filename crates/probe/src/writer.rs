@@ -21,6 +21,62 @@ pub(crate) struct Writer<W> {
     records: u64,
     /// By threads that have ended.
     dropped: u64,
+    /// What was lost before this file began.
+    earlier: Losses,
+}
+
+/// What was taken out of the rings at one moment.
+pub(crate) struct Drained {
+    pub(crate) rings: Vec<DrainedRing>,
+    /// Records that found no ring, so far.
+    homeless: u64,
+}
+
+pub(crate) struct DrainedRing {
+    pub(crate) ring: Arc<Ring>,
+    /// Its thread has ended: nothing will follow.
+    is_over: bool,
+    pub(crate) records: Vec<Record>,
+}
+
+impl Drained {
+    /// The same moment, with nothing new.
+    pub(crate) fn emptied(self) -> Self {
+        Drained { rings: Vec::new(), ..self }
+    }
+}
+
+/// Takes out what is there. One at a time.
+pub(crate) fn drain_rings() -> Drained {
+    let (rings, homeless) = current_rings();
+    let drain = |(ring, is_over): (Arc<Ring>, bool)| {
+        let mut records = Vec::new();
+        ring.drain(&mut records);
+        DrainedRing { ring, is_over, records }
+    };
+    Drained { rings: rings.into_iter().map(drain).collect(), homeless }
+}
+
+/// Records that were dropped up to some moment.
+#[derive(Default)]
+pub(crate) struct Losses {
+    homeless: u64,
+    /// By the address of a ring, held so that no other one gets it.
+    of_rings: HashMap<usize, (u64, Arc<Ring>)>,
+}
+
+impl Losses {
+    /// What was lost until these were taken out.
+    pub(crate) fn until(drained: &Drained) -> Self {
+        let lost =
+            |row: &DrainedRing| (address(&row.ring), (row.ring.dropped(), Arc::clone(&row.ring)));
+        Losses { homeless: drained.homeless, of_rings: drained.rings.iter().map(lost).collect() }
+    }
+
+    fn since(&self, ring: &Arc<Ring>) -> u64 {
+        let before = self.of_rings.get(&address(ring)).map_or(0, |row| row.0);
+        ring.dropped().saturating_sub(before)
+    }
 }
 
 impl<W: Write> Writer<W> {
@@ -28,8 +84,21 @@ impl<W: Write> Writer<W> {
     pub(crate) fn new(out: W, state: u32, began: Moment) -> io::Result<Self> {
         let mut file = SessionFile::new(out, std::process::id(), &program())?;
         file.clock(began);
-        let (threads, threads_seen) = (HashMap::new(), 0);
-        Ok(Writer { file, state, known_sites: 0, threads, threads_seen, records: 0, dropped: 0 })
+        Ok(Writer {
+            file,
+            state,
+            known_sites: 0,
+            threads: HashMap::new(),
+            threads_seen: 0,
+            records: 0,
+            dropped: 0,
+            earlier: Losses::default(),
+        })
+    }
+
+    /// For a file that begins while rings are in use already.
+    pub(crate) fn leaving_out(self, earlier: Losses) -> Self {
+        Writer { earlier, ..self }
     }
 
     /// Writes again and again until `goes_on` says no; then once more, and the end.
@@ -43,7 +112,12 @@ impl<W: Write> Writer<W> {
     /// Writes what is there, and the end. Gives how many records were written in all, and how
     /// many dropped.
     pub(crate) fn end(&mut self) -> io::Result<(u64, u64)> {
-        let dropped = self.flush()?;
+        self.end_with(&drain_rings())
+    }
+
+    /// The same, with what was taken out already.
+    pub(crate) fn end_with(&mut self, drained: &Drained) -> io::Result<(u64, u64)> {
+        let dropped = self.write(drained)?;
         self.file.end(self.records, dropped);
         self.file.flush()?;
         Ok((self.records, dropped))
@@ -51,15 +125,13 @@ impl<W: Write> Writer<W> {
 
     /// Writes what is there; gives how many records have been dropped so far.
     fn flush(&mut self) -> io::Result<u64> {
-        let (rings, homeless) = current_rings();
-        let drain = |(ring, is_over): (Arc<Ring>, bool)| {
-            let mut records = Vec::new();
-            ring.drain(&mut records);
-            (ring, is_over, records)
-        };
-        let drained: Vec<(Arc<Ring>, bool, Vec<Record>)> = rings.into_iter().map(drain).collect();
+        self.write(&drain_rings())
+    }
+
+    /// Writes what was taken out; gives how many records have been dropped so far.
+    pub(crate) fn write(&mut self, drained: &Drained) -> io::Result<u64> {
         // A program that records nothing for hours leaves a file that does not grow.
-        if drained.iter().any(|(_, _, records)| !records.is_empty()) {
+        if drained.rings.iter().any(|row| !row.records.is_empty()) {
             self.file.clock(clock::moment(self.state));
         }
         // Asked for after the records: a site has its number before its first one.
@@ -67,20 +139,24 @@ impl<W: Write> Writer<W> {
             self.known_sites += 1;
             self.file.site(self.known_sites as u32, site);
         }
-        for (ring, is_over, records) in drained {
-            self.thread(&ring, &records);
-            if is_over {
-                self.threads.remove(&address(&ring));
-                self.dropped += ring.dropped();
+        for row in &drained.rings {
+            self.thread(&row.ring, &row.records);
+            if row.is_over {
+                self.threads.remove(&address(&row.ring));
+                self.dropped += self.earlier.since(&row.ring);
             }
         }
         self.file.flush()?;
-        let of_threads: u64 = self.threads.values().map(|(_, ring)| ring.dropped()).sum();
-        Ok(homeless + self.dropped + of_threads)
+        let of_threads: u64 = self.threads.values().map(|(_, ring)| self.earlier.since(ring)).sum();
+        Ok(drained.homeless - self.earlier.homeless + self.dropped + of_threads)
     }
 
     fn thread(&mut self, ring: &Arc<Ring>, records: &[Record]) {
         let known = self.threads.get(&address(ring)).map(|&(number, _)| number);
+        // A thread that has recorded nothing since the file began has no place in it.
+        if known.is_none() && records.is_empty() && self.earlier.since(ring) == 0 {
+            return;
+        }
         let number = known.unwrap_or(self.threads_seen);
         if known.is_none() {
             self.threads_seen += 1;
@@ -90,7 +166,7 @@ impl<W: Write> Writer<W> {
         // A ring that has dropped something since was full, so it is not empty now.
         if !records.is_empty() {
             self.records += records.len() as u64;
-            self.file.records(number, ring.dropped(), records);
+            self.file.records(number, self.earlier.since(ring), records);
         }
     }
 }

@@ -48,6 +48,7 @@ enum SiteKind {
     Span,
     Mark,
     Counter,
+    Task,
 }
 
 #[derive(Debug, Default)]
@@ -102,6 +103,12 @@ impl Feed for Reader {
     fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {
         self.batch.notice(kind, offset, example);
     }
+}
+
+/// The site that the third word of a record tells. The upper half is for those who watch the
+/// program from within: what it says is in other records too, or not about time.
+fn site_of(word: u64) -> u32 {
+    word as u32
 }
 
 /// The kind, the check and the body of the chunk that the bytes begin with, if it is whole.
@@ -166,6 +173,7 @@ impl Reader {
                     0 => SiteKind::Span,
                     1 => SiteKind::Mark,
                     2 => SiteKind::Counter,
+                    3 => SiteKind::Task,
                     _ => return None,
                 };
                 let line = words.u32()?;
@@ -283,8 +291,8 @@ impl Reader {
     /// The names of sites; with the place where several that were used share one.
     fn names(&mut self) -> HashMap<u32, StrId> {
         let records = self.threads.values().flat_map(|thread| &thread.records);
-        let used: HashSet<u64> = records.map(|record| record[2]).collect();
-        let sites = self.sites.iter().filter(|(number, _)| used.contains(&u64::from(**number)));
+        let used: HashSet<u32> = records.map(|record| site_of(record[2])).collect();
+        let sites = self.sites.iter().filter(|(number, _)| used.contains(*number));
         let mut places: HashMap<&str, (&str, bool)> = HashMap::new();
         for (_, site) in sites.filter(|(_, site)| site.kind == SiteKind::Span) {
             let seen = places.entry(&site.name).or_insert((&site.place, false));
@@ -330,8 +338,8 @@ impl Making {
 
     /// `None` where the record has no known site.
     fn record(&mut self, track: TrackId, process: &str, at: usize, words: [u64; 3]) -> Option<()> {
-        let [start_tick, end_tick, number] = words;
-        let number = u32::try_from(number).ok()?;
+        let [start_tick, end_tick, site_and_flags] = words;
+        let number = site_of(site_and_flags);
         let kind = self.reader.sites.get(&number)?.kind;
         let (name, category) = (self.names[&number], self.category);
         let start = self.clock.time(start_tick);
@@ -342,6 +350,14 @@ impl Making {
         let phase = match kind {
             SiteKind::Span => {
                 let dur = (self.clock.time(end_tick) - start).max(0);
+                let row = SpanRow { start, dur, key: NO_KEY, offset, name, category };
+                batch.push_span(track, row);
+                b'X'
+            }
+            SiteKind::Task => {
+                let dur = (self.clock.time(end_tick) - start).max(0);
+                let lane = batch.text(name).to_owned();
+                let track = batch.track(TrackKind::Async, process, &lane);
                 let row = SpanRow { start, dur, key: NO_KEY, offset, name, category };
                 batch.push_span(track, row);
                 b'X'

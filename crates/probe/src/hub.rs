@@ -1,0 +1,162 @@
+//! A hub: one recording, any number of files, each from its own beginning to its own end.
+//!
+//! A [`Session`](crate::Session) is one file. A hub takes the records out of the rings once
+//! and hands them to every file that is open, and to an observer in the program itself.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::ring::WhenFull;
+use crate::session::Turn;
+use crate::writer::{Drained, Losses, Writer, drain_rings};
+use crate::{Saved, clock, raw};
+
+/// How a hub records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HubOptions {
+    /// Records that each thread has room for; rounded up to a power of two.
+    pub records_per_thread: usize,
+    /// How often records are taken out.
+    pub flush_every: Duration,
+}
+
+/// Sees every record, on the hub's thread or on the one that flushes; never on two at once.
+pub trait Observer: Send {
+    /// On the hub's thread, each time before it takes records out: the moment to record
+    /// something regularly.
+    fn before_flush(&mut self);
+    /// The next records of a thread, in the order in which they were made.
+    fn see(&mut self, thread_id: u64, records: &[raw::Record]);
+}
+
+/// Records until it is dropped. There is one at a time, and no session beside it.
+pub struct Hub {
+    shared: Arc<Mutex<Shared>>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    /// Last, so that it is given back when all is written.
+    turn: Turn,
+}
+
+struct Shared {
+    observer: Box<dyn Observer>,
+    files: Vec<OpenFile>,
+    files_seen: u32,
+}
+
+struct OpenFile {
+    number: u32,
+    path: PathBuf,
+    writer: Writer<File>,
+    /// Why it could not be written on.
+    error: Option<io::Error>,
+}
+
+impl Shared {
+    fn flush(&mut self) -> Drained {
+        let drained = drain_rings();
+        for row in &drained.rings {
+            if !row.records.is_empty() {
+                self.observer.see(row.ring.thread.id, &row.records);
+            }
+        }
+        for file in &mut self.files {
+            if file.error.is_none() {
+                file.error = file.writer.write(&drained).err();
+            }
+        }
+        drained
+    }
+}
+
+/// Keeps the hub's thread from doing anything: to be held while the process forks.
+pub struct Pause<'a>(#[allow(dead_code, reason = "held, not read")] MutexGuard<'a, Shared>);
+
+impl Hub {
+    pub fn start(options: HubOptions, observer: Box<dyn Observer>) -> io::Result<Self> {
+        let turn = Turn::take(options.records_per_thread, WhenFull::DropNew)?;
+        let shared = Shared { observer, files: Vec::new(), files_seen: 0 };
+        let shared = Arc::new(Mutex::new(shared));
+        let (stop, stopped) = channel::<()>();
+        let of_thread = Arc::clone(&shared);
+        let run = move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(options.flush_every) {
+                let mut shared = lock(&of_thread);
+                shared.observer.before_flush();
+                shared.flush();
+            }
+        };
+        let thread = thread::Builder::new().name("spanwise-hub".to_owned()).spawn(run)?;
+        clock::turn_on(turn.state);
+        Ok(Hub { shared, stop: Some(stop), thread: Some(thread), turn })
+    }
+
+    /// Hands what is there to the files and the observer, now.
+    pub fn flush(&self) {
+        if !self.turn.is_of_parent() {
+            lock(&self.shared).flush();
+        }
+    }
+
+    /// Begins a file: it gets what is recorded from now on. Gives its number.
+    pub fn open_file(&self, path: &Path) -> io::Result<u32> {
+        let mut shared = lock(&self.shared);
+        let drained = shared.flush();
+        let began = clock::moment(self.turn.state);
+        let writer = Writer::new(File::create(path)?, self.turn.state, began)?;
+        let writer = writer.leaving_out(Losses::until(&drained));
+        shared.files_seen += 1;
+        let number = shared.files_seen;
+        shared.files.push(OpenFile { number, path: path.to_owned(), writer, error: None });
+        Ok(number)
+    }
+
+    /// Ends a file and says what is in it.
+    pub fn close_file(&self, number: u32) -> io::Result<Saved> {
+        let mut shared = lock(&self.shared);
+        let position = shared.files.iter().position(|file| file.number == number);
+        let position = position.ok_or_else(|| io::Error::other("no such file"))?;
+        let nothing_new = shared.flush().emptied();
+        let mut file = shared.files.remove(position);
+        if let Some(error) = file.error {
+            return Err(error);
+        }
+        let (records, dropped) = file.writer.end_with(&nothing_new)?;
+        Ok(Saved { path: file.path, records, dropped })
+    }
+
+    /// Waits until the hub's thread does nothing, and keeps it so.
+    pub fn pause(&self) -> Pause<'_> {
+        Pause(lock(&self.shared))
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if self.turn.is_of_parent() {
+            // The thread does not exist here, and the files are its parent's.
+            std::mem::forget((thread, Arc::clone(&self.shared)));
+            return;
+        }
+        clock::turn_off();
+        drop(self.stop.take());
+        // A thread that panicked has nothing more to write.
+        let _ = thread.join();
+        let mut shared = lock(&self.shared);
+        let nothing_new = shared.flush().emptied();
+        for mut file in std::mem::take(&mut shared.files) {
+            // Who wants to know closes the file.
+            let _ = file.writer.end_with(&nothing_new);
+        }
+    }
+}

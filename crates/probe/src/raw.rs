@@ -1,0 +1,81 @@
+//! Records word by word, for bindings to other languages.
+//!
+//! They time calls of their own and cannot hold a [`Span`](crate::Span) on a stack of ours.
+
+use std::cell::RefCell;
+
+use crate::clock;
+use crate::ring;
+
+/// Start, end (or the bits of a value), and the number of the site with the [flags](self) in
+/// its upper half.
+pub type Record = ring::Record;
+
+/// Set in the third word where nothing else is open on the thread when the span ends.
+pub const IS_OUTERMOST: u64 = 1 << 60;
+/// Set in the third word of a span that ended with an exception.
+pub const HAS_FAILED: u64 = 1 << 61;
+/// Set in the third word of a span that is a part of a task: the time until it waits again.
+pub const IS_PART: u64 = 1 << 62;
+
+/// So many arguments and keyword arguments can be told of a call.
+pub const ARGUMENTS_MAX: u64 = (1 << 14) - 1;
+
+/// How many arguments a call has, for the third word.
+#[inline]
+pub fn arguments(positional: usize, keyword: usize) -> u64 {
+    (positional as u64).min(ARGUMENTS_MAX) << 32 | (keyword as u64).min(ARGUMENTS_MAX) << 46
+}
+
+/// What is recorded now; [`OFF`] where nothing is.
+#[inline(always)]
+pub fn state() -> u32 {
+    clock::state()
+}
+
+/// The state in which nothing is recorded.
+pub const OFF: u32 = clock::OFF;
+
+/// The time on the clock of a state that is not [`OFF`].
+#[inline(always)]
+pub fn now(state: u32) -> u64 {
+    clock::now(state)
+}
+
+/// The tick and the monotonic clock of one moment, on the clock that states use.
+pub fn moment() -> (u64, i64) {
+    let moment = clock::moment(clock::clock_of_states());
+    (moment.tick, moment.monotonic_ns)
+}
+
+/// The time on the clock that states use, whether something is recorded or not.
+#[inline]
+pub fn now_always() -> u64 {
+    clock::now(clock::clock_of_states())
+}
+
+/// Adds a record of the calling thread, if the state still is what it was.
+#[inline(always)]
+pub fn record(state: u32, record: Record) {
+    ring::record(state, record);
+}
+
+/// What the system calls the calling thread.
+pub fn thread_id() -> u64 {
+    ring::thread_id()
+}
+
+thread_local! {
+    static NAME: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Names the calling thread in files, where the system does not know its name. To be called
+/// before its first record of a session.
+pub fn name_thread(name: &str) {
+    NAME.with(|known| *known.borrow_mut() = Some(name.to_owned()));
+}
+
+/// The name that was given to the calling thread.
+pub(crate) fn thread_name() -> Option<String> {
+    NAME.try_with(|known| known.borrow().clone()).ok().flatten()
+}

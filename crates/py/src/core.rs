@@ -1,0 +1,185 @@
+//! Whether something is recorded, and what: the one hub and the gates that calls look at.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use spanwise_probe::raw::{self, Record};
+use spanwise_probe::{Hub, HubOptions, Observer, Saved};
+
+use crate::probes;
+use crate::store::store;
+
+/// Sites above this level are not recorded; 0 while nothing is.
+pub(crate) static LEVEL: AtomicU8 = AtomicU8::new(0);
+
+/// Which probes run before and after each span: bits of [`probes`].
+pub(crate) static PROBES: AtomicU8 = AtomicU8::new(0);
+
+/// How often the hub's thread takes records out, and samples memory where that is wanted.
+const FLUSH_EVERY: Duration = Duration::from_millis(10);
+
+/// Calls in a tight loop make 10 million spans a second: room for 10 ms of them, and as many
+/// values.
+const RECORDS_PER_THREAD: usize = 1 << 18;
+
+static HUB: Mutex<Option<Hub>> = Mutex::new(None);
+
+fn hub() -> MutexGuard<'static, Option<Hub>> {
+    HUB.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct ToStore;
+
+impl Observer for ToStore {
+    fn before_flush(&mut self) {
+        if PROBES.load(Ordering::Relaxed) & probes::SAMPLES != 0
+            && let Some((tick, mebibytes)) = probes::sample_memory()
+        {
+            store().sample(tick, mebibytes);
+        }
+    }
+
+    fn see(&mut self, thread_id: u64, records: &[Record]) {
+        let mut store = store();
+        records.iter().for_each(|&record| store.see(thread_id, record));
+    }
+}
+
+/// Records at a level with probes; level 0 ends recording, unless files are to go on. What
+/// came before is handed out first, so that it is counted by the rules of its time.
+pub(crate) fn set_level(level: u8, probes: u8, keeps_files: bool) -> io::Result<()> {
+    let mut hub = hub();
+    LEVEL.store(0, Ordering::Relaxed);
+    PROBES.store(probes, Ordering::Relaxed);
+    if level == 0 && !keeps_files {
+        drop(hub.take());
+        return Ok(());
+    }
+    match &*hub {
+        Some(hub) => hub.flush(),
+        None => {
+            let options =
+                HubOptions { records_per_thread: RECORDS_PER_THREAD, flush_every: FLUSH_EVERY };
+            *hub = Some(Hub::start(options, Box::new(ToStore))?);
+        }
+    }
+    LEVEL.store(level, Ordering::Relaxed);
+    Ok(())
+}
+
+pub(crate) fn flush() {
+    if let Some(hub) = &*hub() {
+        hub.flush();
+    }
+}
+
+pub(crate) fn open_file(path: &Path) -> io::Result<u32> {
+    match &*hub() {
+        Some(hub) => hub.open_file(path),
+        None => Err(io::Error::other("nothing is recorded")),
+    }
+}
+
+pub(crate) fn close_file(number: u32) -> io::Result<Saved> {
+    match &*hub() {
+        Some(hub) => hub.close_file(number),
+        None => Err(io::Error::other("nothing is recorded")),
+    }
+}
+
+/// Held from before a fork until after it, so that the child gets locks that are free.
+static PAUSED: Mutex<Option<Paused>> = Mutex::new(None);
+
+struct Paused {
+    /// Before the hub, which it belongs to.
+    _pause: Option<spanwise_probe::Pause<'static>>,
+    hub: MutexGuard<'static, Option<Hub>>,
+}
+
+// SAFETY: the guards are made and dropped by the thread that forks, which in the child is the
+// same one; nobody else takes them out.
+unsafe impl Send for Paused {}
+
+pub(crate) fn before_fork() {
+    let hub = hub();
+    let pause = hub.as_ref().map(|hub| {
+        let pause = hub.pause();
+        // SAFETY: the hub stays where it is while its guard is held, and that is kept beside
+        // the pause and dropped after it.
+        unsafe {
+            std::mem::transmute::<spanwise_probe::Pause<'_>, spanwise_probe::Pause<'static>>(pause)
+        }
+    });
+    let mut paused = PAUSED.lock().unwrap_or_else(PoisonError::into_inner);
+    *paused = Some(Paused { _pause: pause, hub });
+}
+
+pub(crate) fn after_fork_in_parent() {
+    drop(PAUSED.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+/// The child has no hub; what its parent recorded is its parent's.
+pub(crate) fn after_fork_in_child() {
+    LEVEL.store(0, Ordering::Relaxed);
+    let paused = PAUSED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Paused { _pause, mut hub }) = paused {
+        drop(_pause);
+        // Its thread does not exist here, and its files must not be ended from here.
+        std::mem::forget(hub.take());
+    }
+    probes::reopen();
+    store().forget_parent();
+}
+
+/// The first moment that was seen: where ticks are counted from.
+static BASE: OnceLock<(u64, i64)> = OnceLock::new();
+
+/// From ticks to nanoseconds, as well as is known by now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate {
+    base: (u64, i64),
+    ticks: u64,
+    nanos: i64,
+}
+
+pub(crate) fn start_clock() {
+    BASE.get_or_init(raw::moment);
+}
+
+pub(crate) fn rate() -> Rate {
+    let base = *BASE.get_or_init(raw::moment);
+    let now = raw::moment();
+    let ticks = now.0.saturating_sub(base.0).max(1);
+    Rate { base, ticks, nanos: (now.1 - base.1).max(1) }
+}
+
+impl Rate {
+    /// A stretch of time in nanoseconds.
+    pub(crate) fn nanos(&self, ticks: u64) -> i64 {
+        let nanos = i128::from(ticks) * i128::from(self.nanos) / i128::from(self.ticks);
+        i64::try_from(nanos).unwrap_or(i64::MAX)
+    }
+
+    /// A moment in nanoseconds on the monotonic clock.
+    pub(crate) fn moment(&self, tick: u64) -> i64 {
+        let since = i128::from(tick) - i128::from(self.base.0);
+        let nanos = since * i128::from(self.nanos) / i128::from(self.ticks);
+        self.base.1.saturating_add(i64::try_from(nanos).unwrap_or(i64::MAX))
+    }
+
+    /// How many ticks so many seconds are; none for what is below zero.
+    pub(crate) fn ticks(&self, seconds: f64) -> u64 {
+        (seconds.max(0.0) * 1e9 * self.ticks as f64 / self.nanos as f64) as u64
+    }
+
+    pub(crate) fn seconds(&self, ticks: u64) -> f64 {
+        self.nanos(ticks) as f64 / 1e9
+    }
+
+    pub(crate) fn moment_seconds(&self, tick: u64) -> f64 {
+        self.moment(tick) as f64 / 1e9
+    }
+}

@@ -1,0 +1,158 @@
+//! Beginning and ending a span: what every recorded call goes through.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use spanwise_probe::raw;
+use spanwise_probe::{Site, SiteKind};
+
+use crate::core::{LEVEL, PROBES};
+use crate::probes::{self, Measured};
+use crate::store::{Audience, Meaning, SiteFacts, store};
+
+/// What a thread knows of itself.
+struct OfThread {
+    /// Spans that have begun and not ended.
+    open: Cell<u32>,
+    is_named: Cell<bool>,
+}
+
+thread_local! {
+    static OF_THREAD: OfThread = const { OfThread { open: Cell::new(0), is_named: Cell::new(false) } };
+}
+
+/// A span that has begun.
+pub(crate) struct Open {
+    pub(crate) state: u32,
+    pub(crate) start: u64,
+    pub(crate) before: Option<Box<Measured>>,
+}
+
+/// Whether a site of this level is recorded now.
+#[inline(always)]
+pub(crate) fn is_on(level: u8) -> bool {
+    LEVEL.load(Ordering::Relaxed) >= level
+}
+
+/// Begins a span; the time is taken last. `None` while nothing is recorded.
+#[inline(always)]
+pub(crate) fn begin() -> Option<Open> {
+    let state = raw::state();
+    if state == raw::OFF {
+        return None;
+    }
+    OF_THREAD.with(|thread| {
+        thread.open.set(thread.open.get() + 1);
+        if !thread.is_named.get() {
+            name_thread(thread);
+        }
+    });
+    let wanted = PROBES.load(Ordering::Relaxed) & probes::OF_SPANS;
+    let before = if wanted == 0 { None } else { Some(measured(wanted)) };
+    Some(Open { state, start: raw::now(state), before })
+}
+
+#[cold]
+fn measured(wanted: u8) -> Box<Measured> {
+    Box::new(probes::measure(wanted))
+}
+
+/// Ends a span: the time is taken first. `exception` is the site of its type's name. Gives
+/// the time.
+#[inline(always)]
+pub(crate) fn end(open: Open, site: u64, exception: Option<u64>) -> u64 {
+    let end = raw::now(open.state);
+    let is_outermost = leave() == 0;
+    let word = if is_outermost { site | raw::IS_OUTERMOST } else { site };
+    record(&open, end, word, exception);
+    end
+}
+
+/// Ends a span that began on another thread.
+pub(crate) fn end_elsewhere(open: Open, site: u64, exception: Option<u64>) -> u64 {
+    let end = raw::now(open.state);
+    record(&open, end, site, exception);
+    end
+}
+
+/// One span less is open on the thread; gives how many are left.
+#[inline(always)]
+pub(crate) fn leave() -> u32 {
+    OF_THREAD.with(|thread| {
+        let left = thread.open.get().saturating_sub(1);
+        thread.open.set(left);
+        left
+    })
+}
+
+#[inline(always)]
+fn record(open: &Open, end: u64, mut word: u64, exception: Option<u64>) {
+    // A session that began or ended in between has no use for half a span.
+    if open.state != raw::state() {
+        return;
+    }
+    if let Some(before) = &open.before {
+        after(before, open, end);
+    }
+    if let Some(exception) = exception {
+        word |= raw::HAS_FAILED;
+        raw::record(open.state, [end, end, exception]);
+    }
+    raw::record(open.state, [open.start, end, word]);
+}
+
+#[cold]
+fn after(before: &Measured, open: &Open, end: u64) {
+    before.record(open.state, open.start);
+    let wanted = PROBES.load(Ordering::Relaxed) & probes::OF_SPANS;
+    probes::measure(wanted).record(open.state, end);
+}
+
+/// One site for each name of an exception's type.
+pub(crate) fn exception_site(name: &str) -> u64 {
+    static SITES: Mutex<Option<HashMap<String, u64>>> = Mutex::new(None);
+    let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
+    let sites = sites.get_or_insert_with(HashMap::new);
+    if let Some(&number) = sites.get(name) {
+        return number;
+    }
+    let number = Site::leak(SiteKind::Mark, name, "", 0).number();
+    let (meaning, audience) = (Meaning::Exception, Audience::default());
+    store().define(number, SiteFacts { meaning, name: 0, component: 0, audience });
+    sites.insert(name.to_owned(), u64::from(number));
+    EXCEPTIONS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get_or_insert_with(HashMap::new)
+        .insert(number, name.to_owned());
+    u64::from(number)
+}
+
+static EXCEPTIONS: Mutex<Option<HashMap<u32, String>>> = Mutex::new(None);
+
+/// The name of an exception's type, by the number of its site.
+pub(crate) fn exception_name(number: u32) -> Option<String> {
+    let names = EXCEPTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    names.as_ref()?.get(&number).cloned()
+}
+
+/// Files call a thread what Python does. Looked up, not asked for: asking makes up a thread
+/// object where Python has none.
+#[cold]
+fn name_thread(thread: &OfThread) {
+    thread.is_named.set(true);
+    Python::attach(|py| {
+        let name = || -> PyResult<String> {
+            let threading = py.import("threading")?;
+            let number = threading.call_method0("get_ident")?;
+            let known = threading.getattr("_active")?.call_method1("get", (number,))?;
+            known.getattr("name")?.extract()
+        };
+        if let Ok(name) = name() {
+            raw::name_thread(&name);
+        }
+    });
+}

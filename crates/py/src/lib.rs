@@ -1,0 +1,37 @@
+//! The native half of the Python package `spanwise`: spans of Python programs.
+//!
+//! Calls are recorded by `spanwise-probe` into the rings of their threads; the hub's thread
+//! hands them to session files and to the store, which profilers of the Python side ask. What
+//! a profiler is, and what it makes of the figures, is the Python side's business.
+//!
+//! Locks: the hub's before the store's; none while Python code runs.
+
+mod answers;
+mod core;
+mod hot;
+mod probes;
+mod span;
+mod store;
+mod task;
+mod token;
+mod union;
+mod values;
+mod wrapper;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    core::start_clock();
+    probes::reopen();
+    module.add("ProfiledFunction", wrapper::make_type(py)?)?;
+    module.add("Span", span::make_type(py)?)?;
+    module.add_class::<task::Parts>()?;
+    module.add_class::<token::Token>()?;
+    module.add_function(wrap_pyfunction!(token::begin, module)?)?;
+    module.add_function(wrap_pyfunction!(token::add_past, module)?)?;
+    module.add_function(wrap_pyfunction!(token::ticks, module)?)?;
+    module.add_function(wrap_pyfunction!(token::peak_since, module)?)?;
+    answers::add_to(module)
+}

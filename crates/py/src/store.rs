@@ -1,0 +1,335 @@
+//! What was recorded, for those who ask while the program runs.
+//!
+//! A subscriber (a profiler of the Python side) gets every operation that is meant for it:
+//! sums by name and component are kept for all, the operations themselves for the latest ones.
+//! Ticks become nanoseconds when someone asks, since their rate is known better by then.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use spanwise_probe::raw::{self, Record};
+
+use crate::union::Union;
+use crate::values::{Quantity, Values};
+
+/// What a site stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// An operation on one thread.
+    Operation,
+    /// Times in which a generator works; its operation comes at its end.
+    GeneratorPart,
+    /// Times in which a coroutine works: within its operation, so counted with that.
+    CoroutinePart,
+    /// A whole generator: its operation is as long as its parts.
+    Generator,
+    /// A whole coroutine: its operation is as long as it took, with what it waited.
+    Coroutine,
+    /// The type of an exception.
+    Exception,
+    Value(Quantity),
+}
+
+/// Who gets what a site records; zero stands for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Audience {
+    pub(crate) manager: u32,
+    pub(crate) subscriber: u32,
+    pub(crate) names: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct SiteFacts {
+    pub(crate) meaning: Meaning,
+    /// Numbers that the Python side gave to names and components.
+    pub(crate) name: u32,
+    pub(crate) component: u32,
+    pub(crate) audience: Audience,
+}
+
+/// One operation, in ticks.
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Less than from start to end for a generator, which rests in between.
+    pub(crate) ticks: u64,
+    /// In which it was worked on, where that is known.
+    pub(crate) active_ticks: Option<u64>,
+    /// The site, with flags.
+    pub(crate) site: u64,
+    pub(crate) thread_id: u64,
+    pub(crate) exception: u32,
+    pub(crate) values: Option<Box<Values>>,
+}
+
+/// Sums over operations, in ticks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sums {
+    pub(crate) count: u64,
+    pub(crate) failed: u64,
+    /// Of each operation, nested ones too.
+    pub(crate) ticks: u64,
+    /// Nested time once.
+    pub(crate) covered: u64,
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+}
+
+impl Sums {
+    fn add(&mut self, operation: &Operation) {
+        let ticks = operation.ticks;
+        self.min = if self.count == 0 { ticks } else { self.min.min(ticks) };
+        self.max = self.max.max(ticks);
+        self.count += 1;
+        self.failed += u64::from(operation.site & raw::HAS_FAILED != 0);
+        self.ticks += ticks;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Unions {
+    all: Union,
+    by_name: HashMap<u32, Union>,
+    by_component: HashMap<u32, Union>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Subscriber {
+    pub(crate) manager: u32,
+    pub(crate) name: String,
+    pub(crate) is_active: bool,
+    pub(crate) operations_max: usize,
+    pub(crate) operations: VecDeque<Operation>,
+    pub(crate) all: Sums,
+    pub(crate) by_name: BTreeMap<(u32, u32), Sums>,
+    pub(crate) by_component: BTreeMap<u32, Sums>,
+    pub(crate) memory_delta: f64,
+    pub(crate) gpu_memory_delta: f64,
+    threads: HashMap<u64, Unions>,
+}
+
+impl Subscriber {
+    fn wants(&self, number: u32, facts: &SiteFacts, current_manager: u32) -> bool {
+        let Audience { manager, subscriber, names } = &facts.audience;
+        if !self.is_active || (*subscriber != 0 && *subscriber != number) {
+            return false;
+        }
+        let manager = if *manager == 0 { current_manager } else { *manager };
+        (*subscriber != 0 || self.manager == manager)
+            && names.as_ref().is_none_or(|names| names.contains(&self.name))
+    }
+
+    /// Counts time in which something was done, once.
+    fn cover(&mut self, thread_id: u64, facts: &SiteFacts, start: u64, end: u64, forget: bool) {
+        let unions = self.threads.entry(thread_id).or_default();
+        self.all.covered += unions.all.add(start, end);
+        let by_name = unions.by_name.entry(facts.name).or_default();
+        let of_name = self.by_name.entry((facts.name, facts.component)).or_default();
+        of_name.covered += by_name.add(start, end);
+        let by_component = unions.by_component.entry(facts.component).or_default();
+        let of_component = self.by_component.entry(facts.component).or_default();
+        of_component.covered += by_component.add(start, end);
+        if forget {
+            unions.all.forget();
+            unions.by_name.values_mut().for_each(Union::forget);
+            unions.by_component.values_mut().for_each(Union::forget);
+        }
+    }
+
+    /// Gives the operation's number, from 0.
+    fn add(&mut self, facts: &SiteFacts, operation: Operation) -> u64 {
+        self.all.add(&operation);
+        self.by_name.entry((facts.name, facts.component)).or_default().add(&operation);
+        self.by_component.entry(facts.component).or_default().add(&operation);
+        if operation.site & raw::IS_OUTERMOST != 0
+            && let Some(values) = &operation.values
+        {
+            self.memory_delta += values.delta(Quantity::Memory).unwrap_or(0.0);
+            self.gpu_memory_delta += values.delta(Quantity::GpuMemory).unwrap_or(0.0);
+        }
+        while self.operations.len() >= self.operations_max.max(1) {
+            self.operations.pop_front();
+        }
+        self.operations.push_back(operation);
+        self.all.count - 1
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Subscriber {
+            manager: self.manager,
+            name: std::mem::take(&mut self.name),
+            is_active: self.is_active,
+            operations_max: self.operations_max,
+            ..Subscriber::default()
+        };
+    }
+}
+
+/// What a thread has told of a span that has not ended yet.
+#[derive(Debug, Default)]
+struct Pending {
+    values: Vec<(u64, Quantity, f64)>,
+    exception: Option<(u64, u32)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    pub(crate) sites: Vec<Option<SiteFacts>>,
+    pub(crate) subscribers: BTreeMap<u32, Subscriber>,
+    pub(crate) current_manager: u32,
+    pending: HashMap<u64, Pending>,
+    /// By thread and start of a task: for how long it was worked on.
+    active: HashMap<(u64, u64), u64>,
+    /// Memory over time, from the hub's thread: when, and how much.
+    pub(crate) samples: VecDeque<(u64, f64)>,
+}
+
+/// Samples of memory that are kept: ten minutes at 10 ms.
+const SAMPLES_MAX: usize = 60_000;
+
+/// Tasks whose record was dropped for want of room leave their entry behind.
+const ACTIVE_MAX: usize = 1 << 16;
+
+static STORE: Mutex<Option<Store>> = Mutex::new(None);
+
+pub(crate) struct Held(MutexGuard<'static, Option<Store>>);
+
+/// The one store. Never held while Python code runs, nor while a hub is asked for something.
+pub(crate) fn store() -> Held {
+    let mut guard = STORE.lock().unwrap_or_else(PoisonError::into_inner);
+    guard.get_or_insert_with(Store::default);
+    Held(guard)
+}
+
+impl std::ops::Deref for Held {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        self.0.as_ref().expect("made when it was taken")
+    }
+}
+
+impl std::ops::DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Store {
+        self.0.as_mut().expect("made when it was taken")
+    }
+}
+
+impl Store {
+    pub(crate) fn define(&mut self, number: u32, facts: SiteFacts) {
+        let at = number as usize;
+        if self.sites.len() <= at {
+            self.sites.resize(at + 1, None);
+        }
+        self.sites[at] = Some(facts);
+    }
+
+    /// Tells of a task, before its record, for how long it was worked on.
+    pub(crate) fn note_active(&mut self, thread_id: u64, start: u64, ticks: u64) {
+        if self.active.len() >= ACTIVE_MAX {
+            self.active.clear();
+        }
+        self.active.insert((thread_id, start), ticks);
+    }
+
+    /// In a forked child: what the parent has counted is not counted again.
+    pub(crate) fn forget_parent(&mut self) {
+        self.subscribers.values_mut().for_each(Subscriber::clear);
+        self.pending.clear();
+        self.active.clear();
+        self.samples.clear();
+    }
+
+    pub(crate) fn sample(&mut self, tick: u64, mebibytes: f64) {
+        if self.samples.len() == SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        self.samples.push_back((tick, mebibytes));
+    }
+
+    /// Takes in one record of a thread.
+    pub(crate) fn see(&mut self, thread_id: u64, record: Record) {
+        let [start, end, site] = record;
+        let Some(Some(facts)) = self.sites.get(site as u32 as usize) else { return };
+        match facts.meaning {
+            Meaning::Value(quantity) => {
+                let value = f64::from_bits(end);
+                self.pending.entry(thread_id).or_default().values.push((start, quantity, value));
+            }
+            Meaning::Exception => {
+                self.pending.entry(thread_id).or_default().exception = Some((end, site as u32));
+            }
+            Meaning::GeneratorPart => self.cover(thread_id, record),
+            Meaning::CoroutinePart => {}
+            Meaning::Operation | Meaning::Generator | Meaning::Coroutine => {
+                self.operation_of(thread_id, record);
+            }
+        }
+    }
+
+    fn cover(&mut self, thread_id: u64, [start, end, site]: Record) {
+        let Some(Some(facts)) = self.sites.get(site as u32 as usize) else { return };
+        let forget = site & raw::IS_OUTERMOST != 0;
+        for (&number, subscriber) in &mut self.subscribers {
+            if subscriber.wants(number, facts, self.current_manager) {
+                subscriber.cover(thread_id, facts, start, end, forget);
+            }
+        }
+    }
+
+    fn operation_of(&mut self, thread_id: u64, [start, end, site]: Record) {
+        let pending = self.pending.remove(&thread_id).unwrap_or_default();
+        let mut values = Values::default();
+        let told = pending.values.iter().filter(|told| told.0 == start || told.0 == end);
+        told.for_each(|&(tick, quantity, value)| values.set(quantity, tick != start, value));
+        let exception = pending.exception.filter(|told| told.0 == end).map_or(0, |told| told.1);
+        let active = self.active.remove(&(thread_id, start));
+        let operation = Operation {
+            start,
+            end,
+            ticks: end.saturating_sub(start),
+            active_ticks: active,
+            site,
+            thread_id,
+            exception,
+            values: (!values.is_empty()).then(|| Box::new(values)),
+        };
+        self.add(operation);
+    }
+
+    /// Hands an operation to all that want it: their numbers, and its number there.
+    pub(crate) fn add(&mut self, mut operation: Operation) -> Vec<(u32, u64)> {
+        let Some(Some(facts)) = self.sites.get(operation.site as u32 as usize) else {
+            return Vec::new();
+        };
+        if facts.meaning == Meaning::Generator {
+            operation.ticks = operation.active_ticks.unwrap_or(operation.ticks);
+        }
+        let peak = self.peak(operation.start, operation.end);
+        if let (Some(peak), Some(values)) = (peak, &mut operation.values) {
+            values.set_peak(peak);
+        }
+        let forget = operation.site & raw::IS_OUTERMOST != 0;
+        let mut given = Vec::new();
+        for (&number, subscriber) in &mut self.subscribers {
+            if !subscriber.wants(number, facts, self.current_manager) {
+                continue;
+            }
+            // What a generator did was counted part by part.
+            if facts.meaning != Meaning::Generator {
+                let (start, end) = (operation.start, operation.end);
+                subscriber.cover(operation.thread_id, facts, start, end, forget);
+            }
+            given.push((number, subscriber.add(facts, operation.clone())));
+        }
+        given
+    }
+
+    /// The most memory that was seen between two ticks.
+    pub(crate) fn peak(&self, start: u64, end: u64) -> Option<f64> {
+        let from = self.samples.partition_point(|sample| sample.0 < start);
+        let within = self.samples.iter().skip(from).take_while(|sample| sample.0 <= end);
+        within.map(|sample| sample.1).reduce(f64::max)
+    }
+}

@@ -1,0 +1,129 @@
+//! Operations that Python code begins and ends itself, with what it tells about them.
+
+use pyo3::prelude::*;
+use spanwise_probe::raw;
+
+use crate::core::rate;
+use crate::hot::{self, Open};
+use crate::probes;
+use crate::store::{Operation, store};
+use crate::values::Values;
+
+/// An operation that has begun.
+#[pyclass(module = "spanwise._native")]
+pub(crate) struct Token {
+    /// Gone once it has ended.
+    open: Option<Open>,
+    site: u32,
+    thread_id: u64,
+    probes: u8,
+}
+
+/// Begins an operation. It is recorded where something is; else it goes to who asks alone.
+#[pyfunction]
+pub(crate) fn begin(site: u32, probes: u8) -> Token {
+    let open = hot::begin().unwrap_or_else(|| {
+        let before = (probes != 0).then(|| Box::new(probes::measure(probes)));
+        Open { state: raw::OFF, start: raw::now_always(), before }
+    });
+    Token { open: Some(open), site, thread_id: raw::thread_id(), probes }
+}
+
+/// What is told of an operation that has ended: the thread and the tick at which it began, by
+/// which what Python tells of it is found again; and how long it took, in seconds.
+type Ended = (u64, u64, f64);
+
+#[pymethods]
+impl Token {
+    /// Ends it; `None` if it has ended before.
+    #[pyo3(signature = (exception = None))]
+    fn end(&mut self, exception: Option<&str>) -> Option<Ended> {
+        let open = self.open.take()?;
+        let (start, state) = (open.start, open.state);
+        let exception = exception.map(hot::exception_site);
+        let end = if state != raw::OFF && state == raw::state() {
+            // Where it ends on another thread, that thread has it in its records.
+            let is_here = raw::thread_id() == self.thread_id;
+            self.thread_id = raw::thread_id();
+            if is_here {
+                hot::end(open, u64::from(self.site), exception)
+            } else {
+                hot::end_elsewhere(open, u64::from(self.site), exception)
+            }
+        } else {
+            self.end_alone(&open, exception)
+        };
+        Some((self.thread_id, start, rate().seconds(end.saturating_sub(start))))
+    }
+
+    /// For how long it has gone on, in seconds.
+    fn elapsed(&self) -> Option<f64> {
+        let start = self.open.as_ref()?.start;
+        Some(rate().seconds(raw::now_always().saturating_sub(start)))
+    }
+}
+
+impl Token {
+    fn end_alone(&self, open: &Open, exception: Option<u64>) -> u64 {
+        let end = raw::now_always();
+        if open.state != raw::OFF {
+            hot::leave();
+        }
+        let mut values = Values::default();
+        if let Some(before) = &open.before {
+            before.0.iter().for_each(|&(quantity, value)| values.set(quantity, false, value));
+            let after = probes::measure(self.probes);
+            after.0.iter().for_each(|&(quantity, value)| values.set(quantity, true, value));
+        }
+        let failed = exception.map_or(0, |_| raw::HAS_FAILED);
+        store().add(Operation {
+            start: open.start,
+            end,
+            ticks: end.saturating_sub(open.start),
+            active_ticks: None,
+            site: u64::from(self.site) | failed | raw::IS_OUTERMOST,
+            thread_id: self.thread_id,
+            exception: exception.unwrap_or(0) as u32,
+            values: (!values.is_empty()).then(|| Box::new(values)),
+        });
+        end
+    }
+}
+
+/// An operation that was timed elsewhere and ended at a tick.
+#[pyfunction]
+pub(crate) fn add_past(site: u32, ended_at: u64, seconds: f64) -> Ended {
+    let start = ended_at.saturating_sub(rate().ticks(seconds));
+    let (site, thread_id, state) = (u64::from(site), raw::thread_id(), raw::state());
+    if state == raw::OFF {
+        store().add(Operation {
+            start,
+            end: ended_at,
+            ticks: ended_at - start,
+            active_ticks: None,
+            site,
+            thread_id,
+            exception: 0,
+            values: None,
+        });
+    } else {
+        raw::record(state, [start, ended_at, site]);
+    }
+    (thread_id, start, seconds)
+}
+
+/// Now, in ticks.
+#[pyfunction]
+pub(crate) fn ticks() -> u64 {
+    raw::now_always()
+}
+
+/// The most memory that was seen since a tick, in MiB.
+#[pyfunction]
+pub(crate) fn peak_since(start: u64) -> Option<f64> {
+    let sampled = store().peak(start, u64::MAX);
+    match (sampled, probes::memory()) {
+        (Some(sampled), Some(now)) => Some(sampled.max(now)),
+        (sampled, now) => sampled.or(now),
+    }
+}

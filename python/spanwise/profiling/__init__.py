@@ -1,0 +1,58 @@
+"""Profile your own program: decorators, blocks, sessions, reports.
+
+    from spanwise.profiling import create_standard_profiler, profile_function
+
+docs/profiling.md says what each level measures and costs.
+"""
+
+from .config import MetricType, ProfiledOperation, ProfilerConfig, ProfilerLevel
+from .contexts import (
+    BatchProfilerContext,
+    ProfilerContext,
+    get_global_batch_profiler,
+    profile_batch_operation,
+    profile_function_call,
+    profile_if_slow,
+    profile_memory_intensive,
+    profile_operation,
+)
+from .decorators import (
+    get_profile_config,
+    is_profiled,
+    profile_async,
+    profile_component,
+    profile_evolution,
+    profile_function,
+    profile_if_enabled,
+    profile_method,
+    profile_metrics,
+    profile_network,
+    profile_training,
+    remove_profiling,
+)
+from .evolution import EvolutionProfiler
+from .factories import (
+    create_comprehensive_profiler,
+    create_custom_profiler,
+    create_evolution_focused_profiler,
+    create_lightweight_profiler,
+    create_production_profiler,
+    create_research_profiler,
+    create_standard_profiler,
+    quick_evolution_profiler,
+    quick_lightweight_profiler,
+    quick_research_profiler,
+)
+from .manager import (
+    MultiProfilerContext,
+    ProfilerManager,
+    get_global_profiler_manager,
+    set_global_profiler_manager,
+)
+from .profilers import BaseProfiler, OperationProfiler, ProfiledOperationContext
+
+__version__ = "1.0.0"
+__all__ = [name for name in dir() if not name.startswith("_") and name not in (
+    "config", "contexts", "decorators", "evolution", "factories", "manager", "outputs",
+    "profilers", "report",
+)]

@@ -1,0 +1,137 @@
+"""Sites: what can be recorded, and what is known of it beside its times.
+
+The native half knows numbers; names, components and tags are kept here. One site serves all
+operations that are alike, however often they come.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, NamedTuple, Optional
+
+from .. import _native
+
+# A program that makes up a name for every operation would fill the memory with names.
+NAMES_MAX = 100_000
+OTHER_NAMES = "(other names)"
+# What was told of operations is kept for as many as profilers keep operations.
+TOLD_MAX = 200_000
+
+
+class Site(NamedTuple):
+    """What is known of a site."""
+
+    name: str
+    component: str
+    tags: tuple
+    # Gives custom metrics from what was recorded, for decorated functions.
+    metrics: Optional[Callable]
+
+
+class _Numbers:
+    """Numbers for texts."""
+
+    def __init__(self) -> None:
+        self.of_text: dict = {}
+        self.texts: list = []
+
+    def number(self, text: str) -> int:
+        found = self.of_text.get(text)
+        if found is None:
+            if len(self.texts) >= NAMES_MAX and text != OTHER_NAMES:
+                return self.number(OTHER_NAMES)
+            found = self.of_text[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+
+_lock = threading.RLock()
+_names = _Numbers()
+_components = _Numbers()
+_sites: dict = {}
+_known: dict = {}
+_told: dict = {}
+
+
+def site(number: int) -> Site:
+    """What is known of a site."""
+    return _sites[number]
+
+
+def name_of(number: int) -> str:
+    return _names.texts[number]
+
+
+def component_of(number: int) -> str:
+    return _components.texts[number]
+
+
+def define(
+    name: str,
+    component: str,
+    tags: Any = (),
+    *,
+    meaning: str = "operation",
+    manager: int = 0,
+    profiler: int = 0,
+    profiler_names: Any = None,
+    place: tuple = ("", 0),
+    metrics: Optional[Callable] = None,
+) -> int:
+    """The number of a new site."""
+    with _lock:
+        name_number = _names.number(name)
+        component_number = _components.number(component)
+        names = None if profiler_names is None else list(profiler_names)
+        audience = (manager, profiler, names)
+        text = _names.texts[name_number]
+        number = _native.define(meaning, text, place, name_number, component_number, audience)
+        _sites[number] = Site(text, component, tuple(tags or ()), metrics)
+        return number
+
+
+def shared(name: str, component: str, tags: Any, manager: int, profiler: int, names: Any) -> int:
+    """The number of the site of all operations that are alike."""
+    key = (name, component, tuple(tags or ()), manager, profiler, names and tuple(names))
+    number = _known.get(key)
+    if number is None:
+        with _lock:
+            number = _known.get(key)
+            if number is None:
+                if len(_known) >= NAMES_MAX and name != OTHER_NAMES:
+                    return shared(OTHER_NAMES, component, tags, manager, profiler, names)
+                number = define(
+                    name, component, tags, manager=manager, profiler=profiler, profiler_names=names
+                )
+                _known[key] = number
+    return number
+
+
+def tell(ended: tuple, metrics: dict) -> None:
+    """Keeps what is told of an operation until someone asks for it."""
+    if metrics:
+        if len(_told) >= TOLD_MAX:
+            _told.pop(next(iter(_told)), None)
+        _told[ended[:2]] = metrics
+
+
+def told(thread_id: int, start_tick: int) -> dict:
+    """What was told of an operation."""
+    return _told.get((thread_id, start_tick), {})
+
+
+def forget_told() -> None:
+    """In a forked child: what was told is its parent's."""
+    _told.clear()
+
+
+_spans: dict = {}
+
+
+def reusable_span(name: str, component: str) -> Any:
+    """The one span object for a name and a component."""
+    made = _spans.get((name, component))
+    if made is None:
+        made = _native.make_span(_native.Span, define(name, component), 1)
+        _spans[(name, component)] = made
+    return made

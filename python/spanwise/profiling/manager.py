@@ -1,0 +1,371 @@
+"""The manager: profilers together, sessions, sums over all, the report."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import time
+import warnings
+import weakref
+from pathlib import Path
+from typing import Any, Optional
+
+from .. import _native
+from . import _runtime, _sites, outputs, report
+from .config import ProfilerConfig, ProfilerLevel
+
+_numbers = itertools.count(1)
+
+
+class MultiProfilerContext:
+    """One operation in all enabled profilers of a manager, for `with`."""
+
+    __slots__ = ("_manager", "_site", "_token", "custom_metrics", "duration")
+
+    def __init__(self, manager: ProfilerManager, site: int) -> None:
+        self._manager = manager
+        self._site = site
+        self._token: Any = None
+        self.custom_metrics: dict = {}
+        self.duration: Optional[float] = None
+
+    def __enter__(self) -> MultiProfilerContext:
+        if self._manager._is_recording():
+            self._token = _native.begin(self._site, self._manager._probes())
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            ended = token.end(None if kind is None else kind.__name__)
+            if kind is not None:
+                self.custom_metrics["exception"] = kind.__name__
+                self.custom_metrics["error"] = str(value)
+            self.duration = ended[2]
+            _sites.tell(ended, self.custom_metrics)
+
+    def add_metric(self, name: str, value: Any) -> None:
+        """Tells something of the operation."""
+        self.custom_metrics[name] = value
+
+
+class ProfilerManager:
+    """Holds profilers and runs sessions."""
+
+    def __init__(self, global_config: Optional[ProfilerConfig] = None) -> None:
+        self.global_config = global_config or ProfilerConfig()
+        self.profilers: dict = {}
+        self.is_profiling = False
+        self.session_start_time: Optional[float] = None
+        self.session_id: Optional[str] = None
+        self.session_file: Optional[str] = None
+        self.session_process_id: Optional[int] = None
+        self.wandb_logger: Any = None
+        self.standard_logger: Any = None
+        self._number = next(_numbers)
+        self._session_end_time: Optional[float] = None
+        self._memory_at_start: Optional[float] = None
+        self._memory_at_end: Optional[float] = None
+        self._file: Optional[int] = None
+        self._dropped = 0
+        self._open: dict = {}
+        self._ids = itertools.count(1)
+
+    # Profilers.
+
+    def register_profiler(self, profiler: Any) -> None:
+        """Adds a profiler; one of the same name makes way."""
+        self.profilers[profiler.name] = profiler
+        profiler._manager = weakref.ref(self)
+        profiler._subscribe()
+        _runtime.refresh()
+
+    def unregister_profiler(self, name: str) -> None:
+        """Takes a profiler out."""
+        profiler = self.profilers.pop(name, None)
+        if profiler is not None:
+            profiler._manager = None
+            profiler._subscribe()
+            _runtime.refresh()
+
+    def get_profiler(self, name: str) -> Any:
+        """The profiler of a name, or none."""
+        return self.profilers.get(name)
+
+    def configure_profiler(self, name: str, config: ProfilerConfig) -> None:
+        """Gives a profiler another configuration."""
+        if name in self.profilers:
+            self.profilers[name].config = config
+
+    def set_global_level(self, level: ProfilerLevel) -> None:
+        """Sets the level of the manager and of all its profilers."""
+        self.global_config.level = level
+        for profiler in self.profilers.values():
+            profiler.config.level = level
+        self._refresh()
+
+    def enable_all(self) -> None:
+        """Enables every profiler."""
+        self._set_enabled(True)
+
+    def disable_all(self) -> None:
+        """Disables every profiler."""
+        self._set_enabled(False)
+
+    def _set_enabled(self, is_enabled: bool) -> None:
+        for profiler in self.profilers.values():
+            profiler.config.enabled = is_enabled
+        self._refresh()
+
+    def _refresh(self) -> None:
+        for profiler in self.profilers.values():
+            profiler._subscribe()
+        _runtime.refresh()
+
+    @property
+    def current_level(self) -> ProfilerLevel:
+        """How much is measured now."""
+        return self.global_config.level
+
+    @property
+    def level_adjustments(self) -> list:
+        """Changes that were made to keep within `max_overhead_percent`."""
+        return [change for profiler in self.profilers.values() for change in
+                profiler.level_adjustments]
+
+    def _is_recording(self) -> bool:
+        return any(profiler.is_enabled for profiler in self.profilers.values())
+
+    def _probes(self) -> int:
+        wanted = 0
+        for profiler in self.profilers.values():
+            if profiler.is_enabled:
+                wanted |= _runtime.probes_for(profiler.config)
+        return wanted
+
+    # Sessions.
+
+    def start_session(self, session_name: Optional[str] = None) -> None:
+        """Forgets what was recorded, and records from now on, decorated functions too."""
+        self._close_session_file()
+        self.session_id = session_name or f"session_{int(time.time())}"
+        self.clear_all_results()
+        self.session_start_time = time.time()
+        self._session_end_time = None
+        self._memory_at_start, self._memory_at_end = _native.memory(), None
+        self.is_profiling = True
+        self.session_process_id = os.getpid()
+        self._dropped = 0
+        self._refresh()
+        _runtime.install(self)
+        self._open_session_file()
+
+    def end_session(self, save_results: bool = True) -> dict:
+        """Ends the session; gives what it has to show, nothing where there is none."""
+        if not self.is_profiling:
+            return {}
+        self._close_session_file()
+        self._session_end_time = time.time()
+        self._memory_at_end = _native.memory()
+        self.is_profiling = False
+        _runtime.remove(self)
+        results = {
+            "session_id": self.session_id,
+            "session_duration": self._duration(),
+            "start_time": self.session_start_time,
+            "end_time": self._session_end_time,
+            "profilers": {
+                name: {
+                    "summary_stats": profiler.get_summary_stats(),
+                    "specialized_metrics": profiler.get_specialized_metrics(),
+                    "operations_count": profiler.operation_count,
+                }
+                for name, profiler in self.profilers.items()
+            },
+        }
+        self._log(results)
+        if save_results and self.global_config.auto_save:
+            self._save_session(results)
+        return results
+
+    def _duration(self) -> float:
+        if self.session_start_time is None:
+            return 0.0
+        return (self._session_end_time or time.time()) - self.session_start_time
+
+    def _open_session_file(self) -> None:
+        """Begins the session's file, if there is to be one."""
+        if not self.global_config.auto_save or not self.is_profiling or not self._is_recording():
+            return
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in str(self.session_id))
+        if os.getpid() != self.session_process_id:
+            name = f"{name}.{os.getpid()}"
+        path = Path(self.global_config.output_dir) / f"{name}.spanwise-session"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = _native.open_file(str(path))
+            self.session_file = str(path)
+        except OSError as reason:
+            warnings.warn(f"the session has no file: {path}: {reason}", stacklevel=3)
+
+    def _close_session_file(self) -> None:
+        number, self._file = self._file, None
+        if number is not None:
+            try:
+                _, self._dropped = _native.close_file(number)
+            except OSError as reason:
+                warnings.warn(f"the session's file is not whole: {reason}", stacklevel=3)
+
+    def _after_fork(self) -> None:
+        """In a forked child: the parent's file is the parent's, and so is what it counted."""
+        self._file = None
+        self._open.clear()
+        for profiler in self.profilers.values():
+            profiler._fetched, profiler._fetched_count = [], 0
+            profiler._tokens.clear()
+            profiler.active_operations.clear()
+
+    def _save_session(self, results: dict) -> None:
+        folder = Path(self.global_config.output_dir)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            outputs.write_json(folder / f"session_{self.session_id}.json", results)
+            self.save_all_results()
+        except OSError as reason:
+            warnings.warn(f"results are not saved: {reason}", stacklevel=3)
+
+    def _log(self, results: dict) -> None:
+        if self.wandb_logger is not None:
+            self.wandb_logger.log(outputs.flat_metrics(self.get_aggregated_metrics()))
+        logger = self.standard_logger
+        if logger is not None and hasattr(logger, "log_profiling_session"):
+            logger.log_profiling_session(results)
+        elif logger is not None and hasattr(logger, "info"):
+            logger.info("profiling session %s: %s", self.session_id, outputs.plain(results))
+
+    # Operations.
+
+    def profile_operation(
+        self, operation_name: str, component: str = "general", profiler_names: Any = None,
+        tags: Any = None,
+    ) -> MultiProfilerContext:
+        """An operation in all enabled profilers, or in those of these names, for `with`."""
+        names = None if profiler_names is None else tuple(profiler_names)
+        site = _sites.shared(operation_name, component, tags, self._number, 0, names)
+        return MultiProfilerContext(self, site)
+
+    def start_operation(self, name: str, component: str = "general", tags: Any = None) -> str:
+        """Begins an operation in all enabled profilers; gives its id."""
+        if not self._is_recording():
+            return ""
+        site = _sites.shared(name, component, tags, self._number, 0, None)
+        operation_id = f"{name}_{time.time_ns() // 1000}_{next(self._ids)}"
+        self._open[operation_id] = _native.begin(site, self._probes())
+        return operation_id
+
+    def end_operation(self, operation_id: str, **custom_metrics: Any) -> None:
+        """Ends an operation, with what is to be told of it. Unknown ids do nothing."""
+        token = self._open.pop(operation_id, None)
+        if token is not None:
+            _sites.tell(token.end(custom_metrics.get("exception")), custom_metrics)
+
+    # Sums.
+
+    def get_aggregated_metrics(self, component: Any = None, operation_name: Any = None) -> dict:
+        """Sums over all profilers; the filters apply to the breakdown by operation."""
+        return report.aggregated(self, component, operation_name)
+
+    def get_performance_report(self) -> str:
+        """The report, as text."""
+        return report.text(self)
+
+    def get_status(self) -> dict:
+        """What is going on."""
+        return {
+            "is_profiling": self.is_profiling,
+            "session_id": self.session_id,
+            "session_duration": self._duration(),
+            "profilers_count": len(self.profilers),
+            "profilers": {
+                name: {
+                    "enabled": profiler.is_enabled,
+                    "level": profiler.config.level.name,
+                    "operations_count": profiler.operation_count,
+                    "overhead": profiler.average_overhead,
+                }
+                for name, profiler in self.profilers.items()
+            },
+            "global_config": {
+                "level": self.global_config.level.name,
+                "profile_memory": self.global_config.profile_memory,
+                "profile_compute": self.global_config.profile_compute,
+                "auto_save": self.global_config.auto_save,
+            },
+        }
+
+    # Files and services.
+
+    def save_all_results(self) -> None:
+        """Saves every profiler's results into its folder."""
+        for profiler in self.profilers.values():
+            profiler.save_results()
+
+    def save_results(self, filename: Any = None) -> str:
+        """Saves all profilers' results into one file; gives its path."""
+        filename = filename or f"results_{self.session_id or int(time.time())}.json"
+        path = Path(filename)
+        if not path.is_absolute():
+            path = Path(self.global_config.output_dir) / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".csv":
+            operations = [row for one in self.profilers.values() for row in one.operations]
+            outputs.write_csv(path, operations)
+        else:
+            results = {
+                name: outputs.profiler_results(profiler)
+                for name, profiler in self.profilers.items()
+            }
+            outputs.write_json(path, {"session_id": self.session_id, "profilers": results})
+        return str(path)
+
+    def prometheus_text(self) -> str:
+        """Sums in Prometheus' text format."""
+        return outputs.prometheus_text(self.get_aggregated_metrics())
+
+    def clear_all_results(self) -> None:
+        """Forgets all operations and sums."""
+        for profiler in self.profilers.values():
+            profiler.clear_results()
+
+    def integrate_with_wandb(self, wandb_run: Any) -> None:
+        """Logs sums at the end of each session to any object with `.log(dict)`."""
+        self.wandb_logger = wandb_run
+        self.global_config.integrate_with_wandb = True
+
+    def integrate_with_logging(self, logger: Any = None) -> None:
+        """Logs sessions to a logger, by `log_profiling_session` where it has that."""
+        self.standard_logger = logger or logging.getLogger("spanwise.profiling")
+        self.global_config.integrate_with_logging = True
+
+
+def get_global_profiler_manager() -> ProfilerManager:
+    """The manager that decorators record for; made, without profilers, where none is."""
+    manager = _runtime.current()
+    if manager is None:
+        manager = ProfilerManager()
+        _runtime.set_default(manager)
+    return manager
+
+
+def set_global_profiler_manager(manager: Optional[ProfilerManager]) -> None:
+    """Has decorators record for a manager while no session runs."""
+    _runtime.set_default(manager)
+
+
+def profile_operation(
+    operation_name: str, component: str, profiler_names: Any = None, tags: Any = None
+) -> MultiProfilerContext:
+    """An operation of the global manager, for `with`."""
+    manager = get_global_profiler_manager()
+    return manager.profile_operation(operation_name, component, profiler_names, tags)

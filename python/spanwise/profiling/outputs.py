@@ -1,0 +1,131 @@
+"""Results as files and for other services: JSON, CSV, JSON lines, W&B, Prometheus."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, Optional
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it; what JSON does not have becomes text, never an error."""
+    if value is None or isinstance(value, (str, int, bool)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, dict):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(inner) for inner in value]
+    if callable(getattr(value, "item", None)):
+        try:
+            return plain(value.item())
+        except Exception:
+            pass
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a file that appears whole or not at all."""
+    making = path.with_name(f"{path.name}.making-{os.getpid()}")
+    making.write_text(json.dumps(plain(value), indent=2))
+    making.replace(path)
+
+
+def profiler_results(profiler: Any) -> dict:
+    """What is saved of a profiler."""
+    config = profiler.config
+    return {
+        "profiler_name": profiler.name,
+        "config": {
+            "level": config.level.name,
+            "profile_time": config.profile_time,
+            "profile_memory": config.profile_memory,
+            "profile_compute": config.profile_compute,
+            "profile_io": config.profile_io,
+        },
+        "summary_stats": profiler.get_summary_stats(),
+        "operations": [operation.to_dict() for operation in profiler.operations],
+    }
+
+
+def save_profiler(profiler: Any, filename: Any = None) -> str:
+    """Saves a profiler's results as JSON or CSV."""
+    folder = Path(profiler.config.output_dir)
+    if filename is None:
+        filename = f"{profiler.name}_profile_{int(time.time())}.{profiler.config.output_format}"
+    path = Path(filename) if Path(filename).is_absolute() else folder / filename
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".csv":
+        write_csv(path, profiler.operations)
+    else:
+        write_json(path, profiler_results(profiler))
+    return str(path)
+
+
+def write_csv(path: Path, operations: list) -> None:
+    """One line an operation; tags and custom metrics as JSON."""
+    with path.open("w", newline="") as file:
+        writer: Optional[Any] = None
+        for operation in operations:
+            row = operation.to_dict()
+            row["custom_metrics"] = json.dumps(plain(row["custom_metrics"]))
+            row["tags"] = json.dumps(plain(row["tags"]))
+            if writer is None:
+                writer = csv.DictWriter(file, list(row))
+                writer.writeheader()
+            writer.writerow(row)
+
+
+def append_operations(profiler: Any, stamp: str, operations: list) -> None:
+    """Adds operations to the profiler's file of JSON lines."""
+    folder = Path(profiler.config.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{profiler.name}_operations_{stamp}.jsonl").open("a") as file:
+        for operation in operations:
+            file.write(json.dumps(plain(operation.to_dict())) + "\n")
+
+
+def flat_metrics(aggregated: dict) -> dict:
+    """Sums as flat keys, as W&B wants them."""
+    flat = {
+        "profiling/total_operations": aggregated["total_operations"],
+        "profiling/total_time": aggregated["total_time"],
+        "profiling/total_memory_delta": aggregated["total_memory_delta"],
+    }
+    for name, row in aggregated["operation_breakdown"].items():
+        for key in ("count", "total_time", "avg_time"):
+            flat[f"profiling/{name}/{key}"] = row[key]
+    return flat
+
+
+def prometheus_text(aggregated: dict) -> str:
+    """Sums in Prometheus' text format."""
+    lines = [
+        "# HELP spanwise_operations_total Operations that were profiled.",
+        "# TYPE spanwise_operations_total counter",
+    ]
+    rows = sorted(aggregated["operation_breakdown"].items())
+    lines += [
+        f'spanwise_operations_total{{operation="{_label(name)}"}} {row["count"]}'
+        for name, row in rows
+    ]
+    lines += [
+        "# HELP spanwise_operation_seconds_total Time in operations, nested time once.",
+        "# TYPE spanwise_operation_seconds_total counter",
+    ]
+    lines += [
+        f'spanwise_operation_seconds_total{{operation="{_label(name)}"}} {row["total_time"]:.9f}'
+        for name, row in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

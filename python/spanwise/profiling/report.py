@@ -1,0 +1,107 @@
+"""Sums over the profilers of a manager, and the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _native
+from . import _sites
+
+TOP_OPERATIONS = 10
+
+
+def aggregated(manager: Any, component: Any = None, operation_name: Any = None) -> dict:
+    """Sums over all profilers. What several profilers saw is one operation, counted once."""
+    total = {"operations": 0, "time": 0.0, "memory": 0.0}
+    components: dict = {}
+    operations: dict = {}
+    for name, profiler in manager.profilers.items():
+        (count, _, covered, *_), by_name, by_component, memory = _native.sums(profiler._number)
+        total["operations"] = max(total["operations"], count)
+        total["time"] = max(total["time"], covered)
+        total["memory"] = max(total["memory"], memory[0], key=abs)
+        for number, sums in by_component:
+            row = components.setdefault(
+                _sites.component_of(number), {"count": 0, "total_time": 0.0}
+            )
+            row["count"] = max(row["count"], sums[0])
+            row["total_time"] = max(row["total_time"], sums[2])
+        for (name_number, component_number), sums in by_name:
+            operation = _sites.name_of(name_number)
+            if component not in (None, _sites.component_of(component_number)):
+                continue
+            if operation_name not in (None, operation):
+                continue
+            _add_operation(operations, operation, name, sums)
+    for row in operations.values():
+        counts = row.pop("by_profiler")
+        row["count"] = max(each[0] for each in counts.values())
+        row["total_time"] = max(each[1] for each in counts.values())
+        row["avg_time"] = max(each[2] for each in counts.values()) / max(1, row["count"])
+        row["profilers"] = list(counts)
+    return {
+        "total_operations": total["operations"],
+        "total_time": total["time"],
+        "total_memory_delta": total["memory"] or _session_memory(manager),
+        "profiler_breakdown": {
+            name: profiler.get_summary_stats() for name, profiler in manager.profilers.items()
+        },
+        "component_breakdown": components,
+        "operation_breakdown": operations,
+    }
+
+
+def _add_operation(operations: dict, operation: str, profiler: str, sums: tuple) -> None:
+    row = operations.setdefault(operation, {"by_profiler": {}})
+    count, covered, seconds = row["by_profiler"].get(profiler, (0, 0.0, 0.0))
+    row["by_profiler"][profiler] = (count + sums[0], covered + sums[2], seconds + sums[1])
+
+
+def _session_memory(manager: Any) -> float:
+    """What the process gained during the session, where operations do not tell."""
+    start = manager._memory_at_start
+    end = manager._memory_at_end
+    if start is None or not manager.global_config.profile_memory:
+        return 0.0
+    if end is None:
+        end = _native.memory()
+    return 0.0 if end is None else end - start
+
+
+def text(manager: Any) -> str:
+    """The report of a manager's session."""
+    if not manager.is_profiling and not manager.profilers:
+        return "No profiling data available."
+    sums = aggregated(manager)
+    lines = [
+        "🔬 PROFILING PERFORMANCE REPORT",
+        "=" * 50,
+        f"Session: {manager.session_id}",
+        f"Duration: {manager._duration():.2f}s",
+        f"Total Operations: {sums['total_operations']:,}",
+        f"Total Time: {sums['total_time']:.3f}s",
+        f"Memory Delta: {sums['total_memory_delta']:.1f}MB",
+    ]
+    if sums["component_breakdown"]:
+        lines += ["", "📊 Component Breakdown:"]
+        rows = sorted(sums["component_breakdown"].items(), key=lambda row: -row[1]["total_time"])
+        for name, row in rows:
+            average = row["total_time"] / max(1, row["count"])
+            lines.append(
+                f"  {name}: {row['count']:,} ops, {row['total_time']:.3f}s total, {average:.4f}s avg"
+            )
+    if sums["operation_breakdown"]:
+        lines += ["", "⏱️  Top Operations by Total Time:"]
+        rows = sorted(sums["operation_breakdown"].items(), key=lambda row: -row[1]["total_time"])
+        for name, row in rows[:TOP_OPERATIONS]:
+            calls = f"{row['count']:,} calls, {row['avg_time']:.4f}s avg"
+            lines.append(f"  {name}: {row['total_time']:.3f}s ({calls})")
+        if len(rows) > TOP_OPERATIONS:
+            lines.append(f"  and {len(rows) - TOP_OPERATIONS} more")
+    lines += ["", "⚡ Profiler Overhead:"]
+    for name, summary in sums["profiler_breakdown"].items():
+        lines.append(f"  {name}: {summary.get('overhead_percentage', 0.0):.2f}%")
+    lines += [f"  {change}" for change in manager.level_adjustments]
+    if manager._dropped:
+        lines += ["", f"Records dropped for want of room: {manager._dropped:,}"]
+    return "\n".join(lines)

@@ -1,0 +1,29 @@
+"""The package as it is installed: the command, the import, the types."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import spanwise
+
+
+def test_the_command_comes_along(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "spanwise", "--version"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("spanwise ")
+
+
+def test_it_is_typed():
+    assert (Path(spanwise.__file__).parent / "py.typed").is_file()
+
+
+def test_importing_the_profiler_brings_no_large_package():
+    code = (
+        "import sys, spanwise.profiling\n"
+        "heavy = {'torch', 'numpy', 'psutil', 'asyncio', 'multiprocessing', 'subprocess'}\n"
+        "print(*sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "", done.stderr
