@@ -17,6 +17,9 @@ pub const IS_OUTERMOST: u64 = 1 << 60;
 pub const HAS_FAILED: u64 = 1 << 61;
 /// Set in the third word of a span that is a part of a task: the time until it waits again.
 pub const IS_PART: u64 = 1 << 62;
+/// Set in the third word of a span that the program began and ended by functions, not around a
+/// call: it cost more.
+pub const IS_BY_HAND: u64 = 1 << 63;
 
 /// So many arguments and keyword arguments can be told of a call.
 pub const ARGUMENTS_MAX: u64 = (1 << 14) - 1;

@@ -10,7 +10,7 @@ use spanwise_probe::{Site, SiteKind, raw};
 use crate::core::{self, Rate};
 use crate::store::{Audience, Meaning, Operation, SiteFacts, Subscriber, Sums, store};
 use crate::values::Quantity;
-use crate::{hot, probes, span, wrapper};
+use crate::{hot, patch, probes, span, wrapper};
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(define, module)?)?;
@@ -92,13 +92,15 @@ fn is_on(level: u8) -> bool {
     hot::is_on(level)
 }
 
-/// Adds or changes a subscriber; what is recorded already is counted by the old rules.
+/// Adds or changes a subscriber; what is recorded already is counted by the old rules. One
+/// without a name sums up what any profiler of the manager gets.
 #[pyfunction]
 fn subscribe(number: u32, manager: u32, name: String, is_active: bool, operations_max: usize) {
     core::flush();
     let mut store = store();
     let subscriber = store.subscribers.entry(number).or_default();
     subscriber.manager = manager;
+    subscriber.is_whole = name.is_empty();
     subscriber.name = name;
     subscriber.is_active = is_active;
     subscriber.operations_max = operations_max;
@@ -127,7 +129,9 @@ fn set_current_manager(manager: u32) {
 
 #[pyfunction]
 fn set_level(py: Python<'_>, level: u8, probes: u8, keeps_files: bool) -> PyResult<()> {
-    py.detach(|| core::set_level(level, probes, keeps_files)).map_err(PyErr::from)
+    let done = py.detach(|| core::set_level(level, probes, keeps_files));
+    patch::switch_all();
+    done.map_err(PyErr::from)
 }
 
 #[pyfunction]
@@ -171,6 +175,7 @@ fn after_fork_in_parent() {
 #[pyfunction]
 fn after_fork_in_child() {
     core::after_fork_in_child();
+    patch::switch_all();
 }
 
 /// The operations of a subscriber from a number on, as dictionaries.
@@ -219,13 +224,13 @@ fn row<'py>(py: Python<'py>, operation: &Operation, rate: &Rate) -> PyResult<Bou
     Ok(row)
 }
 
-/// Sums of a subscriber: count, seconds of all, seconds covered, least, most, failed.
-type SumsRow = (u64, f64, f64, f64, f64, u64);
+/// Sums of a subscriber: count, seconds of all, seconds covered, least, most, failed, by hand.
+type SumsRow = (u64, f64, f64, f64, f64, u64, u64);
 
 fn sums_row(sums: &Sums, rate: &Rate) -> SumsRow {
     let seconds = |ticks| rate.seconds(ticks);
-    let Sums { count, failed, ticks, covered, min, max } = *sums;
-    (count, seconds(ticks), seconds(covered), seconds(min), seconds(max), failed)
+    let Sums { count, failed, by_hand, ticks, covered, min, max } = *sums;
+    (count, seconds(ticks), seconds(covered), seconds(min), seconds(max), failed, by_hand)
 }
 
 /// All that is known of a subscriber's operations without the operations: the sums of all, by

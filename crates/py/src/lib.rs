@@ -9,9 +9,11 @@
 mod answers;
 mod core;
 mod hot;
+mod patch;
 mod probes;
 mod span;
 mod store;
+mod target;
 mod task;
 mod token;
 mod union;
@@ -33,5 +35,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(token::add_past, module)?)?;
     module.add_function(wrap_pyfunction!(token::ticks, module)?)?;
     module.add_function(wrap_pyfunction!(token::peak_since, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::patch, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::forget_patched, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::counted_calls, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::unpatch, module)?)?;
+    module.add_function(wrap_pyfunction!(token::begin_trial, module)?)?;
+    module.add_function(wrap_pyfunction!(token::cost_of_record, module)?)?;
     answers::add_to(module)
 }

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::{hot, wrapper};
+use crate::{hot, target};
 
 #[repr(C)]
 struct SpanObject {
@@ -56,7 +56,7 @@ unsafe extern "C" fn exit(
         if let Some(open) = open {
             let site = (*object.cast::<SpanObject>()).site;
             if count > 0 && *arguments != ffi::Py_None() {
-                let name = wrapper::type_name(*arguments);
+                let name = target::type_name(*arguments);
                 hot::end(open, site, name.map(|name| hot::exception_site(&name)));
             } else {
                 hot::end(open, site, None);

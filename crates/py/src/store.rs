@@ -68,6 +68,7 @@ pub(crate) struct Operation {
 pub(crate) struct Sums {
     pub(crate) count: u64,
     pub(crate) failed: u64,
+    pub(crate) by_hand: u64,
     /// Of each operation, nested ones too.
     pub(crate) ticks: u64,
     /// Nested time once.
@@ -83,6 +84,7 @@ impl Sums {
         self.max = self.max.max(ticks);
         self.count += 1;
         self.failed += u64::from(operation.site & raw::HAS_FAILED != 0);
+        self.by_hand += u64::from(operation.site & raw::IS_BY_HAND != 0);
         self.ticks += ticks;
     }
 }
@@ -99,6 +101,8 @@ pub(crate) struct Subscriber {
     pub(crate) manager: u32,
     pub(crate) name: String,
     pub(crate) is_active: bool,
+    /// Sums up what any profiler of the manager gets, once.
+    pub(crate) is_whole: bool,
     pub(crate) operations_max: usize,
     pub(crate) operations: VecDeque<Operation>,
     pub(crate) all: Sums,
@@ -112,7 +116,7 @@ pub(crate) struct Subscriber {
 impl Subscriber {
     fn wants(&self, number: u32, facts: &SiteFacts, current_manager: u32) -> bool {
         let Audience { manager, subscriber, names } = &facts.audience;
-        if !self.is_active || (*subscriber != 0 && *subscriber != number) {
+        if !self.is_active || self.is_whole || (*subscriber != 0 && *subscriber != number) {
             return false;
         }
         let manager = if *manager == 0 { current_manager } else { *manager };
@@ -137,8 +141,12 @@ impl Subscriber {
         }
     }
 
-    /// Gives the operation's number, from 0.
-    fn add(&mut self, facts: &SiteFacts, operation: Operation) -> u64 {
+    fn take(&mut self, facts: &SiteFacts, operation: Operation) {
+        // What a generator did was counted part by part.
+        if facts.meaning != Meaning::Generator {
+            let forget = operation.site & raw::IS_OUTERMOST != 0;
+            self.cover(operation.thread_id, facts, operation.start, operation.end, forget);
+        }
         self.all.add(&operation);
         self.by_name.entry((facts.name, facts.component)).or_default().add(&operation);
         self.by_component.entry(facts.component).or_default().add(&operation);
@@ -152,7 +160,6 @@ impl Subscriber {
             self.operations.pop_front();
         }
         self.operations.push_back(operation);
-        self.all.count - 1
     }
 
     pub(crate) fn clear(&mut self) {
@@ -160,6 +167,7 @@ impl Subscriber {
             manager: self.manager,
             name: std::mem::take(&mut self.name),
             is_active: self.is_active,
+            is_whole: self.is_whole,
             operations_max: self.operations_max,
             ..Subscriber::default()
         };
@@ -271,8 +279,15 @@ impl Store {
     fn cover(&mut self, thread_id: u64, [start, end, site]: Record) {
         let Some(Some(facts)) = self.sites.get(site as u32 as usize) else { return };
         let forget = site & raw::IS_OUTERMOST != 0;
+        let mut managers = Vec::new();
         for (&number, subscriber) in &mut self.subscribers {
             if subscriber.wants(number, facts, self.current_manager) {
+                managers.push(subscriber.manager);
+                subscriber.cover(thread_id, facts, start, end, forget);
+            }
+        }
+        for subscriber in self.subscribers.values_mut().filter(|one| one.is_whole) {
+            if managers.contains(&subscriber.manager) {
                 subscriber.cover(thread_id, facts, start, end, forget);
             }
         }
@@ -298,32 +313,28 @@ impl Store {
         self.add(operation);
     }
 
-    /// Hands an operation to all that want it: their numbers, and its number there.
-    pub(crate) fn add(&mut self, mut operation: Operation) -> Vec<(u32, u64)> {
-        let Some(Some(facts)) = self.sites.get(operation.site as u32 as usize) else {
-            return Vec::new();
-        };
+    /// Hands an operation to all that want it.
+    pub(crate) fn add(&mut self, mut operation: Operation) {
+        let peak = self.peak(operation.start, operation.end);
+        let Some(Some(facts)) = self.sites.get(operation.site as u32 as usize) else { return };
         if facts.meaning == Meaning::Generator {
             operation.ticks = operation.active_ticks.unwrap_or(operation.ticks);
         }
-        let peak = self.peak(operation.start, operation.end);
         if let (Some(peak), Some(values)) = (peak, &mut operation.values) {
             values.set_peak(peak);
         }
-        let forget = operation.site & raw::IS_OUTERMOST != 0;
-        let mut given = Vec::new();
+        let mut managers = Vec::new();
         for (&number, subscriber) in &mut self.subscribers {
-            if !subscriber.wants(number, facts, self.current_manager) {
-                continue;
+            if subscriber.wants(number, facts, self.current_manager) {
+                managers.push(subscriber.manager);
+                subscriber.take(facts, operation.clone());
             }
-            // What a generator did was counted part by part.
-            if facts.meaning != Meaning::Generator {
-                let (start, end) = (operation.start, operation.end);
-                subscriber.cover(operation.thread_id, facts, start, end, forget);
-            }
-            given.push((number, subscriber.add(facts, operation.clone())));
         }
-        given
+        for subscriber in self.subscribers.values_mut().filter(|one| one.is_whole) {
+            if managers.contains(&subscriber.manager) {
+                subscriber.take(facts, operation.clone());
+            }
+        }
     }
 
     /// The most memory that was seen between two ticks.

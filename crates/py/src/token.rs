@@ -22,11 +22,36 @@ pub(crate) struct Token {
 /// Begins an operation. It is recorded where something is; else it goes to who asks alone.
 #[pyfunction]
 pub(crate) fn begin(site: u32, probes: u8) -> Token {
-    let open = hot::begin().unwrap_or_else(|| {
-        let before = (probes != 0).then(|| Box::new(probes::measure(probes)));
-        Open { state: raw::OFF, start: raw::now_always(), before }
-    });
+    let open = hot::begin().unwrap_or_else(|| alone(probes));
     Token { open: Some(open), site, thread_id: raw::thread_id(), probes }
+}
+
+/// Begins an operation of nobody, to see what one costs.
+#[pyfunction]
+pub(crate) fn begin_trial(probes: u8) -> Token {
+    Token { open: Some(alone(probes)), site: 0, thread_id: raw::thread_id(), probes }
+}
+
+fn alone(probes: u8) -> Open {
+    let before = (probes != 0).then(|| Box::new(probes::measure(probes)));
+    Open { state: raw::OFF, start: raw::now_always(), before }
+}
+
+/// What two times and a record take, in seconds: the best of a few goes.
+#[pyfunction]
+pub(crate) fn cost_of_record() -> f64 {
+    const GOES: u32 = 20;
+    const RECORDS: usize = 256;
+    let mut records = vec![[0; 3]; RECORDS];
+    let go = |records: &mut Vec<raw::Record>| {
+        let before = raw::now_always();
+        for record in records.iter_mut() {
+            *record = std::hint::black_box([raw::now_always(), raw::now_always(), 1]);
+        }
+        raw::now_always().saturating_sub(before)
+    };
+    let best = (0..GOES).map(|_| go(&mut records)).min().unwrap_or(0);
+    rate().seconds(best) / RECORDS as f64
 }
 
 /// What is told of an operation that has ended: the thread and the tick at which it began, by
@@ -41,14 +66,15 @@ impl Token {
         let open = self.open.take()?;
         let (start, state) = (open.start, open.state);
         let exception = exception.map(hot::exception_site);
+        let site = u64::from(self.site) | raw::IS_BY_HAND;
         let end = if state != raw::OFF && state == raw::state() {
             // Where it ends on another thread, that thread has it in its records.
             let is_here = raw::thread_id() == self.thread_id;
             self.thread_id = raw::thread_id();
             if is_here {
-                hot::end(open, u64::from(self.site), exception)
+                hot::end(open, site, exception)
             } else {
-                hot::end_elsewhere(open, u64::from(self.site), exception)
+                hot::end_elsewhere(open, site, exception)
             }
         } else {
             self.end_alone(&open, exception)
@@ -81,7 +107,7 @@ impl Token {
             end,
             ticks: end.saturating_sub(open.start),
             active_ticks: None,
-            site: u64::from(self.site) | failed | raw::IS_OUTERMOST,
+            site: u64::from(self.site) | failed | raw::IS_OUTERMOST | raw::IS_BY_HAND,
             thread_id: self.thread_id,
             exception: exception.unwrap_or(0) as u32,
             values: (!values.is_empty()).then(|| Box::new(values)),

@@ -10,12 +10,9 @@ use std::ptr;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use spanwise_probe::raw;
 
 use crate::hot;
-
-/// Classes whose own site is remembered, for methods that are named after their class.
-const CLASSES_MAX: usize = 8;
+use crate::target::{Target, recorded};
 
 #[repr(C)]
 pub(crate) struct Wrapper {
@@ -26,11 +23,7 @@ pub(crate) struct Wrapper {
     /// What is called.
     function: *mut ffi::PyObject,
     function_vectorcall: ffi::vectorcallfunc,
-    site: u64,
-    level: u8,
-    /// Gives the site for a class, where each class has its own; else null.
-    site_of_class: *mut ffi::PyObject,
-    classes: [(*mut ffi::PyTypeObject, u64); CLASSES_MAX],
+    target: Target,
 }
 
 unsafe extern "C" fn call(
@@ -43,97 +36,11 @@ unsafe extern "C" fn call(
     // SAFETY: only wrappers have this function; Python holds its lock and the arguments.
     unsafe {
         let (function, on) = ((*wrapper).function, (*wrapper).function_vectorcall);
-        if !hot::is_on((*wrapper).level) {
+        if !hot::is_on((*wrapper).target.level) {
             return on(function, arguments, count, keywords);
         }
-        let site = site(wrapper, arguments, count);
-        let Some(open) = hot::begin() else { return on(function, arguments, count, keywords) };
-        let result = on(function, arguments, count, keywords);
-        let positional = ffi::PyVectorcall_NARGS(count) as usize;
-        let keyword = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) as usize };
-        let word = site | raw::arguments(positional, keyword);
-        if result.is_null() {
-            end_failed(open, word);
-        } else {
-            hot::end(open, word, None);
-        }
-        result
-    }
-}
-
-/// Ends a span while an exception is on its way, which stays.
-#[cold]
-pub(crate) fn end_failed(open: hot::Open, word: u64) {
-    // SAFETY: called with the interpreter's lock; what is taken out is put back.
-    unsafe {
-        let name = type_name(ffi::PyErr_Occurred());
-        let exception = name.map(|name| hot::exception_site(&name));
-        let (mut kind, mut value, mut trace) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
-        ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace);
-        hot::end(open, word, exception);
-        #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
-        ffi::PyErr_Restore(kind, value, trace);
-    }
-}
-
-/// The name of a type, without its module; the object must be alive.
-pub(crate) unsafe fn type_name(object: *mut ffi::PyObject) -> Option<String> {
-    // SAFETY: it is alive, and a type has a name.
-    unsafe {
-        if object.is_null() || ffi::PyType_Check(object) == 0 {
-            return None;
-        }
-        let name = CStr::from_ptr((*object.cast::<ffi::PyTypeObject>()).tp_name).to_string_lossy();
-        Some(name.rsplit('.').next().unwrap_or_default().to_owned())
-    }
-}
-
-/// The site of a call: that of the first argument's class, where classes have their own.
-#[inline(always)]
-unsafe fn site(wrapper: *mut Wrapper, arguments: *const *mut ffi::PyObject, count: usize) -> u64 {
-    // SAFETY: as for the call; there is a first argument where the count says so.
-    unsafe {
-        if (*wrapper).site_of_class.is_null() || ffi::PyVectorcall_NARGS(count) == 0 {
-            return (*wrapper).site;
-        }
-        let class = ffi::Py_TYPE(*arguments);
-        for &(known, site) in &(*wrapper).classes {
-            if known == class {
-                return site;
-            }
-        }
-        ask_for_site(wrapper, class)
-    }
-}
-
-#[cold]
-unsafe fn ask_for_site(wrapper: *mut Wrapper, class: *mut ffi::PyTypeObject) -> u64 {
-    // SAFETY: as for the call; the class is alive, and held once it is remembered.
-    unsafe {
-        let answer = ffi::PyObject_CallFunctionObjArgs(
-            (*wrapper).site_of_class,
-            class.cast::<ffi::PyObject>(),
-            ptr::null_mut::<ffi::PyObject>(),
-        );
-        if answer.is_null() {
-            ffi::PyErr_Clear();
-            return (*wrapper).site;
-        }
-        let site = ffi::PyLong_AsUnsignedLongLong(answer);
-        ffi::Py_DECREF(answer);
-        if !ffi::PyErr_Occurred().is_null() {
-            ffi::PyErr_Clear();
-            return (*wrapper).site;
-        }
-        // With more classes than there is room for, the last place changes hands.
-        let place = (*wrapper).classes.iter().position(|known| known.0.is_null());
-        let place = &mut (*wrapper).classes[place.unwrap_or(CLASSES_MAX - 1)];
-        let before = place.0;
-        ffi::Py_INCREF(class.cast());
-        *place = (class, site);
-        ffi::Py_XDECREF(before.cast());
-        site
+        let target = &raw mut (*wrapper).target;
+        recorded(target, function, on, (arguments, count, keywords))
     }
 }
 
@@ -181,10 +88,10 @@ unsafe extern "C" fn traverse(
         let held = [
             (*wrapper).dict,
             (*wrapper).function,
-            (*wrapper).site_of_class,
+            (*wrapper).target.site_of_class,
             ffi::Py_TYPE(object).cast(),
         ];
-        let classes = (*wrapper).classes.iter().map(|known| known.0.cast());
+        let classes = (*wrapper).target.classes.iter().map(|known| known.0.cast());
         for held in held.into_iter().chain(classes) {
             if !held.is_null() {
                 let answer = visit(held, argument);
@@ -203,13 +110,8 @@ unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     // SAFETY: each reference is taken out before it is given back.
     unsafe {
         let dict = std::mem::replace(&mut (*wrapper).dict, ptr::null_mut());
-        let ask = std::mem::replace(&mut (*wrapper).site_of_class, ptr::null_mut());
         ffi::Py_XDECREF(dict);
-        ffi::Py_XDECREF(ask);
-        for place in &mut (*wrapper).classes {
-            let class = std::mem::replace(&mut place.0, ptr::null_mut());
-            ffi::Py_XDECREF(class.cast());
-        }
+        (*wrapper).target.clear();
     }
     0
 }
@@ -334,10 +236,7 @@ pub(crate) fn wrap(
         (*wrapper).vectorcall = call;
         (*wrapper).function = function.clone().into_ptr();
         (*wrapper).function_vectorcall = known.unwrap_or(call_plainly);
-        (*wrapper).site = u64::from(site);
-        (*wrapper).level = level;
-        (*wrapper).site_of_class =
-            site_of_class.map_or(ptr::null_mut(), |ask| ask.clone().into_ptr());
+        (*wrapper).target = Target::new(site, level, site_of_class);
         Ok(Bound::from_owned_ptr(py, object).unbind())
     }
 }

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import types
+import weakref
 from typing import Any, Callable, NamedTuple, Optional
 
 from .. import _native
@@ -63,14 +66,60 @@ def wrap(function: Any, wanted: Wanted) -> Any:
                 sites[name] = wanted.site(name=name, place=place)
             return sites[name]
 
+    site = wanted.site(place=place)
+    if isinstance(function, types.FunctionType) and can_patch():
+        made = _copy(function)
+        if _native.patch(made, site, wanted.level, site_of_class):
+            weakref.finalize(made, _native.forget_patched, id(made)).atexit = False
+            return made
     made = _native.wrap(
-        _native.ProfiledFunction,
-        function,
-        wanted.site(place=place),
-        wanted.level,
-        site_of_class,
+        _native.ProfiledFunction, function, site, wanted.level, site_of_class
     )
     return functools.update_wrapper(made, function)
+
+
+def _copy(function: types.FunctionType) -> types.FunctionType:
+    """The same function again: patching it leaves the one that was given alone."""
+    made = types.FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return functools.update_wrapper(made, function)
+
+
+# More calls than any interpreter makes before it takes short cuts.
+TRIAL_CALLS = 300
+
+
+@functools.lru_cache(maxsize=None)
+def can_patch() -> bool:
+    """Whether functions can be patched here, and every sort of call is seen: tried once."""
+    if sys.version_info < (3, 12):
+        return False
+
+    def trial(value: Any, *, key: Any = None) -> Any:
+        return value
+
+    function = _copy(trial)
+    holder = type("Holder", (), {"method": function, "value": property(function)})()
+    if not _native.patch(function, 0, 255):
+        return False
+    before = _native.counted_calls()
+    for number in range(TRIAL_CALLS):
+        function(number)
+        function(number, key=number)
+        function(*(number,), **{})
+        holder.method()
+        holder.value
+    for _ in map(function, range(TRIAL_CALLS)):
+        pass
+    seen = _native.counted_calls() - before
+    _native.unpatch(function)
+    return seen == 6 * TRIAL_CALLS
 
 
 def _around_generator(function: Any, wanted: Wanted) -> Any:

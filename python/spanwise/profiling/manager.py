@@ -14,6 +14,7 @@ from typing import Any, Optional
 from .. import _native
 from . import _runtime, _sites, outputs, report
 from .config import ProfilerConfig, ProfilerLevel
+from .profilers import numbers as profiler_numbers
 
 _numbers = itertools.count(1)
 
@@ -64,6 +65,10 @@ class ProfilerManager:
         self.wandb_logger: Any = None
         self.standard_logger: Any = None
         self._number = next(_numbers)
+        # Sums up what any of the profilers gets, once.
+        self._whole = next(profiler_numbers)
+        _native.subscribe(self._whole, self._number, "", True, 1)
+        weakref.finalize(self, _native.unsubscribe, self._whole).atexit = False
         self._session_end_time: Optional[float] = None
         self._memory_at_start: Optional[float] = None
         self._memory_at_end: Optional[float] = None
@@ -231,7 +236,8 @@ class ProfilerManager:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             outputs.write_json(folder / f"session_{self.session_id}.json", results)
-            self.save_all_results()
+            for profiler in self.profilers.values():
+                profiler._save_latest()
         except OSError as reason:
             warnings.warn(f"results are not saved: {reason}", stacklevel=3)
 
@@ -335,6 +341,7 @@ class ProfilerManager:
 
     def clear_all_results(self) -> None:
         """Forgets all operations and sums."""
+        _native.clear(self._whole)
         for profiler in self.profilers.values():
             profiler.clear_results()
 

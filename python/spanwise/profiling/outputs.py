@@ -38,9 +38,12 @@ def write_json(path: Path, value: Any) -> None:
     making.replace(path)
 
 
-def profiler_results(profiler: Any) -> dict:
-    """What is saved of a profiler."""
+def profiler_results(profiler: Any, latest: Optional[int] = None) -> dict:
+    """What is saved of a profiler: with all operations that it keeps, or the latest ones."""
     config = profiler.config
+    operations = profiler.operations
+    if latest is not None:
+        operations = operations[-latest:]
     return {
         "profiler_name": profiler.name,
         "config": {
@@ -51,11 +54,12 @@ def profiler_results(profiler: Any) -> dict:
             "profile_io": config.profile_io,
         },
         "summary_stats": profiler.get_summary_stats(),
-        "operations": [operation.to_dict() for operation in profiler.operations],
+        "operations_omitted": profiler.operation_count - len(operations),
+        "operations": [operation.to_dict() for operation in operations],
     }
 
 
-def save_profiler(profiler: Any, filename: Any = None) -> str:
+def save_profiler(profiler: Any, filename: Any = None, latest: Optional[int] = None) -> str:
     """Saves a profiler's results as JSON or CSV."""
     folder = Path(profiler.config.output_dir)
     if filename is None:
@@ -63,9 +67,9 @@ def save_profiler(profiler: Any, filename: Any = None) -> str:
     path = Path(filename) if Path(filename).is_absolute() else folder / filename
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".csv":
-        write_csv(path, profiler.operations)
+        write_csv(path, profiler.operations[-(latest or 0) :])
     else:
-        write_json(path, profiler_results(profiler))
+        write_json(path, profiler_results(profiler, latest))
     return str(path)
 
 

@@ -16,7 +16,10 @@ from .config import ProfiledOperation, ProfilerConfig, ProfilerLevel, operation_
 # Operations that a profiler keeps at least, some 100 bytes each; sums cover all.
 KEPT_MIN = 200_000
 
-_numbers = itertools.count(1)
+# Operations that are saved at the end of a session at least, some 600 bytes each.
+LATEST_MIN = 10_000
+
+numbers = itertools.count(1)
 
 
 class ProfiledOperationContext:
@@ -54,7 +57,7 @@ class BaseProfiler(ABC):
         self.active_operations: dict = {}
         self.lock = threading.RLock()
         self.level_adjustments: list = []
-        self._number = next(_numbers)
+        self._number = next(numbers)
         self._manager: Any = None
         self._tokens: dict = {}
         self._ids = itertools.count(1)
@@ -64,7 +67,7 @@ class BaseProfiler(ABC):
         self._save_stamp: Optional[str] = None
         self._subscribed: Any = None
         self._subscribe()
-        weakref.finalize(self, _native.unsubscribe, self._number)
+        weakref.finalize(self, _native.unsubscribe, self._number).atexit = False
 
     # What it is set to.
 
@@ -169,25 +172,23 @@ class BaseProfiler(ABC):
 
     @property
     def total_overhead(self) -> float:
-        """What recording has cost, in seconds: operations times what one is measured to cost."""
-        return self.operation_count * self.average_overhead
+        """What recording has cost, in seconds: so many operations, at what one costs here."""
+        sums = _native.sums(self._number)[0]
+        return _cost.of_operations(sums[0], sums[6], _runtime.probes_for(self.config))
 
     @property
     def average_overhead(self) -> float:
-        """What recording one operation costs, in seconds; measured on an empty one."""
-        if self.operation_count == 0:
-            return 0.0
-        return _cost.of_operation(_runtime.probes_for(self.config))
+        """What recording one operation costs, in seconds."""
+        count = self.operation_count
+        return self.total_overhead / count if count else 0.0
 
     def get_summary_stats(self) -> dict:
         """Sums over all operations. Time of operations within operations counts once."""
-        (count, seconds, covered, least, most, _), _, components, memory = _native.sums(
-            self._number
-        )
+        sums, _, components, memory = _native.sums(self._number)
+        count, seconds, covered, least, most = sums[:5]
         if count == 0:
             return {}
-        average_overhead = self.average_overhead
-        share = 100.0 * count * average_overhead / covered if covered > 0 else 0.0
+        overhead = self.total_overhead
         return {
             "total_operations": count,
             "total_time": covered,
@@ -195,8 +196,8 @@ class BaseProfiler(ABC):
             "min_duration": least,
             "max_duration": most,
             "total_memory_delta": memory[0],
-            "average_overhead": average_overhead,
-            "overhead_percentage": share,
+            "average_overhead": overhead / count,
+            "overhead_percentage": 100.0 * overhead / covered if covered > 0 else 0.0,
             "component_breakdown": {
                 _sites.component_of(number): {"count": sums[0], "total_time": sums[2]}
                 for number, sums in components
@@ -212,6 +213,10 @@ class BaseProfiler(ABC):
     def save_results(self, filename: Any = None) -> str:
         """Saves all; gives the path. The format is that of the name's ending, if it has one."""
         return outputs.save_profiler(self, filename)
+
+    def _save_latest(self) -> None:
+        """Saves sums and the latest operations: the session's file has them all."""
+        outputs.save_profiler(self, None, max(LATEST_MIN, self.config.max_samples))
 
     def _save_new(self) -> None:
         """Adds operations to the profiler's file, a group at a time: only those that are new."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 from .. import _native
@@ -12,49 +13,45 @@ TOP_OPERATIONS = 10
 
 def aggregated(manager: Any, component: Any = None, operation_name: Any = None) -> dict:
     """Sums over all profilers. What several profilers saw is one operation, counted once."""
-    total = {"operations": 0, "time": 0.0, "memory": 0.0}
-    components: dict = {}
+    all_sums, by_name, by_component, memory = _native.sums(manager._whole)
+    seen_by = _seen_by(manager)
     operations: dict = {}
-    for name, profiler in manager.profilers.items():
-        (count, _, covered, *_), by_name, by_component, memory = _native.sums(profiler._number)
-        total["operations"] = max(total["operations"], count)
-        total["time"] = max(total["time"], covered)
-        total["memory"] = max(total["memory"], memory[0], key=abs)
-        for number, sums in by_component:
-            row = components.setdefault(
-                _sites.component_of(number), {"count": 0, "total_time": 0.0}
-            )
-            row["count"] = max(row["count"], sums[0])
-            row["total_time"] = max(row["total_time"], sums[2])
-        for (name_number, component_number), sums in by_name:
-            operation = _sites.name_of(name_number)
-            if component not in (None, _sites.component_of(component_number)):
-                continue
-            if operation_name not in (None, operation):
-                continue
-            _add_operation(operations, operation, name, sums)
-    for row in operations.values():
-        counts = row.pop("by_profiler")
-        row["count"] = max(each[0] for each in counts.values())
-        row["total_time"] = max(each[1] for each in counts.values())
-        row["avg_time"] = max(each[2] for each in counts.values()) / max(1, row["count"])
-        row["profilers"] = list(counts)
+    for (name_number, component_number), sums in by_name:
+        name = _sites.name_of(name_number)
+        if component not in (None, _sites.component_of(component_number)):
+            continue
+        if operation_name not in (None, name):
+            continue
+        row = operations.setdefault(
+            name, {"count": 0, "total_time": 0.0, "avg_time": 0.0, "profilers": seen_by[name]}
+        )
+        seconds = row["avg_time"] * row["count"] + sums[1]
+        row["count"] += sums[0]
+        row["total_time"] += sums[2]
+        row["avg_time"] = seconds / max(1, row["count"])
     return {
-        "total_operations": total["operations"],
-        "total_time": total["time"],
-        "total_memory_delta": total["memory"] or _session_memory(manager),
+        "total_operations": all_sums[0],
+        "total_time": all_sums[2],
+        "total_memory_delta": memory[0] or _session_memory(manager),
         "profiler_breakdown": {
             name: profiler.get_summary_stats() for name, profiler in manager.profilers.items()
         },
-        "component_breakdown": components,
+        "component_breakdown": {
+            _sites.component_of(number): {"count": sums[0], "total_time": sums[2]}
+            for number, sums in by_component
+        },
         "operation_breakdown": operations,
     }
 
 
-def _add_operation(operations: dict, operation: str, profiler: str, sums: tuple) -> None:
-    row = operations.setdefault(operation, {"by_profiler": {}})
-    count, covered, seconds = row["by_profiler"].get(profiler, (0, 0.0, 0.0))
-    row["by_profiler"][profiler] = (count + sums[0], covered + sums[2], seconds + sums[1])
+def _seen_by(manager: Any) -> Any:
+    """The names of the profilers that have seen operations of a name."""
+    seen: Any = collections.defaultdict(list)
+    for name, profiler in manager.profilers.items():
+        for (number, _), _ in _native.sums(profiler._number)[1]:
+            if name not in seen[_sites.name_of(number)]:
+                seen[_sites.name_of(number)].append(name)
+    return seen
 
 
 def _session_memory(manager: Any) -> float:

@@ -1,0 +1,189 @@
+//! From Python 3.12 on, a function can be told what to do when it is called.
+//!
+//! So the function stays a function, and costs nothing more while nothing is recorded: it gets
+//! its own way of being called back. Whether this interpreter always goes that way is tried
+//! when the package is imported, since some have not.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::hot;
+use crate::target::{Target, recorded};
+
+type SetVectorcall = unsafe extern "C" fn(*mut ffi::PyObject, ffi::vectorcallfunc);
+
+/// The function of Python that does it, where there is one.
+fn set_vectorcall() -> Option<SetVectorcall> {
+    static FOUND: OnceLock<Option<SetVectorcall>> = OnceLock::new();
+    unsafe extern "C" {
+        fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    }
+    const NAME: &CStr = c"PyFunction_SetVectorcall";
+    *FOUND.get_or_init(|| {
+        // SAFETY: a null library stands for all that are loaded, the interpreter among them;
+        // a function of that name has that type.
+        unsafe {
+            let found = dlsym(std::ptr::null_mut(), NAME.as_ptr());
+            (!found.is_null()).then(|| std::mem::transmute::<*mut c_void, SetVectorcall>(found))
+        }
+    })
+}
+
+/// A function that records its calls.
+struct Patched {
+    target: Target,
+    plain: ffi::vectorcallfunc,
+    is_on: bool,
+}
+
+/// Addresses are spread well enough by a multiplication.
+#[derive(Default)]
+struct ByAddress(u64);
+
+impl Hasher for ByAddress {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0 << 8 | u64::from(byte));
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        let spread = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ spread >> 32;
+    }
+}
+
+type Table = HashMap<usize, Box<Patched>, BuildHasherDefault<ByAddress>>;
+
+/// All functions that are patched; touched only with the interpreter's lock.
+struct Locked(RefCell<Option<Table>>);
+
+// SAFETY: the interpreter's lock is held by all who touch it, and none holds a borrow while
+// Python code runs.
+unsafe impl Sync for Locked {}
+
+static FUNCTIONS: Locked = Locked(RefCell::new(None));
+
+/// Calls that were seen of functions that only count, for the trial.
+static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "C" fn call(
+    function: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    let found = {
+        let mut functions = FUNCTIONS.0.borrow_mut();
+        let found = functions.as_mut().and_then(|table| table.get_mut(&(function as usize)));
+        found.map(|patched| &raw mut **patched)
+    };
+    // SAFETY: the box stays where it is for as long as the function lives, and Python holds
+    // the function during its call; only those in the table have this way of being called.
+    unsafe {
+        let Some(patched) = found else {
+            ffi::PyErr_SetString(
+                ffi::PyExc_RuntimeError,
+                c"spanwise: a function that nobody patched".as_ptr(),
+            );
+            return std::ptr::null_mut();
+        };
+        let (plain, level) = ((*patched).plain, (*patched).target.level);
+        if level == COUNTS_ONLY {
+            COUNTED.fetch_add(1, Ordering::Relaxed);
+        }
+        if !hot::is_on(level) {
+            return plain(function, arguments, count, keywords);
+        }
+        recorded(&raw mut (*patched).target, function, plain, (arguments, count, keywords))
+    }
+}
+
+/// A level above all: such a function is never recorded.
+const COUNTS_ONLY: u8 = u8::MAX;
+
+/// Has a function record its calls from now on; false where this Python cannot.
+#[pyfunction]
+#[pyo3(signature = (function, site, level, site_of_class = None))]
+pub(crate) fn patch(
+    function: &Bound<'_, PyAny>,
+    site: u32,
+    level: u8,
+    site_of_class: Option<&Bound<'_, PyAny>>,
+) -> bool {
+    // SAFETY: the object is alive; whether it is a function is asked first.
+    let plain = unsafe {
+        if ffi::PyFunction_Check(function.as_ptr()) == 0 || set_vectorcall().is_none() {
+            return false;
+        }
+        ffi::PyVectorcall_Function(function.as_ptr())
+    };
+    let Some(plain) = plain else { return false };
+    let target = Target::new(site, level, site_of_class);
+    let mut patched = Box::new(Patched { target, plain, is_on: false });
+    switch(function.as_ptr() as usize, &mut patched);
+    let mut functions = FUNCTIONS.0.borrow_mut();
+    functions.get_or_insert_default().insert(function.as_ptr() as usize, patched);
+    true
+}
+
+/// Forgets a function that is about to go.
+#[pyfunction]
+pub(crate) fn forget_patched(address: usize) {
+    let removed = FUNCTIONS.0.borrow_mut().as_mut().and_then(|table| table.remove(&address));
+    if let Some(mut patched) = removed {
+        // SAFETY: called from Python, so with its lock.
+        unsafe { patched.target.clear() };
+    }
+}
+
+/// Gives a function back its own way of being called.
+#[pyfunction]
+pub(crate) fn unpatch(function: &Bound<'_, PyAny>) {
+    let address = function.as_ptr() as usize;
+    let known =
+        FUNCTIONS.0.borrow().as_ref().and_then(|table| table.get(&address)).map(|it| it.plain);
+    if let (Some(plain), Some(set)) = (known, set_vectorcall()) {
+        // SAFETY: the function is alive, and this is how it was called before.
+        unsafe { set(function.as_ptr(), plain) };
+    }
+    forget_patched(address);
+}
+
+/// How many calls functions of the level 255 have seen.
+#[pyfunction]
+pub(crate) fn counted_calls() -> u64 {
+    COUNTED.load(Ordering::Relaxed)
+}
+
+/// Gives every function the way of being called that fits what is recorded now. To be called
+/// with the interpreter's lock.
+pub(crate) fn switch_all() {
+    let mut functions = FUNCTIONS.0.borrow_mut();
+    // The order does not matter: each one is for itself.
+    #[allow(clippy::iter_over_hash_type, reason = "each one is for itself")]
+    for (&address, patched) in functions.iter_mut().flatten() {
+        switch(address, patched);
+    }
+}
+
+fn switch(address: usize, patched: &mut Patched) {
+    let level = patched.target.level;
+    let is_on = hot::is_on(level) || level == COUNTS_ONLY;
+    if is_on != patched.is_on
+        && let Some(set) = set_vectorcall()
+    {
+        patched.is_on = is_on;
+        // SAFETY: functions leave the table before they go, so this one is alive.
+        unsafe { set(address as *mut ffi::PyObject, if is_on { call } else { patched.plain }) };
+    }
+}

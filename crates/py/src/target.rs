@@ -1,0 +1,150 @@
+//! What a profiled function records as, and the call that is recorded.
+
+use std::ffi::CStr;
+use std::ptr;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use spanwise_probe::raw;
+
+use crate::hot;
+
+/// Classes whose own site is remembered, for methods that are named after their class.
+const CLASSES_MAX: usize = 8;
+
+/// What calls of a function are recorded as.
+#[repr(C)]
+pub(crate) struct Target {
+    site: u64,
+    pub(crate) level: u8,
+    /// Gives the site for a class, where each class has its own; else null.
+    pub(crate) site_of_class: *mut ffi::PyObject,
+    pub(crate) classes: [(*mut ffi::PyTypeObject, u64); CLASSES_MAX],
+}
+
+impl Target {
+    pub(crate) fn new(site: u32, level: u8, site_of_class: Option<&Bound<'_, PyAny>>) -> Self {
+        Target {
+            site: u64::from(site),
+            level,
+            site_of_class: site_of_class.map_or(ptr::null_mut(), |ask| ask.clone().into_ptr()),
+            classes: [(ptr::null_mut(), 0); CLASSES_MAX],
+        }
+    }
+
+    /// Lets go of all that it holds. To be called with the interpreter's lock.
+    pub(crate) unsafe fn clear(&mut self) {
+        // SAFETY: each reference is taken out before it is given back.
+        unsafe {
+            ffi::Py_XDECREF(std::mem::replace(&mut self.site_of_class, ptr::null_mut()));
+            for place in &mut self.classes {
+                let class = std::mem::replace(&mut place.0, ptr::null_mut());
+                ffi::Py_XDECREF(class.cast());
+            }
+        }
+    }
+}
+
+/// What a call is given: arguments, their number with flags, names of keywords.
+pub(crate) type Given = (*const *mut ffi::PyObject, usize, *mut ffi::PyObject);
+
+/// Calls on, and records the call.
+#[inline(always)]
+pub(crate) unsafe fn recorded(
+    target: *mut Target,
+    function: *mut ffi::PyObject,
+    on: ffi::vectorcallfunc,
+    (arguments, count, keywords): Given,
+) -> *mut ffi::PyObject {
+    // SAFETY: Python holds its lock and the arguments; what was given is given on.
+    unsafe {
+        let site = site(target, arguments, count);
+        let Some(open) = hot::begin() else { return on(function, arguments, count, keywords) };
+        let result = on(function, arguments, count, keywords);
+        let positional = ffi::PyVectorcall_NARGS(count) as usize;
+        let keyword = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) as usize };
+        let word = site | raw::arguments(positional, keyword);
+        if result.is_null() {
+            end_failed(open, word);
+        } else {
+            hot::end(open, word, None);
+        }
+        result
+    }
+}
+
+/// Ends a span while an exception is on its way, which stays.
+#[cold]
+pub(crate) fn end_failed(open: hot::Open, word: u64) {
+    // SAFETY: called with the interpreter's lock; what is taken out is put back.
+    unsafe {
+        let name = type_name(ffi::PyErr_Occurred());
+        let exception = name.map(|name| hot::exception_site(&name));
+        let (mut kind, mut value, mut trace) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
+        ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace);
+        hot::end(open, word, exception);
+        #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
+        ffi::PyErr_Restore(kind, value, trace);
+    }
+}
+
+/// The name of a type, without its module; the object must be alive.
+pub(crate) unsafe fn type_name(object: *mut ffi::PyObject) -> Option<String> {
+    // SAFETY: it is alive, and a type has a name.
+    unsafe {
+        if object.is_null() || ffi::PyType_Check(object) == 0 {
+            return None;
+        }
+        let name = CStr::from_ptr((*object.cast::<ffi::PyTypeObject>()).tp_name).to_string_lossy();
+        Some(name.rsplit('.').next().unwrap_or_default().to_owned())
+    }
+}
+
+/// The site of a call: that of the first argument's class, where classes have their own.
+#[inline(always)]
+unsafe fn site(target: *mut Target, arguments: *const *mut ffi::PyObject, count: usize) -> u64 {
+    // SAFETY: as for the call; there is a first argument where the count says so.
+    unsafe {
+        if (*target).site_of_class.is_null() || ffi::PyVectorcall_NARGS(count) == 0 {
+            return (*target).site;
+        }
+        let class = ffi::Py_TYPE(*arguments);
+        for &(known, site) in &(*target).classes {
+            if known == class {
+                return site;
+            }
+        }
+        ask_for_site(target, class)
+    }
+}
+
+#[cold]
+unsafe fn ask_for_site(target: *mut Target, class: *mut ffi::PyTypeObject) -> u64 {
+    // SAFETY: as for the call; the class is alive, and held once it is remembered.
+    unsafe {
+        let answer = ffi::PyObject_CallFunctionObjArgs(
+            (*target).site_of_class,
+            class.cast::<ffi::PyObject>(),
+            ptr::null_mut::<ffi::PyObject>(),
+        );
+        if answer.is_null() {
+            ffi::PyErr_Clear();
+            return (*target).site;
+        }
+        let site = ffi::PyLong_AsUnsignedLongLong(answer);
+        ffi::Py_DECREF(answer);
+        if !ffi::PyErr_Occurred().is_null() {
+            ffi::PyErr_Clear();
+            return (*target).site;
+        }
+        // With more classes than there is room for, the last place changes hands.
+        let place = (*target).classes.iter().position(|known| known.0.is_null());
+        let place = &mut (*target).classes[place.unwrap_or(CLASSES_MAX - 1)];
+        let before = place.0;
+        ffi::Py_INCREF(class.cast());
+        *place = (class, site);
+        ffi::Py_XDECREF(before.cast());
+        site
+    }
+}
