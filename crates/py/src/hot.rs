@@ -21,7 +21,8 @@ struct OfThread {
 }
 
 thread_local! {
-    static OF_THREAD: OfThread = const { OfThread { open: Cell::new(0), is_named: Cell::new(false) } };
+    static OF_THREAD: OfThread =
+        const { OfThread { open: Cell::new(0), is_named: Cell::new(false) } };
 }
 
 /// A span that has begun.

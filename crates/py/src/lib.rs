@@ -41,5 +41,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(patch::unpatch, module)?)?;
     module.add_function(wrap_pyfunction!(token::begin_trial, module)?)?;
     module.add_function(wrap_pyfunction!(token::cost_of_record, module)?)?;
+    module.add_function(wrap_pyfunction!(token::add_past_ticks, module)?)?;
+    module.add_function(wrap_pyfunction!(token::seconds, module)?)?;
     answers::add_to(module)
 }

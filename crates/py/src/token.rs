@@ -120,12 +120,19 @@ impl Token {
 #[pyfunction]
 pub(crate) fn add_past(site: u32, ended_at: u64, seconds: f64) -> Ended {
     let start = ended_at.saturating_sub(rate().ticks(seconds));
+    let thread_id = add_past_ticks(site, start, ended_at);
+    (thread_id, start, seconds)
+}
+
+/// An operation between two ticks that have passed; gives the thread that has it.
+#[pyfunction]
+pub(crate) fn add_past_ticks(site: u32, start: u64, ended_at: u64) -> u64 {
     let (site, thread_id, state) = (u64::from(site), raw::thread_id(), raw::state());
     if state == raw::OFF {
         store().add(Operation {
             start,
             end: ended_at,
-            ticks: ended_at - start,
+            ticks: ended_at.saturating_sub(start),
             active_ticks: None,
             site,
             thread_id,
@@ -135,7 +142,13 @@ pub(crate) fn add_past(site: u32, ended_at: u64, seconds: f64) -> Ended {
     } else {
         raw::record(state, [start, ended_at, site]);
     }
-    (thread_id, start, seconds)
+    thread_id
+}
+
+/// So many ticks in seconds.
+#[pyfunction]
+pub(crate) fn seconds(ticks: u64) -> f64 {
+    rate().seconds(ticks)
 }
 
 /// Now, in ticks.

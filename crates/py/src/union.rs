@@ -1,8 +1,8 @@
 //! How much time a set of spans of one thread covers; what is nested counts once.
 //!
-//! Spans come mostly in the order of their ends. What is covered so far is kept as intervals that do
-//! not touch; a span takes those away that it covers. They can be forgotten as soon as nothing
-//! is open any more, since nothing that ends later can reach back.
+//! Spans come mostly in the order of their ends. What is covered so far is kept as intervals
+//! that do not touch; a span takes those away that it covers. They can be forgotten as soon as
+//! nothing is open any more, since nothing that ends later can reach back.
 
 /// So many intervals are kept while something long is open, 16 MiB of them.
 const INTERVALS_MAX: usize = 1 << 20;
