@@ -7,14 +7,14 @@ use std::cell::RefCell;
 
 use spanwise_model::{ArgValue, pick_from};
 
-use super::event::{self, Event, Layout};
+use super::event::{self, Event, EventLayout};
 use super::lenient::{self, Node};
 use super::scan::{self, Piece, skip_blanks};
 use super::simd;
 
 thread_local! {
     /// What the events asked for on this thread look like: those of one trace are alike.
-    static LAYOUT: RefCell<Layout> = RefCell::new(Layout::new());
+    static LAYOUT: RefCell<EventLayout> = RefCell::new(EventLayout::new());
 }
 
 /// The arguments of the event at `offset`.
@@ -37,17 +37,20 @@ pub(crate) fn pick_at(text: &[u8], offset: u64, keys: &[&str]) -> Vec<Option<Arg
 /// Where the arguments of the event at `offset` stand.
 fn args_piece(text: &[u8], offset: u64) -> Option<Piece> {
     let at = usize::try_from(offset).ok().filter(|&at| at < text.len())?;
-    let event = match simd::dispatch(EventAt { text, at }) {
+    let event = LAYOUT.with_borrow_mut(|layout| simd::dispatch(EventAt { text, at, layout }));
+    let event = match event {
         Some(event) => event,
         None => lenient::event(&mut lenient::Walk::new(text, at), at).ok()?.0,
     };
     (!event.args.is_empty()).then_some(event.args)
 }
 
-/// A well-formed event, read with the best instructions at hand.
+/// A well-formed event, read with the best instructions at hand. The layout is borrowed
+/// outside: a closure inside would be compiled for the plainest of machines.
 struct EventAt<'t> {
     text: &'t [u8],
     at: usize,
+    layout: &'t mut EventLayout,
 }
 
 impl simd::Work for EventAt<'_> {
@@ -55,11 +58,9 @@ impl simd::Work for EventAt<'_> {
 
     #[inline(always)]
     fn run<S: simd::Simd>(self) -> Option<Event> {
-        LAYOUT.with_borrow_mut(|layout| {
-            let mut event = Event::default();
-            event::strict::<S>(self.text, self.at, layout, &mut event).ok()?;
-            Some(event)
-        })
+        let mut event = Event::default();
+        event::strict::<S>(self.text, self.at, self.layout, &mut event).ok()?;
+        Some(event)
     }
 }
 
@@ -76,7 +77,8 @@ impl simd::Work for Picking<'_> {
     #[inline(always)]
     fn run<S: simd::Simd>(self) -> Self::Output {
         let mut found = vec![None; self.keys.len()];
-        let text = &self.text[..self.args.to];
+        // Not cut at the end of the arguments: looking at whole blocks is quicker.
+        let text = self.text;
         let mut at = skip_blanks(text, self.args.from + 1);
         if text.get(at) == Some(&b'}') {
             return Some(found);
@@ -85,10 +87,13 @@ impl simd::Work for Picking<'_> {
         let mut is_odd = false;
         loop {
             let key = scan::string::<S>(text, scan::expect(text, at, b'"').ok()?, &mut is_odd);
-            let key = key.ok().filter(|key| !key.escaped)?;
+            let key = key.ok().filter(|key| key.escapes == 0)?;
             at = skip_blanks(text, key.to + 1);
             at = skip_blanks(text, scan::expect(text, at, b':').ok()?);
             let end = scan::value_end::<S>(text, at, &mut is_odd).ok()?;
+            if end >= self.args.to {
+                return None;
+            }
             let slot = self.keys.iter().position(|name| event::same(name.as_bytes(), key.of(text)));
             if let Some(slot) = slot.filter(|&slot| found[slot].is_none()) {
                 found[slot] = Some(value_at(text, at, end)?);
@@ -106,9 +111,9 @@ impl simd::Work for Picking<'_> {
 /// The well-formed value between two positions.
 fn value_at(text: &[u8], from: usize, to: usize) -> Option<ArgValue> {
     let node = match text[from] {
-        b'"' => Node::Text(Piece { from: from + 1, to: to - 1, escaped: false }),
+        b'"' => Node::Text(Piece { from: from + 1, to: to - 1, escapes: 0 }),
         b'{' | b'[' => lenient::Walk::new(&text[..to], from).value(from, 0).ok()?.0,
-        _ => Node::Scalar(Piece { from, to, escaped: false }),
+        _ => Node::Scalar(Piece { from, to, escapes: 0 }),
     };
     Some(lenient::to_value(text, &node))
 }
@@ -129,7 +134,7 @@ mod tests {
     #[track_caller]
     fn check_quick(args: &str, keys: &[&str]) {
         check(args, keys);
-        let args_piece = Piece { from: 0, to: args.len(), escaped: false };
+        let args_piece = Piece { from: 0, to: args.len(), escapes: 0 };
         let quick = simd::dispatch(Picking { text: args.as_bytes(), args: args_piece, keys });
         assert!(quick.is_some(), "{args}");
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use spanwise_model::{Batch, NoticeKind, map_indices};
 
 use super::emit::Emitter;
-use super::event::{self, Event, Layout};
+use super::event::{self, Event, EventLayout};
 use super::lenient::{self, Walk};
 use super::scan::{CONTAINER_BYTES_MAX, Trouble, skip_blanks, value_end};
 use super::simd::{Simd, Work, dispatch};
@@ -81,7 +81,7 @@ pub(crate) fn read_events(
     from: usize,
     effort: Effort<'_>,
 ) -> (Vec<Batch>, Stop) {
-    let starts = block_starts(region.text, from, effort.block_bytes);
+    let starts = block_starts(region.text, from, effort);
     let done = AtomicU64::new(region.base + from as u64);
     let blocks = map_indices(starts.len(), effort.threads, |index| {
         let (from, to) = block_range(&starts, index, region.text.len());
@@ -99,17 +99,28 @@ fn block_range(starts: &[usize], index: usize, len: usize) -> (usize, usize) {
     (starts[index], starts.get(index + 1).copied().unwrap_or(len))
 }
 
-/// Where blocks begin: at `from`, then about every `block_bytes` at what looks
-/// like the start of an event.
-fn block_starts(text: &[u8], from: usize, block_bytes: usize) -> Vec<usize> {
+/// Where blocks begin: at `from`, then every [`block_len`] or so at what looks like the
+/// start of an event.
+fn block_starts(text: &[u8], from: usize, effort: Effort<'_>) -> Vec<usize> {
     let mut starts = vec![from];
-    let mut target = from + block_bytes;
+    let mut target = from + block_len(text.len() - from, effort);
     while target < text.len() {
         let reach = text.len().min(target + BOUNDARY_REACH);
         starts.extend(dispatch(Boundary { text, from: target, reach }));
-        target = (target + block_bytes).max(starts[starts.len() - 1] + 1);
+        let next = target + block_len(text.len() - target, effort);
+        target = next.max(starts[starts.len() - 1] + 1);
     }
     starts
+}
+
+/// How long a block is to be with this much text left: towards the end shorter, so that
+/// no thread waits long for the last block of another.
+fn block_len(left: usize, effort: Effort<'_>) -> usize {
+    let most = effort.block_bytes;
+    if effort.threads < 2 {
+        return most;
+    }
+    (left / (2 * effort.threads)).clamp((most / 4).max(1), most)
 }
 
 /// Accepts what fits and reads again what does not.
@@ -174,7 +185,7 @@ fn is_event<S: Simd>(text: &[u8], at: usize) -> bool {
 #[inline(never)]
 fn event_at<S: Simd>(text: &[u8], at: usize) -> Result<(), usize> {
     let mut event = Event::default();
-    match event::strict::<S>(text, at, &mut Layout::new(), &mut event) {
+    match event::strict::<S>(text, at, &mut EventLayout::new(), &mut event) {
         Ok(end) => {
             let follows =
                 matches!(text.get(skip_blanks(text, end)), Some(b',' | b']' | b'{') | None);
@@ -202,7 +213,7 @@ impl Work for Block<'_> {
             region: self.region,
             to: self.to,
             emitter: Emitter::new(text, base),
-            layout: Layout::new(),
+            layout: EventLayout::new(),
             is_first: true,
             waste: 0,
         };
@@ -215,7 +226,7 @@ struct BlockReader<'t> {
     region: Region<'t>,
     to: usize,
     emitter: Emitter<'t>,
-    layout: Layout,
+    layout: EventLayout,
     /// What stood before the next element is not ours to judge: it belongs to the
     /// block before, or to what was skipped.
     is_first: bool,

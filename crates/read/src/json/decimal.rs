@@ -5,6 +5,9 @@
 //! overlaps appear; digit by digit nothing is lost. Digits below a nanosecond are
 //! cut off.
 
+use super::digits;
+use super::simd::Simd;
+
 /// A time as found in an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Time {
@@ -16,11 +19,37 @@ pub(crate) enum Time {
     NotANumber,
 }
 
+/// Parses microseconds at `at`; also says how many bytes they took.
+///
+/// The usual forms, with three decimals or none, are done without a loop.
+#[inline(always)]
+pub(crate) fn micros<S: Simd>(text: &[u8], at: usize) -> (Time, usize) {
+    if let Some(bytes) = text[at..].first_chunk::<64>() {
+        let (whole, digits) = digits::run::<S>(S::load(bytes));
+        if (1..=WHOLE_MAX).contains(&whole) {
+            let decimals = (!(digits >> (whole + 1))).trailing_zeros();
+            let value = digits::value(text, at, at + whole) * 1000;
+            match (bytes[whole], bytes[whole + 4]) {
+                (b'.', b',' | b'}' | b' ' | b'\n') if decimals == 3 => {
+                    let decimals = bytes[whole + 1..whole + 4].iter();
+                    let decimals = decimals.fold(0, |all, byte| all * 10 + u64::from(byte - b'0'));
+                    return (Time::At((value + decimals) as i64), whole + 4);
+                }
+                (b',' | b'}' | b' ' | b'\n', _) => return (Time::At(value as i64), whole),
+                _ => {}
+            }
+        }
+    }
+    plain_micros(&text[at..])
+}
+
+/// So many digits and 3 decimals stay below 2^63; longer ones take the careful way.
+const WHOLE_MAX: usize = 15;
+
 /// Parses microseconds at the start of `text`; also says how many bytes they took.
 ///
-/// The usual form, digits with up to three decimals, is done in one pass.
-#[inline(always)]
-pub(crate) fn micros(text: &[u8]) -> (Time, usize) {
+/// Digits with up to three decimals are done in one pass.
+pub(crate) fn plain_micros(text: &[u8]) -> (Time, usize) {
     let is_negative = text.first() == Some(&b'-');
     let mut at = usize::from(is_negative);
     let first_digit = at;
@@ -29,8 +58,7 @@ pub(crate) fn micros(text: &[u8]) -> (Time, usize) {
         value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
         at += 1;
     }
-    // 15 digits and 3 decimals stay below 2^63; longer ones take the careful way.
-    if at == first_digit || at - first_digit > 15 {
+    if at == first_digit || at - first_digit > WHOLE_MAX {
         return careful_micros(text);
     }
     value *= 1000;
@@ -110,11 +138,21 @@ fn scaled(value: i128, zeros: i64) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::simd::Portable;
     use super::*;
 
     #[track_caller]
     fn check(text: &str, expected: Time, len: usize) {
-        assert_eq!(micros(text.as_bytes()), (expected, len));
+        assert_eq!(plain_micros(text.as_bytes()), (expected, len));
+        for (before, after) in [("", ""), ("123", ", \"dur\": 1"), ("[ ", "}")] {
+            // Also with enough behind it for the quick way.
+            let follows = if text.ends_with(|c: char| c.is_ascii_digit()) { after } else { "" };
+            for room in ["", &" ".repeat(64)] {
+                let shifted = format!("{before}{text}{follows}{room}");
+                let got = micros::<Portable>(shifted.as_bytes(), before.len());
+                assert_eq!(got, (expected, len), "{shifted}");
+            }
+        }
         if len == text.len() {
             assert_eq!(nanos_of_decimal(text.as_bytes()), expected, "the careful way");
         }

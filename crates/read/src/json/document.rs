@@ -160,7 +160,7 @@ impl Document {
         for (kind, place) in notes {
             self.notices.add(kind, region.base + place as u64, &text[place..end.max(place)]);
         }
-        self.property(region, key, Piece { from: value, to: end, escaped: false });
+        self.property(region, key, Piece { from: value, to: end, escapes: 0 });
         Some(end)
     }
 

@@ -9,7 +9,7 @@ use spanwise_model::{
 };
 
 use super::decimal::Time;
-use super::event::{self, Event};
+use super::event::{self, ArgId, ArgLayout, Event};
 use super::lenient;
 use super::scan::Piece;
 use super::simd::Simd;
@@ -45,6 +45,7 @@ pub(crate) struct Emitter<'t> {
     event_end: usize,
     categories: Vec<KnownCategory>,
     tracks: Vec<KnownTrack>,
+    layout: ArgLayout,
 }
 
 impl<'t> Emitter<'t> {
@@ -57,6 +58,7 @@ impl<'t> Emitter<'t> {
             event_end: 0,
             categories: Vec::with_capacity(RECENT_MAX),
             tracks: Vec::with_capacity(RECENT_MAX),
+            layout: ArgLayout::new(),
         }
     }
 
@@ -138,37 +140,39 @@ impl<'t> Emitter<'t> {
 
     /// What joins a span with others; see [`SpanRow::key`].
     #[inline(always)]
-    fn key<S: Simd>(&self, event: &Event, kind: SpanKind) -> u64 {
+    fn key<S: Simd>(&mut self, event: &Event, kind: SpanKind) -> u64 {
         match kind {
             SpanKind::Python => {
-                let [id, parent] =
-                    self.integers::<S, 2>(event, [b"Python id", b"Python parent id"]);
+                let wanted = [ArgId::PythonId, ArgId::PythonParent];
+                let [id, parent] = self.integers::<S, 2>(event, wanted);
                 id.map_or(NO_KEY, |id| SpanRow::python_key(id, parent))
             }
             SpanKind::Runtime
             | SpanKind::Kernel
             | SpanKind::Memcpy
             | SpanKind::Memset
-            | SpanKind::Sync => self.integers::<S, 1>(event, [b"correlation"])[0].unwrap_or(NO_KEY),
+            | SpanKind::Sync => {
+                self.integers::<S, 1>(event, [ArgId::Correlation])[0].unwrap_or(NO_KEY)
+            }
             _ => NO_KEY,
         }
     }
 
     #[inline(always)]
     fn integers<S: Simd, const N: usize>(
-        &self,
+        &mut self,
         event: &Event,
-        keys: [&[u8]; N],
+        wanted: [ArgId; N],
     ) -> [Option<u64>; N] {
         if event.args.is_empty() {
             return [None; N];
         }
         if !event.is_repaired {
-            return event::integers::<S, N>(self.text, event.args, keys);
+            return event::integers::<S, N>(self.text, event.args, wanted, &mut self.layout);
         }
         let members = lenient::members(self.text, event.args);
-        keys.map(|key| {
-            let found = members.iter().find(|(name, _)| name.as_bytes() == key);
+        wanted.map(|wanted| {
+            let found = members.iter().find(|(name, _)| ArgId::of(name.as_bytes()) == wanted);
             found.and_then(|(_, value)| match value {
                 ArgValue::Int(value) => u64::try_from(*value).ok(),
                 ArgValue::Number(word) | ArgValue::Text(word) => event::integer(word.as_bytes()),
@@ -352,7 +356,7 @@ impl<'t> Emitter<'t> {
 
     #[inline(always)]
     fn string(&mut self, piece: Piece) -> StrId {
-        if !piece.escaped
+        if piece.escapes == 0
             && let Some(known) = self.batch.find_string(piece.of(self.text))
         {
             return known;

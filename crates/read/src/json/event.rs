@@ -1,6 +1,8 @@
 //! One trace event, as it stands in the text.
 
 use super::decimal::{self, Time};
+use super::digits;
+use super::layout::Layout;
 use super::scan::{self, Piece, Trouble, expect, skip_blanks};
 use super::simd::{Portable, Simd};
 
@@ -51,8 +53,6 @@ pub(crate) enum FieldId {
     Close,
 }
 
-const FIELD_IDS: usize = FieldId::Close as usize + 1;
-
 impl FieldId {
     #[inline(always)]
     fn of(key: &[u8]) -> Self {
@@ -73,77 +73,8 @@ impl FieldId {
     }
 }
 
-/// What may stand between the end of one value and the start of the next: up to
-/// 32 bytes, as four words and masks, so that comparing needs no loop.
-#[derive(Clone, Copy)]
-struct Step {
-    words: [u64; 4],
-    masks: [u64; 4],
-    /// 0 for none; such a step is never reached, since its masks are all ones.
-    len: u8,
-    leads_to: FieldId,
-}
-
-impl Step {
-    const BYTES_MAX: usize = 32;
-    const NONE: Step =
-        Step { words: [0; 4], masks: [u64::MAX; 4], len: 0, leads_to: FieldId::Other };
-
-    fn new(between: &[u8], leads_to: FieldId) -> Self {
-        let (mut bytes, mut masks) = ([0; Self::BYTES_MAX], [0; Self::BYTES_MAX]);
-        bytes[..between.len()].copy_from_slice(between);
-        masks[..between.len()].fill(0xff);
-        let (words, masks) = (words_of(&bytes), words_of(&masks));
-        Step { words, masks, len: between.len() as u8, leads_to }
-    }
-}
-
-#[inline(always)]
-fn words_of(bytes: &[u8; Step::BYTES_MAX]) -> [u64; 4] {
-    std::array::from_fn(|word| {
-        u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * word + byte]))
-    })
-}
-
-/// The layout of the events read so far: what followed each field.
-///
-/// Events of one producer look alike to the byte between their values
-/// (`, "cat": "`). Comparing with what stood there before is several times quicker
-/// than reading blanks, quotes, key and colon again. A few memories a field
-/// suffice: producers alternate between few sorts of events.
-pub(crate) struct Layout {
-    after: [[Step; Layout::MEMORIES]; FIELD_IDS],
-}
-
-impl Layout {
-    const MEMORIES: usize = 4;
-
-    pub(crate) fn new() -> Self {
-        Layout { after: [[Step::NONE; Self::MEMORIES]; FIELD_IDS] }
-    }
-
-    /// The field whose value begins after the text at `at`, if it is as before.
-    #[inline(always)]
-    fn predict(&self, text: &[u8], at: usize, after: FieldId) -> Option<(FieldId, usize)> {
-        let here = words_of(text[at..].first_chunk::<{ Step::BYTES_MAX }>()?);
-        for step in &self.after[after as usize] {
-            let differing = |word: usize| (here[word] ^ step.words[word]) & step.masks[word];
-            if differing(0) | differing(1) | differing(2) | differing(3) == 0 {
-                return Some((step.leads_to, at + usize::from(step.len)));
-            }
-        }
-        None
-    }
-
-    fn learn(&mut self, between: &[u8], after: FieldId, leads_to: FieldId) {
-        if between.is_empty() || between.len() > Step::BYTES_MAX {
-            return;
-        }
-        let steps = &mut self.after[after as usize];
-        steps.rotate_right(1);
-        steps[0] = Step::new(between, leads_to);
-    }
-}
+/// The layout of events: what followed each of their fields.
+pub(crate) type EventLayout = Layout<FieldId, { FieldId::Close as usize + 1 }>;
 
 impl Event {
     /// Takes note of one field.
@@ -181,7 +112,7 @@ impl Event {
 
 /// A time given as a number, or as a number in quotes.
 fn time(word: &[u8]) -> Time {
-    match decimal::micros(word) {
+    match decimal::plain_micros(word) {
         (time, len) if len == word.len() => time,
         _ => Time::NotANumber,
     }
@@ -193,7 +124,7 @@ fn time(word: &[u8]) -> Time {
 pub(crate) fn strict<S: Simd>(
     text: &[u8],
     at: usize,
-    layout: &mut Layout,
+    layout: &mut EventLayout,
     event: &mut Event,
 ) -> Result<usize, Trouble> {
     *event = Event::default();
@@ -201,7 +132,7 @@ pub(crate) fn strict<S: Simd>(
     let mut last = FieldId::Open;
     loop {
         let id;
-        (id, at) = match layout.predict(text, at, last) {
+        (id, at) = match layout.predict::<S>(text, at, last as usize) {
             Some(predicted) => predicted,
             None => next_field::<S>(text, at, last, layout, &mut event.has_control)?,
         };
@@ -233,13 +164,13 @@ fn next_field<S: Simd>(
     text: &[u8],
     from: usize,
     last: FieldId,
-    layout: &mut Layout,
+    layout: &mut EventLayout,
     control: &mut bool,
 ) -> Result<(FieldId, usize), Trouble> {
     let mut at = skip_blanks(text, from);
     let is_first = last == FieldId::Open;
     if text.get(at) == Some(&b'}') {
-        layout.learn(&text[from..at + 1], last, FieldId::Close);
+        layout.learn(&text[from..at + 1], last as usize, FieldId::Close);
         return Ok((FieldId::Close, at + 1));
     }
     if !is_first {
@@ -253,7 +184,7 @@ fn next_field<S: Simd>(
     // An odd key is told of each time: it is not to be predicted.
     *control |= is_odd;
     if !is_odd {
-        layout.learn(&text[from..at], last, id);
+        layout.learn(&text[from..at], last as usize, id);
     }
     Ok((id, at))
 }
@@ -265,7 +196,7 @@ fn strict_time<S: Simd>(
     at: usize,
     control: &mut bool,
 ) -> Result<(Time, usize), Trouble> {
-    let (micros, len) = decimal::micros(&text[at..]);
+    let (micros, len) = decimal::micros::<S>(text, at);
     if let (Time::At(_), Some(b',' | b'}' | b' ' | b'\n')) = (micros, text.get(at + len)) {
         return Ok((micros, at + len));
     }
@@ -287,12 +218,12 @@ fn strict_value<S: Simd>(
         }
         Some(b'{' | b'[') => {
             let end = scan::container_end::<S>(text, at, control)?;
-            Ok((Piece { from: at, to: end, escaped: false }, end))
+            Ok((Piece { from: at, to: end, escapes: 0 }, end))
         }
         Some(b' ' | b'\n' | b'\r' | b'\t') => value_after_blanks(text, at, control),
         Some(_) => {
-            let end = scan::scalar_end(text, at)?;
-            Ok((Piece { from: at, to: end, escaped: false }, end))
+            let end = scan::scalar_end::<S>(text, at)?;
+            Ok((Piece { from: at, to: end, escapes: 0 }, end))
         }
         None => Err(Trouble::End),
     }
@@ -312,44 +243,95 @@ fn value_after_blanks(
         b'"' => (at + 1, end - 1),
         _ => (at, end),
     };
-    let escaped = text[from..to].contains(&b'\\');
-    Ok((Piece { from, to, escaped }, end))
+    let escapes = text[from..to].iter().filter(|&&byte| byte == b'\\').count();
+    Ok((Piece { from, to, escapes }, end))
 }
 
-/// Looks for integers among the arguments: the values of `keys`, where they are
+/// What an argument of an event may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ArgId {
+    PythonId,
+    PythonParent,
+    Correlation,
+    Other,
+    /// The bracket that closes the arguments.
+    Close,
+}
+
+impl ArgId {
+    pub(crate) fn of(key: &[u8]) -> Self {
+        match key {
+            b"Python id" => ArgId::PythonId,
+            b"Python parent id" => ArgId::PythonParent,
+            b"correlation" => ArgId::Correlation,
+            _ => ArgId::Other,
+        }
+    }
+}
+
+/// The layout of arguments. They are told apart by their place: few of them have a name
+/// that matters here, and all of one sort of event come in the same order.
+pub(crate) type ArgLayout = Layout<ArgId, ARG_PLACES>;
+
+/// Arguments further back share the last place.
+const ARG_PLACES: usize = 12;
+
+/// Looks for integers among the arguments: the values of `wanted`, where they are
 /// whole numbers. Stops when all are found, or at the first oddity.
 #[inline(always)]
 pub(crate) fn integers<S: Simd, const N: usize>(
     text: &[u8],
     args: Piece,
-    keys: [&[u8]; N],
+    wanted: [ArgId; N],
+    layout: &mut ArgLayout,
 ) -> [Option<u64>; N] {
     let mut found = [None; N];
     let mut left = N;
-    let mut control = false;
-    let text = &text[..args.to];
-    let mut at = skip_blanks(text, args.from + 1);
-    while left > 0 && text.get(at) == Some(&b'"') {
-        let Ok(key) = scan::string::<S>(text, at + 1, &mut control) else { break };
-        at = skip_blanks(text, key.to + 1);
-        if text.get(at) != Some(&b':') {
+    let (mut at, mut place) = (args.from, 0);
+    while left > 0 {
+        let next = match layout.predict::<S>(text, at, place) {
+            Some(predicted) => Some(predicted),
+            None => next_arg::<S>(text, at, place, layout),
+        };
+        let Some((id, from)) = next.filter(|next| next.0 != ArgId::Close) else { break };
+        // What is well-formed ends where the arguments do.
+        let Ok((piece, end)) = strict_value::<S>(text, from, &mut false) else { break };
+        if end >= args.to {
             break;
         }
-        at = skip_blanks(text, at + 1);
-        let Ok(end) = scan::value_end::<S>(text, at, &mut control) else { break };
-        for slot in 0..N {
-            if same(keys[slot], key.of(text)) {
-                found[slot] = integer(&text[at..end]);
-                left -= 1;
-            }
+        if let Some(slot) = wanted.iter().position(|&wanted| wanted == id) {
+            found[slot] = integer_at::<S>(text, piece);
+            left -= 1;
         }
-        at = skip_blanks(text, end);
-        if text.get(at) != Some(&b',') {
-            break;
-        }
-        at = skip_blanks(text, at + 1);
+        at = end;
+        place = (place + 1).min(ARG_PLACES - 1);
     }
     found
+}
+
+/// Reads what stands between two arguments; `None` at anything odd.
+#[inline(never)]
+fn next_arg<S: Simd>(
+    text: &[u8],
+    from: usize,
+    place: usize,
+    layout: &mut ArgLayout,
+) -> Option<(ArgId, usize)> {
+    let mut at = skip_blanks(text, from);
+    if text.get(at) == Some(&b'}') {
+        return Some((ArgId::Close, at + 1));
+    }
+    let before = if from > 0 && place == 0 { b'{' } else { b',' };
+    at = skip_blanks(text, expect(text, at, before).ok()?);
+    let mut is_odd = false;
+    let key = scan::string::<S>(text, expect(text, at, b'"').ok()?, &mut is_odd).ok()?;
+    at = skip_blanks(text, key.to + 1);
+    at = skip_blanks(text, expect(text, at, b':').ok()?);
+    let id = ArgId::of(key.of(text));
+    if !is_odd {
+        layout.learn(&text[from..at], place, id);
+    }
+    Some((id, at))
 }
 
 /// Equality of short texts, without the call that comparing slices makes.
@@ -368,6 +350,18 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
+/// The value of an argument, where it is a whole number.
+#[inline(always)]
+fn integer_at<S: Simd>(text: &[u8], piece: Piece) -> Option<u64> {
+    let (len, _) = digits::run::<S>(scan::block_at::<S>(text, piece.from));
+    match len {
+        1..=digits::QUICK_MAX if len == piece.to - piece.from => {
+            Some(digits::value(text, piece.from, piece.to))
+        }
+        _ => integer(piece.of(text)),
+    }
+}
+
 /// A whole number, in quotes or not, of at most 64 bits.
 #[inline(always)]
 pub(crate) fn integer(word: &[u8]) -> Option<u64> {
@@ -375,12 +369,7 @@ pub(crate) fn integer(word: &[u8]) -> Option<u64> {
         [b'"', digits @ .., b'"'] => digits,
         digits => digits,
     };
-    if digits.is_empty() || digits.len() > 20 || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    digits
-        .iter()
-        .try_fold(0u64, |value, digit| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+    digits::whole_number(digits)
 }
 
 #[cfg(test)]
@@ -390,7 +379,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: Result<usize, Trouble>) -> Event {
         let mut event = Event::default();
-        let got = strict::<Portable>(text.as_bytes(), 0, &mut Layout::new(), &mut event);
+        let got = strict::<Portable>(text.as_bytes(), 0, &mut EventLayout::new(), &mut event);
         assert_eq!(got, expected);
         event
     }
@@ -405,8 +394,12 @@ mod tests {
             (b'X', Time::At(2000), Time::At(1500))
         );
         assert_eq!(event.thread.of(text.as_bytes()), b"stream 7");
-        let found = integers::<Portable, 2>(text.as_bytes(), event.args, [b"correlation", b"x"]);
-        assert_eq!(found, [Some(7), None]);
+        let mut layout = ArgLayout::new();
+        let wanted = [ArgId::Correlation, ArgId::PythonId];
+        for _ in 0..2 {
+            let found = integers::<Portable, 2>(text.as_bytes(), event.args, wanted, &mut layout);
+            assert_eq!(found, [Some(7), None]);
+        }
     }
 
     #[test]

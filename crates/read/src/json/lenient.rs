@@ -104,7 +104,7 @@ impl<'t> Walk<'t> {
             at = self.separators(at, members.is_empty());
             match self.byte(at) {
                 Some(b'}') => {
-                    let piece = Piece { from: open, to: at + 1, escaped: false };
+                    let piece = Piece { from: open, to: at + 1, escapes: 0 };
                     return Ok((Node::Map(piece, members), at + 1));
                 }
                 Some(b'"') => {}
@@ -126,7 +126,7 @@ impl<'t> Walk<'t> {
             at = self.separators(at, elements.is_empty());
             match self.byte(at) {
                 Some(b']') => {
-                    let piece = Piece { from: open, to: at + 1, escaped: false };
+                    let piece = Piece { from: open, to: at + 1, escapes: 0 };
                     return Ok((Node::List(piece, elements), at + 1));
                 }
                 Some(b'}' | b':') | None => return Err(at),
@@ -152,19 +152,19 @@ impl<'t> Walk<'t> {
         if !is_number && !matches!(word, b"true" | b"false" | b"null") {
             self.notes.push((NoticeKind::BareWord, at));
         }
-        let piece = Piece { from: at, to: at + word.len(), escaped: false };
+        let piece = Piece { from: at, to: at + word.len(), escapes: 0 };
         Ok((Node::Scalar(piece), at + len))
     }
 
     /// The string that begins at `from`, up to the quote that plausibly ends it.
     fn string(&mut self, role: Role, from: usize) -> Result<Piece, usize> {
-        let mut escaped = false;
+        let mut escapes = 0;
         let mut strays = Vec::new();
         let mut at = from;
         while let Some(step) = memchr::memchr2(b'"', b'\\', self.text.get(at..).unwrap_or(b"")) {
             at += step;
             if self.text[at] == b'\\' {
-                escaped = true;
+                escapes += 1;
                 at += 2;
             } else if self.closes(role, at) {
                 if !strays.is_empty() && self.swallows_event(role, from, at) {
@@ -172,7 +172,7 @@ impl<'t> Walk<'t> {
                 }
                 self.notes.extend(strays.iter().map(|&at| (NoticeKind::UnescapedQuote, at)));
                 self.has_control |= self.text[from..at].iter().any(|&byte| byte < 0x20);
-                return Ok(Piece { from, to: at, escaped });
+                return Ok(Piece { from, to: at, escapes });
             } else {
                 strays.push(at);
                 at += 1;
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn large_integers_survive() {
         let text = br#"{"a": 10159970886766084423, "b": -5, "c": 1.50, "d": [true, null]}"#;
-        let piece = Piece { from: 0, to: text.len(), escaped: false };
+        let piece = Piece { from: 0, to: text.len(), escapes: 0 };
         let expected = [
             ("a".to_owned(), ArgValue::Number("10159970886766084423".into())),
             ("b".to_owned(), ArgValue::Int(-5)),

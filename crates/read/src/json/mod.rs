@@ -7,9 +7,11 @@
 mod args;
 mod blocks;
 mod decimal;
+mod digits;
 mod document;
 mod emit;
 mod event;
+mod layout;
 mod lenient;
 mod scan;
 mod simd;

@@ -4,6 +4,7 @@
 //! what lies deeper: arguments are skipped bracket by bracket, since nobody has
 //! asked for them yet. What fails here goes to `repair`.
 
+use super::digits;
 use super::simd::Simd;
 
 /// Why a strict walk stopped.
@@ -20,8 +21,9 @@ pub(crate) enum Trouble {
 pub(crate) struct Piece {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Has a backslash.
-    pub(crate) escaped: bool,
+    /// How many of its bytes are backslashes that take out the next one; a whole word, for
+    /// copying one of which only a byte was written waits for it.
+    pub(crate) escapes: usize,
 }
 
 impl Piece {
@@ -44,7 +46,7 @@ pub(crate) const DEPTH_MAX: u32 = 512;
 
 /// The 64 bytes at `at`; past the end of the text, blanks.
 #[inline(always)]
-fn block_at<S: Simd>(text: &[u8], at: usize) -> S::Block {
+pub(crate) fn block_at<S: Simd>(text: &[u8], at: usize) -> S::Block {
     if let Some(bytes) = text[at..].first_chunk::<64>() {
         return S::load(bytes);
     }
@@ -79,7 +81,7 @@ pub(crate) fn string<S: Simd>(
     at: usize,
     control: &mut bool,
 ) -> Result<Piece, Trouble> {
-    let mut piece = Piece { from: at, to: at, escaped: false };
+    let mut piece = Piece { from: at, to: at, escapes: 0 };
     let mut at = at;
     while at < text.len() {
         let block = block_at::<S>(text, at);
@@ -99,7 +101,7 @@ pub(crate) fn string<S: Simd>(
             piece.to = at;
             return Ok(piece);
         }
-        piece.escaped = true;
+        piece.escapes += 1;
         at += 2;
     }
     Err(Trouble::End)
@@ -199,15 +201,12 @@ fn closing_bit(opens: u64, closes: u64, depth: &mut u32) -> Option<usize> {
 
 /// The end of a number, `true`, `false` or `null` at `at`; anything else is trouble.
 #[inline(always)]
-pub(crate) fn scalar_end(text: &[u8], at: usize) -> Result<usize, Trouble> {
-    let mut end = at;
-    while let Some(b'0'..=b'9') = text.get(end) {
-        end += 1;
-    }
-    if let Some(b',' | b'}' | b']' | b' ' | b'\n') = text.get(end)
-        && end > at
+pub(crate) fn scalar_end<S: Simd>(text: &[u8], at: usize) -> Result<usize, Trouble> {
+    let (len, _) = digits::run::<S>(block_at::<S>(text, at));
+    if let Some(b',' | b'}' | b']' | b' ' | b'\n') = text.get(at + len)
+        && len > 0
     {
-        return Ok(end);
+        return Ok(at + len);
     }
     scalar_word_end(text, at)
 }
@@ -241,7 +240,7 @@ pub(crate) fn value_end<S: Simd>(
     match text.get(at) {
         Some(b'"') => Ok(string::<S>(text, at + 1, control)?.to + 1),
         Some(b'{' | b'[') => container_end::<S>(text, at, control),
-        Some(_) => scalar_end(text, at),
+        Some(_) => scalar_end::<S>(text, at),
         None => Err(Trouble::End),
     }
 }

@@ -8,6 +8,8 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
+use super::layout::Line;
+
 /// Masks over a block of 64 bytes; bit `i` speaks of byte `i`.
 pub(crate) trait Simd: Copy {
     type Block: Copy;
@@ -15,6 +17,9 @@ pub(crate) trait Simd: Copy {
     fn load(bytes: &[u8; 64]) -> Self::Block;
     fn eq(block: Self::Block, byte: u8) -> u64;
     fn below(block: Self::Block, limit: u8) -> u64;
+
+    /// Whether bytes begin as a line says.
+    fn agrees(here: &[u8; Line::BYTES_MAX], line: &Line) -> bool;
 
     /// Bit `i` is the parity of the bits `0..=i`: from quotes to "inside a string".
     fn prefix_xor(mask: u64) -> u64;
@@ -40,6 +45,12 @@ impl Simd for Portable {
     #[inline(always)]
     fn below(block: [u8; 64], limit: u8) -> u64 {
         mask_of(block, |other| other < limit)
+    }
+
+    #[inline(always)]
+    fn agrees(here: &[u8; Line::BYTES_MAX], line: &Line) -> bool {
+        let len = usize::from(line.len);
+        len > 0 && here[..len] == line.bytes[..len]
     }
 
     #[inline(always)]
@@ -92,6 +103,17 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn agrees(here: &[u8; Line::BYTES_MAX], line: &Line) -> bool {
+        // SAFETY: 32 readable bytes each, unaligned loads; `dispatch` saw AVX2.
+        unsafe {
+            let here = _mm256_loadu_si256(here.as_ptr().cast());
+            let line_bytes = _mm256_loadu_si256(line.bytes.as_ptr().cast());
+            let same = _mm256_movemask_epi8(_mm256_cmpeq_epi8(here, line_bytes)) as u32;
+            !same & line.mask == 0
+        }
+    }
+
+    #[inline(always)]
     fn prefix_xor(mask: u64) -> u64 {
         carryless_prefix_xor(mask)
     }
@@ -121,6 +143,16 @@ impl Simd for Avx512 {
     fn below(block: __m512i, limit: u8) -> u64 {
         // SAFETY: `dispatch` saw AVX-512BW.
         unsafe { _mm512_cmplt_epu8_mask(block, _mm512_set1_epi8(limit as i8)) }
+    }
+
+    #[inline(always)]
+    fn agrees(here: &[u8; Line::BYTES_MAX], line: &Line) -> bool {
+        // SAFETY: 32 readable bytes each, unaligned loads; `dispatch` saw AVX-512BW and VL.
+        unsafe {
+            let here = _mm256_loadu_si256(here.as_ptr().cast());
+            let line_bytes = _mm256_loadu_si256(line.bytes.as_ptr().cast());
+            _mm256_mask_cmpneq_epi8_mask(line.mask, here, line_bytes) == 0
+        }
     }
 
     #[inline(always)]
