@@ -21,7 +21,7 @@ mod step;
 pub use branch::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
 pub use calls::{Call, ThreadCalls};
 pub use flow::{Flow, FlowOptions, Oddities};
-pub use names::{Adopted, FunctionId, Names, NamesLen};
+pub use names::{Adopted, FunctionId, Names, NamesLen, NewNames};
 pub use ocaml::Traps;
 pub use samples::SampleReach;
 pub use sched::{

@@ -157,9 +157,15 @@ impl Names {
         self.functions.is_empty()
     }
 
-    /// How many names there are: those that come later have higher numbers.
-    pub fn names_len(&self) -> NamesLen {
-        NamesLen { texts: self.strings.len(), functions: self.functions.len() }
+    /// What came since the last time, when the table was as long as `told` says.
+    pub fn take_new(&self, told: &mut NamesLen) -> NewNames {
+        let texts = (told.texts..self.strings.len())
+            .map(|id| self.text(StrId(id as u32)).to_owned())
+            .collect();
+        let function = |function: &Function| (function.name, function.file, function.is_unknown);
+        let functions = self.functions[told.functions..].iter().map(function).collect();
+        *told = NamesLen { texts: self.strings.len(), functions: self.functions.len() };
+        NewNames { texts, functions }
     }
 }
 
@@ -170,6 +176,14 @@ pub struct NamesLen {
     functions: usize,
 }
 
+/// What was added to a table from one time to another, in its numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewNames {
+    texts: Vec<String>,
+    /// Name, file, and whether the function is not known.
+    functions: Vec<(StrId, StrId, bool)>,
+}
+
 /// What the names of one table are called in another, as far as they were taken over.
 #[derive(Debug, Clone, Default)]
 pub struct Adopted {
@@ -178,17 +192,17 @@ pub struct Adopted {
 }
 
 impl Adopted {
-    /// Takes over what is new in `other` since the last time, up to a length of it.
-    pub fn extend(&mut self, names: &mut Names, other: &Names, until: NamesLen) {
-        for id in self.texts.len()..until.texts.min(other.strings.len()) {
-            self.texts.push(names.strings.intern(other.text(StrId(id as u32))));
-        }
-        let until = until.functions.min(other.functions.len());
-        for function in other.functions.iter().take(until).skip(self.functions.len()) {
-            let (name, file) = (other.text(function.name), other.text(function.file));
-            self.functions.push(match function.is_unknown {
-                true => names.unknown(file),
-                false => names.function(name, file),
+    /// Takes over what came to the other table since the last time.
+    pub fn extend(&mut self, names: &mut Names, new: &NewNames) {
+        self.texts.extend(new.texts.iter().map(|text| names.strings.intern(text)));
+        for &(name, file, is_unknown) in &new.functions {
+            let file = names.text(self.text(file)).to_owned();
+            self.functions.push(match is_unknown {
+                true => names.unknown(&file),
+                false => {
+                    let name = names.text(self.text(name)).to_owned();
+                    names.function(&name, &file)
+                }
             });
         }
     }
@@ -243,11 +257,11 @@ mod tests {
         one.function("main", "prog");
         let ids =
             [other.function("f", "a.so"), other.unknown("b.so"), other.function("main", "prog")];
-        let mut adopted = Adopted::default();
-        let first = NamesLen { texts: 3, functions: 5 };
-        for until in [first, other.names_len(), other.names_len()] {
-            adopted.extend(&mut one, &other, until);
-        }
+        let (mut adopted, mut told) = (Adopted::default(), NamesLen::default());
+        adopted.extend(&mut one, &other.take_new(&mut told));
+        let ids = [&ids[..], &[other.function("g.cold", "a.so")]].concat();
+        adopted.extend(&mut one, &other.take_new(&mut told));
+        assert_eq!(other.take_new(&mut told), NewNames::default());
         for id in ids {
             let new = adopted.function(id);
             assert_eq!(one.name_text(new), other.name_text(id));

@@ -1,12 +1,16 @@
 //! Blocks of whole records, read by all cores and handed over in order.
 //!
 //! Each core has a lane: names of its own, and what it learned of earlier lines, from block
-//! to block. Which lane reads which block is fixed, and the names of a lane are taken over
-//! block by block, so what comes out does not depend on how many lanes there are.
+//! to block. A lane takes the next block that nobody has taken; blocks are joined in order
+//! while later ones are read, by the caller, who reads too when there is nothing to join.
+//! Each block comes with the names that its lane met for the first time, so what comes out
+//! does not depend on which lane has read which block.
 
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
 
-use spanwise_flow::{Adopted, Names, NamesLen};
+use spanwise_flow::{Adopted, Names, NamesLen, NewNames};
 use spanwise_model::Notices;
 
 use super::header::Header;
@@ -20,8 +24,8 @@ pub(crate) struct Block {
     pub(crate) records: Vec<Record>,
     pub(crate) notices: Notices,
     pub(crate) counts: Counts,
-    /// How many names the lane had when it was through.
-    pub(crate) names_len: NamesLen,
+    /// What the lane did not know before.
+    pub(crate) new_names: NewNames,
 }
 
 /// What one core keeps from block to block.
@@ -29,14 +33,16 @@ pub(crate) struct Block {
 pub(crate) struct Lane {
     pub(crate) names: Names,
     pub(super) quick: Quick,
-    /// The numbers of the lane's names where they are joined.
-    adopted: Adopted,
+    /// How many of the names went out with blocks.
+    pub(super) told: NamesLen,
 }
 
 /// The lanes, and how much text one of them reads at a time.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
+    /// The numbers of each lane's names where they are joined.
+    adopted: Vec<Adopted>,
     block_bytes: usize,
 }
 
@@ -48,8 +54,8 @@ pub(crate) trait Join {
 
 impl Lanes {
     pub(crate) fn new(threads: usize, block_bytes: usize) -> Self {
-        let lanes = (0..threads.max(1)).map(|_| Lane::default()).collect();
-        Lanes { lanes, block_bytes }
+        let lanes: Vec<Lane> = (0..threads.max(1)).map(|_| Lane::default()).collect();
+        Lanes { adopted: vec![Adopted::default(); lanes.len()], lanes, block_bytes }
     }
 
     /// Reads whole records, and hands them over in order.
@@ -60,54 +66,162 @@ impl Lanes {
         options: ParseOptions<'_>,
         join: &mut impl Join,
     ) {
-        let mut from = 0;
-        while from < text.len() {
-            let mut wave: Vec<(u64, &[u8])> = Vec::new();
-            while from < text.len() && wave.len() < BLOCKS_A_LANE * self.lanes.len() {
-                let rest = &text[from..];
-                let len = match rest.get(..self.block_bytes) {
-                    None => rest.len(),
-                    Some(_) => record_end(rest, self.block_bytes),
-                };
-                wave.push((base + from as u64, &rest[..len]));
-                from += len;
-            }
-            self.read_wave(&wave, options, join);
-        }
-    }
-
-    fn read_wave(
-        &mut self,
-        wave: &[(u64, &[u8])],
-        options: ParseOptions<'_>,
-        join: &mut impl Join,
-    ) {
-        let lanes = self.lanes.len();
-        let run = |number: usize, lane: &mut Lane| -> Vec<Block> {
-            let own = wave.iter().skip(number).step_by(lanes);
-            own.map(|&(base, text)| parser::parse(text, base, options, lane)).collect()
+        let blocks = cut(text, self.block_bytes);
+        let queue = Queue::new(blocks.len(), BLOCKS_A_LANE * self.lanes.len());
+        let read = |lane: &mut Lane, number: usize| {
+            let (at, text) = blocks[number];
+            parser::parse(text, base + at as u64, options, lane)
         };
-        let parsed: Vec<Vec<Block>> = thread::scope(|scope| {
-            let (first, others) = self.lanes.split_at_mut(1);
-            let others = others.iter_mut().enumerate().take(wave.len().saturating_sub(1));
-            let others: Vec<_> =
-                others.map(|(number, lane)| scope.spawn(move || run(number + 1, lane))).collect();
-            let mut parsed = vec![run(0, &mut first[0])];
-            parsed.extend(others.into_iter().map(|lane| lane.join().expect("no panic inside")));
-            parsed
+        let (read, queue) = (&read, &queue);
+        let (own, others) = self.lanes.split_first_mut().expect("there is a lane at least");
+        thread::scope(|scope| {
+            let others = others.iter_mut().enumerate().take(blocks.len().saturating_sub(1));
+            for (other, lane) in others {
+                scope.spawn(move || {
+                    let _end = queue.ends_on_panic();
+                    while let Some(number) = queue.next_or_wait() {
+                        queue.put(number, (other + 1, read(lane, number)));
+                    }
+                });
+            }
+            let _end = queue.ends_on_panic();
+            for number in 0..blocks.len() {
+                let (lane, block) = loop {
+                    match queue.take(number) {
+                        Taken::Ready(lane, block) => break (lane, block),
+                        Taken::Other(other) => queue.put(other, (0, read(own, other))),
+                    }
+                };
+                let adopted = &mut self.adopted[lane];
+                adopted.extend(join.names(), &block.new_names);
+                join.block(block, adopted);
+            }
         });
-        let mut parsed: Vec<_> = parsed.into_iter().map(Vec::into_iter).collect();
-        for number in 0..wave.len() {
-            let lane = &mut self.lanes[number % lanes];
-            let Some(block) = parsed[number % lanes].next() else { continue };
-            lane.adopted.extend(join.names(), &lane.names, block.names_len);
-            join.block(block, &lane.adopted);
-        }
     }
 }
 
 /// So many, that lanes seldom wait for each other, and few records are held at once.
 const BLOCKS_A_LANE: usize = 4;
+
+/// Blocks that were read and wait to be joined, and what is yet to be read.
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// How many blocks there are.
+    count: usize,
+    /// How far reading may be ahead of joining.
+    ahead: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// The next block that nobody has taken.
+    next: usize,
+    /// The next block to be joined.
+    joined: usize,
+    /// By number: the lane, and what it read.
+    done: BTreeMap<usize, (usize, Block)>,
+    /// A thread gave up: the others must not wait for it.
+    is_over: bool,
+}
+
+/// What whoever joins is to do.
+enum Taken {
+    /// Join this block of a lane.
+    Ready(usize, Block),
+    /// Read this one meanwhile.
+    Other(usize),
+}
+
+impl Queue {
+    fn new(count: usize, ahead: usize) -> Self {
+        Queue { state: Mutex::default(), changed: Condvar::new(), count, ahead }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds this")
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).expect("nothing panics while it holds this")
+    }
+
+    fn take_next(&self, state: &mut State) -> Option<usize> {
+        let may = state.next < self.count && state.next < state.joined + self.ahead;
+        may.then(|| {
+            state.next += 1;
+            state.next - 1
+        })
+    }
+
+    /// A block to read; `None` when all are taken.
+    fn next_or_wait(&self) -> Option<usize> {
+        let mut state = self.state();
+        while state.next < self.count && !state.is_over {
+            if let Some(number) = self.take_next(&mut state) {
+                return Some(number);
+            }
+            state = self.wait(state);
+        }
+        None
+    }
+
+    fn put(&self, number: usize, read: (usize, Block)) {
+        self.state().done.insert(number, read);
+        self.changed.notify_all();
+    }
+
+    /// A block that is to be joined now, or another one to read until it is there.
+    fn take(&self, number: usize) -> Taken {
+        let mut state = self.state();
+        loop {
+            if let Some((lane, block)) = state.done.remove(&number) {
+                state.joined = number + 1;
+                self.changed.notify_all();
+                return Taken::Ready(lane, block);
+            }
+            if let Some(other) = self.take_next(&mut state) {
+                return Taken::Other(other);
+            }
+            assert!(!state.is_over, "a lane panicked");
+            state = self.wait(state);
+        }
+    }
+
+    fn ends_on_panic(&self) -> EndsOnPanic<'_> {
+        EndsOnPanic(self)
+    }
+}
+
+/// Lets nobody wait for a thread that is no more.
+struct EndsOnPanic<'a>(&'a Queue);
+
+impl Drop for EndsOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            if let Ok(mut state) = self.0.state.lock() {
+                state.is_over = true;
+            }
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+/// Cuts a text into blocks of whole records; each with where it begins.
+fn cut(text: &[u8], block_bytes: usize) -> Vec<(usize, &[u8])> {
+    let mut blocks = Vec::new();
+    let mut from = 0;
+    while from < text.len() {
+        let rest = &text[from..];
+        let len = match rest.get(..block_bytes) {
+            None => rest.len(),
+            Some(_) => record_end(rest, block_bytes),
+        };
+        blocks.push((from, &rest[..len]));
+        from += len;
+    }
+    blocks
+}
 
 /// True where a record begins: at a line that is neither a frame nor beside one.
 fn begins_record(text: &[u8]) -> bool {

@@ -38,7 +38,7 @@ pub(crate) struct Counts {
 /// Reads whole records, with the names and the memory of a lane.
 pub(crate) fn parse(text: &[u8], base: u64, options: ParseOptions<'_>, lane: &mut Lane) -> Block {
     let block = Block::default();
-    let Lane { names, quick, .. } = lane;
+    let Lane { names, quick, told } = lane;
     let mut parser = Parser { block, names, quick, options, is_sample_open: false, is_run: false };
     let mut at = 0;
     while at < text.len() {
@@ -53,8 +53,8 @@ pub(crate) fn parse(text: &[u8], base: u64, options: ParseOptions<'_>, lane: &mu
         at = end + 1;
     }
     parser.close_sample();
-    let names_len = parser.names.names_len();
-    Block { names_len, ..parser.block }
+    let new_names = parser.names.take_new(told);
+    Block { new_names, ..parser.block }
 }
 
 struct Parser<'a> {

@@ -8,7 +8,8 @@ use spanwise_flow::{
 };
 use spanwise_model::{
     Batch, CategoryId, CounterRow, InstantRow, NO_KEY, NO_OFFSET, Nanos, NoticeKind, Notices,
-    SourceInfo, SpanKind, SpanRow, StrId, Trace, TraceBuilder, TrackId, TrackKind, TrackLabel,
+    QuickMap, SourceInfo, SpanKind, SpanRow, StrId, Trace, TraceBuilder, TrackId, TrackKind,
+    TrackLabel,
 };
 
 use super::data::PYTHON_FILE_MARK;
@@ -187,7 +188,7 @@ impl Timeline {
             processes: &processes,
             comms: &comms,
             tracks: HashMap::new(),
-            texts: HashMap::new(),
+            texts: QuickMap::default(),
             next_offset: 0,
         };
         output.batch.notices = notices;
@@ -267,7 +268,7 @@ pub(super) struct Output<'a> {
     processes: &'a BTreeMap<i64, i64>,
     comms: &'a BTreeMap<i64, StrId>,
     tracks: HashMap<(TrackKind, ThreadKey, StrId), TrackId>,
-    texts: HashMap<FunctionId, (StrId, CategoryId)>,
+    texts: QuickMap<FunctionId, (StrId, CategoryId)>,
     /// Spans of one start and length stand in the order of this.
     pub(super) next_offset: u64,
 }
