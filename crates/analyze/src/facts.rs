@@ -13,7 +13,6 @@ use crate::{
 /// A trace and the answers that others build on.
 pub struct Facts<'a> {
     trace: &'a Trace,
-    window: OnceLock<(Nanos, Nanos)>,
     names: OnceLock<Names<'a>>,
     frames: OnceLock<Frames>,
     waits: OnceLock<Waits>,
@@ -29,7 +28,6 @@ impl<'a> Facts<'a> {
     pub fn new(trace: &'a Trace) -> Self {
         Facts {
             trace,
-            window: OnceLock::new(),
             names: OnceLock::new(),
             frames: OnceLock::new(),
             waits: OnceLock::new(),
@@ -48,7 +46,7 @@ impl<'a> Facts<'a> {
 
     /// First and last nanosecond of the recording; equal in an empty trace.
     pub fn window(&self) -> (Nanos, Nanos) {
-        *self.window.get_or_init(|| self.trace.window().unwrap_or((0, 0)))
+        self.trace.window().unwrap_or((0, 0))
     }
 
     pub fn window_ns(&self) -> TotalNanos {
@@ -92,6 +90,6 @@ impl<'a> Facts<'a> {
 
     /// Allocations and frees of each device.
     pub fn memory(&self) -> &Memory {
-        self.memory.get_or_init(|| Memory::new(self.trace))
+        self.memory.get_or_init(|| Memory::with_callers(self.trace))
     }
 }

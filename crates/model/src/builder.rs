@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
+use std::sync::OnceLock;
 
 use crate::batch::{Batch, SpanRow, TrackLabel};
 use crate::join::{self, Flows, Joined};
@@ -149,6 +150,7 @@ impl TraceBuilder {
             info,
             notices,
             args,
+            window: OnceLock::new(),
         };
         debug_assert_eq!(trace.check(), Ok(()));
         trace

@@ -4,14 +4,14 @@
 //! (old producers copy the correlation into it) and by flows only where a producer
 //! gives no correlation: half of the launch flows in real traces have no start.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::batch::{AsyncPhase, Batch, FlowPhase, FlowRow, NO_KEY, SpanRow};
 use crate::builder::{Numbers, no_rows};
 use crate::nest::{self, SpanColumns, derived_row};
 use crate::{
-    Category, CategoryId, Links, NO_ROW, Nanos, NoticeKind, Notices, SpanKind, StrId, Track,
-    TrackId, for_each_index,
+    Category, CategoryId, Links, NO_ROW, Nanos, NoticeKind, Notices, QuickMap, SpanKind, StrId,
+    Track, TrackId, for_each_index,
 };
 
 pub(crate) struct Joined {
@@ -76,7 +76,7 @@ struct ByKey {
     /// For the usual case, ids that lie close together: those from `first` on.
     dense: Vec<u32>,
     first: u64,
-    sparse: HashMap<u64, u32>,
+    sparse: QuickMap<u64, u32>,
 }
 
 impl ByKey {
@@ -94,7 +94,7 @@ impl ByKey {
             true => spread as usize + 1,
             false => 0,
         };
-        ByKey { dense: vec![NO_ROW; len], first, sparse: HashMap::new() }
+        ByKey { dense: vec![NO_ROW; len], first, sparse: QuickMap::default() }
     }
 
     fn get(&self, key: u64) -> Option<u32> {

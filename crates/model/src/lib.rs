@@ -15,6 +15,7 @@ mod builder;
 mod category;
 mod check;
 mod events;
+mod hash;
 mod info;
 mod join;
 mod measurements;
@@ -40,11 +41,12 @@ pub use builder::TraceBuilder;
 pub use category::{Categories, Category, CategoryId, SpanKind};
 pub use check::Violation;
 pub use events::{Counters, Instants, Links};
+pub use hash::{QuickHasher, QuickMap, QuickState};
 pub use info::{Device, SourceInfo};
 pub use measurements::{MeasuredRow, Measurements};
 pub use merge::{MergePart, Merged, MergedClock, merge};
 pub use notice::{Notice, NoticeKind, Notices};
-pub use parallel::{for_each_index, map_indices, map_items, threads_available};
+pub use parallel::{both, for_each_index, map_indices, map_items, threads_available};
 pub use profile::{
     Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, RowId, Sample, StackId, ValueType,
 };

@@ -47,10 +47,23 @@ pub fn map_indices<T: Send>(
     taken.map(|result| result.expect("every index was visited")).collect()
 }
 
+/// The results of two pieces of work that do not need one another, done at once where
+/// there is more than one core.
+pub fn both<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
+    if threads_available() < 2 {
+        return (a(), b());
+    }
+    thread::scope(|scope| {
+        let a = scope.spawn(a);
+        let b = b();
+        (a.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), b)
+    })
+}
+
 /// What `work` makes of each item, in order, on all cores: for items that are many and
 /// each worth about a microsecond, such as arguments to be read.
 pub fn map_items<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
-    const ITEMS_A_PIECE: usize = 4096;
+    const ITEMS_A_PIECE: usize = 1024;
     let pieces: Vec<&[I]> = items.chunks(ITEMS_A_PIECE).collect();
     let done = map_indices(pieces.len(), threads_available(), |piece| {
         pieces[piece].iter().map(&work).collect::<Vec<_>>()
@@ -72,6 +85,12 @@ mod tests {
     #[test]
     fn results_come_in_order() {
         assert_eq!(map_indices(100, 7, |i| i * i), (0..100).map(|i| i * i).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn both_give_their_result() {
+        let text = String::from("a");
+        assert_eq!(both(|| text.len(), || text.clone()), (1, "a".to_owned()));
     }
 
     #[test]

@@ -5,10 +5,7 @@
 //! A finished profile is in canonical order, so that the same content has the same
 //! bytes however it came about: order of events, of threads, of merging.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-use crate::{StrId, Strings, StringsBuilder};
+use crate::{QuickMap, StrId, Strings, StringsBuilder};
 
 /// Row number of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,27 +118,6 @@ impl Profile {
     }
 }
 
-/// A quick hash for pairs of row numbers.
-#[derive(Default)]
-struct PairHasher(u64);
-
-impl Hasher for PairHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = crate::hash_bytes(bytes) ^ self.0.rotate_left(5);
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        let mixed = (self.0 ^ u64::from(value)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ mixed >> 32;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-type PairMap<T> = HashMap<(u32, u32), T, BuildHasherDefault<PairHasher>>;
-
 /// Collects samples. Equal stacks and labels are added up.
 #[derive(Default)]
 pub struct ProfileBuilder {
@@ -149,14 +125,14 @@ pub struct ProfileBuilder {
     value_types: Vec<ValueType>,
     default_value: usize,
     frames: Vec<ProfileFrame>,
-    frame_ids: HashMap<ProfileFrame, u32>,
+    frame_ids: QuickMap<ProfileFrame, u32>,
     stack_parents: Vec<u32>,
     stack_frames: Vec<u32>,
-    children: PairMap<u32>,
+    children: QuickMap<(u32, u32), u32>,
     label_sets: Vec<Vec<Label>>,
-    label_ids: HashMap<Vec<Label>, u32>,
+    label_ids: QuickMap<Vec<Label>, u32>,
     samples: Vec<Sample>,
-    sample_ids: PairMap<u32>,
+    sample_ids: QuickMap<(u32, u32), u32>,
     values: Vec<i64>,
     pub time_ns: Option<i64>,
     pub duration_ns: i64,
@@ -314,20 +290,7 @@ impl ProfileBuilder {
 
     /// The profile in canonical order; rows of zeros are left out.
     pub fn finish(self) -> Profile {
-        let draft = self.into_draft();
-        let order = canonical_order(&draft);
-        let mut builder = ProfileBuilder {
-            value_types: draft.value_types.clone(),
-            default_value: draft.default_value,
-            stack_parents: vec![0],
-            stack_frames: vec![u32::MAX],
-            time_ns: draft.time_ns,
-            duration_ns: draft.duration_ns,
-            comments: draft.comments.clone(),
-            ..ProfileBuilder::default()
-        };
-        builder.add_profile(&order);
-        builder.into_draft()
+        canonical(self.into_draft())
     }
 
     fn into_draft(self) -> Profile {
@@ -349,9 +312,9 @@ impl ProfileBuilder {
 }
 
 /// The same profile with stacks in depth-first order by the names of their frames,
-/// label sets by their text, samples by both; without rows of zeros and without
-/// stacks that nothing was spent under.
-fn canonical_order(draft: &Profile) -> Profile {
+/// label sets by their text, samples by both, frames and strings by their first use;
+/// without rows of zeros and without stacks that nothing was spent under.
+fn canonical(draft: Profile) -> Profile {
     let is_spent = |row: usize| draft.values_of(row).iter().any(|&value| value != 0);
     let spent: Vec<usize> = (0..draft.samples.len()).filter(|&row| is_spent(row)).collect();
     let mut is_used = vec![false; draft.stack_parents.len()];
@@ -361,12 +324,12 @@ fn canonical_order(draft: &Profile) -> Profile {
             stack = draft.stack_parents[stack] as usize;
         }
     }
-    let order = stack_order(draft, &is_used);
+    let order = stack_order(&draft, &is_used);
     let mut new_stacks = vec![0u32; draft.stack_parents.len()];
     for (new, &old) in order.iter().enumerate() {
         new_stacks[old as usize] = new as u32;
     }
-    let label_order = label_order(draft, spent.iter().map(|&row| draft.samples[row].labels));
+    let label_order = label_order(&draft, spent.iter().map(|&row| draft.samples[row].labels));
     let mut label_ranks = vec![0; draft.label_sets.len()];
     for (rank, &set) in label_order.iter().enumerate() {
         label_ranks[set as usize] = rank as u32;
@@ -379,19 +342,88 @@ fn canonical_order(draft: &Profile) -> Profile {
         })
         .collect();
     rows.sort_unstable();
+    let mut used = Used::of(&draft);
+    let stack_frames = order.iter().map(|&old| used.frame(draft.stack_frames[old as usize]));
+    let stack_frames = stack_frames.collect();
+    let label_sets = label_order.iter().map(|&set| used.labels(&sorted_labels(&draft, set)));
+    let label_sets = label_sets.collect();
     Profile {
         stack_parents: order
             .iter()
             .map(|&old| new_stacks[draft.stack_parents[old as usize] as usize])
             .collect(),
-        stack_frames: order.iter().map(|&old| draft.stack_frames[old as usize]).collect(),
+        stack_frames,
         samples: rows
             .iter()
             .map(|&(stack, labels, _)| Sample { stack: StackId(stack), labels })
             .collect(),
         values: rows.iter().flat_map(|&(.., row)| draft.values_of(row)).copied().collect(),
-        label_sets: label_order.iter().map(|&set| sorted_labels(draft, set)).collect(),
-        ..draft.clone()
+        label_sets,
+        frames: used.frames,
+        strings: used.strings.finish(),
+        value_types: draft.value_types,
+        default_value: draft.default_value,
+        time_ns: draft.time_ns,
+        duration_ns: draft.duration_ns,
+        comments: draft.comments,
+    }
+}
+
+/// The frames and strings of a draft that are used, numbered by their first use.
+struct Used<'a> {
+    draft: &'a Profile,
+    strings: StringsBuilder,
+    frames: Vec<ProfileFrame>,
+    new_frames: Vec<Option<u32>>,
+}
+
+impl<'a> Used<'a> {
+    fn of(draft: &'a Profile) -> Self {
+        Used {
+            draft,
+            strings: StringsBuilder::default(),
+            frames: Vec::new(),
+            new_frames: vec![None; draft.frames.len()],
+        }
+    }
+
+    fn string(&mut self, id: StrId) -> StrId {
+        self.strings.intern(self.draft.text(id))
+    }
+
+    /// The frame of a stack; the empty stack has none, whose number stays.
+    fn frame(&mut self, old: u32) -> u32 {
+        let Some(&known) = self.new_frames.get(old as usize) else { return old };
+        known.unwrap_or_else(|| {
+            let frame = self.draft.frames[old as usize];
+            let frame = ProfileFrame {
+                name: self.string(frame.name),
+                group: self.string(frame.group),
+                file: self.string(frame.file),
+                line: frame.line,
+            };
+            let new = self.frames.len() as u32;
+            self.frames.push(frame);
+            self.new_frames[old as usize] = Some(new);
+            new
+        })
+    }
+
+    fn labels(&mut self, labels: &[Label]) -> Vec<Label> {
+        let mut labels: Vec<Label> = labels.iter().map(|&label| self.label(label)).collect();
+        labels.sort_by_key(|label| label.key);
+        labels
+    }
+
+    fn label(&mut self, label: Label) -> Label {
+        let key = self.string(label.key);
+        let value = match label.value {
+            LabelValue::Text(text) => LabelValue::Text(self.string(text)),
+            LabelValue::Number { value, unit } => {
+                LabelValue::Number { value, unit: self.string(unit) }
+            }
+        };
+        Label { key, value }
     }
 }
 

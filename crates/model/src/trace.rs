@@ -1,5 +1,7 @@
 //! The finished trace.
 
+use std::sync::OnceLock;
+
 use crate::{
     ArgValue, ArgsSource, Categories, Counters, Instants, Links, NO_OFFSET, Nanos, Notices,
     SourceInfo, SpanId, SpanKind, Spans, Strings, Tracks, Violation,
@@ -17,6 +19,8 @@ pub struct Trace {
     pub(crate) info: SourceInfo,
     pub(crate) notices: Notices,
     pub(crate) args: Option<Box<dyn ArgsSource>>,
+    /// Found when first asked for.
+    pub(crate) window: OnceLock<Option<(Nanos, Nanos)>>,
 }
 
 /// Everything a trace is made of, for readers of finished traces.
@@ -50,6 +54,7 @@ impl Trace {
             info,
             notices,
             args,
+            window: OnceLock::new(),
         };
         trace.check()?;
         Ok(trace)
@@ -134,6 +139,10 @@ impl Trace {
     /// The profiler's own bars do not count, nor does GPU work whose timestamps
     /// the recorder lost (both times 0).
     pub fn window(&self) -> Option<(Nanos, Nanos)> {
+        *self.window.get_or_init(|| self.find_window())
+    }
+
+    fn find_window(&self) -> Option<(Nanos, Nanos)> {
         let counts: Vec<bool> = self
             .categories
             .rows()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_model::{SpanKind, StrId};
+use spanwise_model::{SpanKind, StrId, both};
 
 use crate::align::sequence::{Keys, NO_KEY};
 use crate::align::tree::{CallTree, NodeKind};
@@ -47,7 +47,12 @@ pub(super) struct Item {
 }
 
 impl<'a, 't> Side<'a, 't> {
-    pub(super) fn new(facts: &'a Facts<'t>, rules: &ClassRules) -> Self {
+    /// The work of two traces.
+    pub(super) fn both(base: &'a Facts<'t>, other: &'a Facts<'t>, rules: &ClassRules) -> [Self; 2] {
+        both(|| Side::new(base, rules), || Side::new(other, rules)).into()
+    }
+
+    fn new(facts: &'a Facts<'t>, rules: &ClassRules) -> Self {
         let tree = CallTree::new(facts);
         let spans = facts.trace().spans();
         let chains = Chains::new(&tree);

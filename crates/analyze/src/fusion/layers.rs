@@ -66,7 +66,7 @@ pub struct LayerKernels {
 
 pub fn layer_view<'a>(base: &Facts<'a>, other: &Facts<'a>, rules: &ClassRules) -> LayerView {
     let steps = [layered_step(base), layered_step(other)];
-    let mut sides = [Side::new(base, rules), Side::new(other, rules)];
+    let mut sides = Side::both(base, other, rules);
     number(&mut sides);
     let has_modules = steps
         .each_ref()

@@ -165,7 +165,7 @@ pub enum FusionNote {
 }
 
 pub fn fusion<'a>(base: &Facts<'a>, other: &Facts<'a>, rules: &ClassRules) -> Fusion {
-    let mut sides = [Side::new(base, rules), Side::new(other, rules)];
+    let mut sides = Side::both(base, other, rules);
     items::number(&mut sides);
     let groups = pair(&sides[0].tree, &sides[1].tree);
     let swaps = split::swaps(&sides, &groups);

@@ -104,7 +104,33 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(trace: &Trace) -> Self {
+    /// All of it, with who asked for each allocation.
+    pub fn with_callers(trace: &Trace) -> Self {
+        let mut memory = Memory::new(trace);
+        memory.find_callers(trace);
+        memory
+    }
+
+    /// Gives each allocation the innermost span that was open on its thread.
+    fn find_callers(&mut self, trace: &Trace) {
+        let instants = trace.instants();
+        let devices = self.devices.iter_mut();
+        let mut asked: Vec<&mut Allocation> =
+            devices.flat_map(|device| &mut device.replayed.allocations).collect();
+        // Moments stand in order of (track, time).
+        asked.sort_unstable_by_key(|allocation| allocation.row);
+        for of_thread in asked.chunk_by_mut(|a, b| instants.track[a.row] == instants.track[b.row]) {
+            let times: Vec<i64> = of_thread.iter().map(|allocation| allocation.from).collect();
+            let thread = TrackId(instants.track[of_thread[0].row]);
+            for (allocation, span) in of_thread.iter_mut().zip(innermost_at(trace, thread, &times))
+            {
+                allocation.span = span;
+            }
+        }
+    }
+
+    /// All of it, without the spans that asked.
+    pub(crate) fn new(trace: &Trace) -> Self {
         let (mut by_device, unread) = events(trace);
         let start = trace.window().map_or(0, |window| window.0);
         let processes = processes(&by_device);
@@ -146,17 +172,15 @@ fn processes(by_device: &BTreeMap<MemoryOf, Vec<Event>>) -> usize {
 /// The events of each device, thread by thread; and how many say too little.
 fn events(trace: &Trace) -> (BTreeMap<MemoryOf, Vec<Event>>, u64) {
     let instants = trace.instants();
-    let is_memory = |&row: &usize| trace.strings().get(StrId(instants.name[row])) == MEMORY;
-    let rows: Vec<usize> = (0..instants.len()).filter(is_memory).collect();
+    let strings = trace.strings();
+    let is_memory = |id: u32| strings.get(StrId(id)) == MEMORY;
+    let names: Vec<bool> = (0..strings.len() as u32).map(is_memory).collect();
+    let rows: Vec<usize> =
+        (0..instants.len()).filter(|&row| names[instants.name[row] as usize]).collect();
     let mut by_device: BTreeMap<MemoryOf, Vec<Event>> = BTreeMap::new();
     let mut unread = 0;
-    // Moments stand in order of (track, time).
-    let spans = rows.chunk_by(|&a, &b| instants.track[a] == instants.track[b]).flat_map(|rows| {
-        let times: Vec<i64> = rows.iter().map(|&row| instants.time[row]).collect();
-        innermost_at(trace, TrackId(instants.track[rows[0]]), &times)
-    });
     let values = map_items(&rows, |&row| values(trace, row));
-    for ((&row, span), values) in rows.iter().zip(spans).zip(values) {
+    for (&row, values) in rows.iter().zip(values) {
         let [Some(sort), number, address, Some(bytes), total, reserved] = values else {
             unread += 1;
             continue;
@@ -170,7 +194,6 @@ fn events(trace: &Trace) -> (BTreeMap<MemoryOf, Vec<Event>>, u64) {
             total,
             reserved: reserved.filter(|&reserved| reserved > 0),
             row,
-            span,
         });
     }
     (by_device, unread)

@@ -5,10 +5,9 @@
 //! add up to the total at every moment. A free of such memory has no start; it lowers what
 //! was there before, and nothing ever falls below zero.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use spanwise_model::{Nanos, SpanId};
+use spanwise_model::{Nanos, QuickMap, SpanId};
 
 use super::TotalBytes;
 
@@ -24,8 +23,6 @@ pub(super) struct Event {
     pub(super) reserved: Option<i64>,
     /// Row of the event among the moments of the trace.
     pub(super) row: usize,
-    /// The innermost span open on its thread.
-    pub(super) span: Option<SpanId>,
 }
 
 /// Memory that was asked for while the trace was recorded.
@@ -35,7 +32,7 @@ pub struct Allocation {
     /// When it was freed; `None` while it is still held, or when nothing tells.
     pub to: Option<Nanos>,
     pub bytes: i64,
-    /// The innermost span open on the thread that asked.
+    /// The innermost span open on the thread that asked, where that was looked for.
     pub span: Option<SpanId>,
     /// Row among the moments of the trace.
     pub(crate) row: usize,
@@ -133,7 +130,7 @@ fn pair(events: &[Event], replayed: &mut Replayed) -> Vec<TotalBytes> {
     let mut known: TotalBytes = 0;
     let mut levels = vec![0];
     // By address: the allocation that is held there. Only asked by key.
-    let mut held: HashMap<i64, usize> = HashMap::new();
+    let mut held: QuickMap<i64, usize> = QuickMap::default();
     for (at, event) in events.iter().enumerate() {
         let level = at + 1;
         let mut end = |allocation: usize, allocations: &mut [Allocation]| {
@@ -149,7 +146,7 @@ fn pair(events: &[Event], replayed: &mut Replayed) -> Vec<TotalBytes> {
                 from: event.time,
                 to: None,
                 bytes: event.bytes,
-                span: event.span,
+                span: None,
                 row: event.row,
                 born: level,
                 gone,
@@ -188,7 +185,7 @@ mod tests {
     fn event(at: usize, address: i64, bytes: i64, total: Option<i64>) -> Event {
         let (time, row) = (at as i64 * 10, at);
         let address = (address != 0).then_some(address);
-        Event { time, address, bytes, total, reserved: None, row, span: None }
+        Event { time, address, bytes, total, reserved: None, row }
     }
 
     /// (address, bytes, recorded total)

@@ -98,7 +98,7 @@ mod tests {
         let event = |(row, &(time, bytes)): (usize, &(i64, i64))| {
             total += bytes;
             let (address, total) = (Some(row as i64), Some(total));
-            Event { time, address, bytes, total, reserved: None, row, span: None }
+            Event { time, address, bytes, total, reserved: None, row }
         };
         let events: Vec<Event> = events.iter().enumerate().map(event).collect();
         let of = MemoryOf { process: StrId(0), sort: 1, number: 0 };

@@ -1,8 +1,8 @@
 //! Frames of a profile, from the names and categories of spans.
 
-use std::collections::HashMap;
-
-use spanwise_model::{CategoryId, ProfileBuilder, ProfileFrame, SpanId, SpanKind, StrId, Trace};
+use spanwise_model::{
+    CategoryId, ProfileBuilder, ProfileFrame, QuickMap, SpanId, SpanKind, StrId, Trace,
+};
 
 use super::{ProfileOptions, StackMode};
 use crate::Names;
@@ -14,7 +14,7 @@ pub(crate) struct FrameTable<'a> {
     options: &'a ProfileOptions,
     /// By name: the category it was last seen with, and the frame of both.
     last: Vec<Option<(CategoryId, Option<u32>)>>,
-    known: HashMap<(StrId, CategoryId), Option<u32>>,
+    known: QuickMap<(StrId, CategoryId), Option<u32>>,
 }
 
 impl<'a> FrameTable<'a> {
@@ -24,7 +24,7 @@ impl<'a> FrameTable<'a> {
             names,
             options,
             last: vec![None; trace.strings().len()],
-            known: HashMap::new(),
+            known: QuickMap::default(),
         }
     }
 

@@ -9,7 +9,6 @@ use spanwise_model::{Nanos, ProfileBuilder, SpanId, SpanKind, StackId, StrId, Tr
 use super::frames::{FrameTable, made_up};
 use super::labels::{Context, Labels};
 use super::stretches::AllLaunches;
-use super::sweep::integer_arg;
 use super::{ProfileOptions, value};
 use crate::Names;
 
@@ -23,10 +22,10 @@ pub(crate) fn work(
     options: &ProfileOptions,
     names: &Names,
     launches: &AllLaunches,
+    busy: &[Nanos],
     builder: &mut ProfileBuilder,
 ) -> u64 {
     let spans = trace.spans();
-    let busy = busy_shares(trace);
     let mut frames = FrameTable::new(trace, names, options);
     let mut labels = Labels::new(trace, options.rank);
     let mut unlinked = 0;
@@ -52,16 +51,20 @@ pub(crate) fn work(
         builder.add_to(row, value::GPU_BUSY, busy[span.index()]);
         builder.add_to(row, value::GPU_LAUNCHES, 1);
         if trace.kind(span) == SpanKind::Memcpy {
-            let bytes = trace.args(span).ok().and_then(|args| integer_arg(&args, "bytes"));
-            builder.add_to(row, value::COPY_BYTES, bytes.unwrap_or(0));
+            builder.add_to(row, value::COPY_BYTES, copied_bytes(trace, span).unwrap_or(0));
         }
     }
     unlinked
 }
 
+fn copied_bytes(trace: &Trace, span: SpanId) -> Option<i64> {
+    let [bytes] = trace.pick_args(span, &["bytes"]).ok()?.try_into().ok()?;
+    bytes?.as_i64()
+}
+
 /// Each piece's share of the time in which its device was busy: moments in which
 /// several run are divided among them, so that the shares add up to the union.
-fn busy_shares(trace: &Trace) -> Vec<Nanos> {
+pub(crate) fn busy_shares(trace: &Trace) -> Vec<Nanos> {
     let spans = trace.spans();
     let mut shares = vec![0; spans.len()];
     let mut work: Vec<(StrId, Nanos, SpanId)> = spans

@@ -3,9 +3,7 @@
 //! Identities are text ("rank 0", "stream 7"): clients read a label that looks like
 //! a number as a range, and drop a number 0 without a unit.
 
-use std::collections::HashMap;
-
-use spanwise_model::{Label, LabelValue, ProfileBuilder, StrId, Trace, TrackId};
+use spanwise_model::{Label, LabelValue, ProfileBuilder, QuickMap, StrId, Trace, TrackId};
 
 use crate::{MemoryOf, Phase};
 
@@ -29,13 +27,13 @@ pub(crate) struct Labels<'a> {
     trace: &'a Trace,
     rank: Option<i64>,
     last: Option<(Context, u32)>,
-    known: HashMap<Context, u32>,
+    known: QuickMap<Context, u32>,
 }
 
 impl<'a> Labels<'a> {
     /// `rank` counts where the trace names none.
     pub(crate) fn new(trace: &'a Trace, rank: Option<i64>) -> Self {
-        Labels { trace, rank: trace.info().rank.or(rank), last: None, known: HashMap::new() }
+        Labels { trace, rank: trace.info().rank.or(rank), last: None, known: QuickMap::default() }
     }
 
     #[inline]

@@ -17,7 +17,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use spanwise_model::{Profile, Trace};
+use spanwise_model::{Profile, Trace, both};
 
 pub use off_cpu::{ThreadProfile, thread_profile};
 pub use prefix::without_prefix;
@@ -99,12 +99,16 @@ pub fn profile(trace: &Trace, options: &ProfileOptions) -> Profile {
 }
 
 fn profile_in(shares: Shares, trace: &Trace, options: &ProfileOptions) -> Profile {
-    let names = Names::new(trace);
-    let memory = Memory::new(trace);
-    let allocations = memory::allocations(trace, &memory);
+    let of_memory = || {
+        let memory = Memory::new(trace);
+        let allocations = memory::allocations(trace, &memory);
+        (memory, allocations)
+    };
+    let of_gpu = || (Names::new(trace), gpu::busy_shares(trace));
+    let ((memory, allocations), (names, busy)) = both(of_memory, of_gpu);
     let (mut builder, launches) = stretches::threads(trace, options, &names, &allocations, shares);
     memory::before(trace, options, &memory, &mut builder);
-    let unlinked = gpu::work(trace, options, &names, &launches, &mut builder);
+    let unlinked = gpu::work(trace, options, &names, &launches, &busy, &mut builder);
     let window = trace.window().unwrap_or((0, 0));
     let info = trace.info();
     builder.time_ns = info.base_time_ns.and_then(|base| base.checked_add(window.0));

@@ -6,9 +6,7 @@
 
 use std::ops::Range;
 
-use spanwise_model::{
-    ArgValue, NO_ROW, Nanos, ProfileBuilder, RowId, SpanId, StackId, Trace, TrackId,
-};
+use spanwise_model::{NO_ROW, Nanos, ProfileBuilder, RowId, SpanId, StackId, Trace, TrackId};
 
 use super::frames::{FrameTable, made_up};
 use super::labels::{Context, Labels};
@@ -349,9 +347,4 @@ fn context(walk: &Walk, open: &Open, step: Option<i64>) -> Context {
         is_waiting: Some(open.is_waiting),
         memory: None,
     }
-}
-
-/// The value of a whole-number argument.
-pub(crate) fn integer_arg(args: &[(String, ArgValue)], key: &str) -> Option<i64> {
-    args.iter().find(|(name, _)| name == key)?.1.as_i64()
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use spanwise_analyze::{ClassRules, Facts};
+use spanwise_model::both;
 
 use crate::args::FusionArgs;
 use crate::output::stdout;
@@ -13,8 +14,10 @@ use crate::progress::Progress;
 
 pub(super) fn run(args: &FusionArgs) -> anyhow::Result<ExitCode> {
     let rules = rules(args.classes.as_deref())?;
-    let read = |path: &Path| args.read.open(path, &Progress::new(args.quiet));
-    let (base, other) = (read(&args.base)?, read(&args.other)?);
+    // Both at once; each is about as long as the other, so that one shows how far it is.
+    let read = |path: &Path, quiet: bool| args.read.open(path, &Progress::new(quiet));
+    let (base, other) = both(|| read(&args.base, true), || read(&args.other, args.quiet));
+    let (base, other) = (base?, other?);
     let (base, other) = (Facts::new(&base), Facts::new(&other));
     let names = [&args.base, &args.other].map(|path| path.display().to_string());
     let (files, top) = (names.each_ref().map(String::as_str), args.top.rows());

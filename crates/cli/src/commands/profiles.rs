@@ -39,10 +39,12 @@ impl ProfileArgs {
             rank: rank_of(path),
             strip_prefix: self.strip_prefix.clone(),
         };
-        match self.profile {
-            None => Ok(spanwise_analyze::profile(&trace, &options)),
-            Some(what) => self.of_threads(path, &trace, what, &options),
-        }
+        let profile = match self.profile {
+            None => spanwise_analyze::profile(&trace, &options),
+            Some(what) => self.of_threads(path, &trace, what, &options)?,
+        };
+        drop_behind(trace);
+        Ok(profile)
     }
 
     /// What threads did by a recording of switches and locks, where there is one.
@@ -91,6 +93,13 @@ impl ProfileArgs {
     pub(super) fn column(&self, profile: &Profile) -> anyhow::Result<usize> {
         column(self.value.as_deref(), profile)
     }
+}
+
+/// Gives back the memory of a trace while what was made of it is written: for gigabytes
+/// that takes a moment.
+fn drop_behind(trace: Box<Trace>) {
+    // Where no thread is to be had, the closure is dropped here, and the trace with it.
+    drop(std::thread::Builder::new().spawn(move || drop(trace)));
 }
 
 /// The column of that name; without a name, the profile's own first.

@@ -309,12 +309,27 @@ impl Message {
 
     /// Writes itself as a field of the profile.
     fn write(&self, field: u32, out: &mut dyn io::Write) -> io::Result<()> {
-        let mut head = Message::default();
-        head.varint(u64::from(field) << 3 | 2);
-        head.varint(self.0.len() as u64);
-        out.write_all(&head.0)?;
+        let (head, len) = head(field, self.0.len());
+        out.write_all(&head[..len])?;
         out.write_all(&self.0)
     }
+}
+
+/// What stands before the bytes of a field, and how much of it counts. There is one for
+/// each of many thousand samples: no place for a buffer of its own.
+fn head(field: u32, len: usize) -> ([u8; 15], usize) {
+    let mut bytes = [0; 15];
+    let mut at = 0;
+    for mut value in [u64::from(field) << 3 | 2, len as u64] {
+        while value >= 0x80 {
+            bytes[at] = value as u8 | 0x80;
+            value >>= 7;
+            at += 1;
+        }
+        bytes[at] = value as u8;
+        at += 1;
+    }
+    (bytes, at)
 }
 
 fn varint_len(value: u64) -> usize {

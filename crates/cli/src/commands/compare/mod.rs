@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use spanwise_analyze::{
     Allowance, ClassRules, CompareBy, CompareOptions, CompareSeries, Comparison, Facts,
 };
-use spanwise_model::Trace;
+use spanwise_model::{Trace, both};
 use spanwise_write::{CompareView, Document, Format};
 
 use super::profiles::write_file;
@@ -119,13 +119,9 @@ fn sides(args: &CompareArgs) -> anyhow::Result<(Side, Side, CompareOptions)> {
     let options = options(args);
     // Much of what is asked of a trace keeps one core busy: the sides go at once. Each is
     // about as long as the other, so that one of them shows how far it is.
-    let (base, other) = std::thread::scope(|scope| {
-        let base = scope.spawn(|| read(args, base, &options, true));
-        let other = read(args, other, &options, args.quiet);
-        (base.join(), other)
-    });
-    let base = base.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    Ok((base, other?, options))
+    let read = |paths: &[PathBuf], quiet: bool| read(args, paths, &options, quiet);
+    let (base, other) = both(|| read(base, true), || read(other, args.quiet));
+    Ok((base?, other?, options))
 }
 
 fn options(args: &CompareArgs) -> CompareOptions {
