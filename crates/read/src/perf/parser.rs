@@ -216,7 +216,8 @@ impl Parser<'_> {
             && *reached <= time
             && before.to.function == branch.from.function
             && !before.is_in_transaction
-            && before.edge != TraceEdge::Blink;
+            // Behind an end of tracing, the first jump says when it went on.
+            && !matches!(before.edge, TraceEdge::End | TraceEdge::Blink);
         if !is_known || *reached == time {
             self.is_run &= is_known;
             return is_known;
