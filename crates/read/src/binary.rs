@@ -64,6 +64,12 @@ fn detect_head(path: &Path, head: &[u8], threads: usize) -> Option<Box<dyn Recor
         let (map, traps) = Default::default();
         return Some(Box::new(perf::Reader::new(threads, map, traps)));
     }
+    if perf::seems::<perf::TimeHist>(head) {
+        return Some(Box::new(perf::TextReader::<perf::TimeHist>::default()));
+    }
+    if perf::seems::<perf::SystemCalls>(head) {
+        return Some(Box::new(perf::TextReader::<perf::SystemCalls>::default()));
+    }
     None
 }
 

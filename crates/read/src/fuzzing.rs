@@ -75,6 +75,8 @@ pub fn session(input: &[u8]) {
 /// Reads `input` as text of `perf script`: at once, in pieces, and in small blocks.
 pub fn perf_script(input: &[u8]) {
     records::<perf::Reader>(input);
+    records::<perf::TextReader<perf::SystemCalls>>(input);
+    records::<perf::TextReader<perf::TimeHist>>(input);
     let Some((&piece, text)) = input.split_first() else { return };
     let whole = fed_to(perf::Reader::default(), text, text.len().max(1)).ok();
     let block_bytes = 1 + usize::from(piece) * 4;

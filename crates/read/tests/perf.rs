@@ -68,6 +68,20 @@ fn check(found: &str, path: &Path) {
     assert_eq!(found, expected, "{}", path.display());
 }
 
+/// Parts of real texts of perf 6.1, but for a line that nobody would print.
+#[test]
+fn texts_of_other_commands_of_perf_become_the_calls_beside_them() {
+    let formats = [("system_calls.trace", "perf trace"), ("runs.timehist", "perf sched timehist")];
+    for (name, format) in formats {
+        let path = at_root("testdata/perf").join(name);
+        let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+        let trace = spanwise_read::open(&path, &options).expect("text of perf");
+        assert_eq!(trace.info().format, format);
+        assert_eq!(trace.check(), Ok(()));
+        check(&picture(&trace), &path.with_extension("calls"));
+    }
+}
+
 #[test]
 fn texts_become_the_calls_beside_them() {
     let mut files = files_below(&at_root("testdata/perf"));

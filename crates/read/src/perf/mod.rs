@@ -7,6 +7,7 @@
 mod branch;
 pub(crate) mod data;
 mod event;
+mod gathered;
 mod header;
 mod lanes;
 mod map;
@@ -17,7 +18,9 @@ mod place;
 mod quick;
 mod record;
 mod script;
+mod system_calls;
 mod text;
+mod timehist;
 mod trace;
 mod tracepoint;
 
@@ -26,11 +29,14 @@ use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
+pub(crate) use gathered::{Reader as TextReader, seems};
 use lanes::{Lane, Lanes, whole_records};
 use map::PerfMap;
 use parser::ParseOptions;
 pub(crate) use script::replay_text;
 pub use script::{PerfOptions, open_perf, replay_perf};
+pub(crate) use system_calls::SystemCalls;
+pub(crate) use timehist::TimeHist;
 use trace::Timeline;
 
 /// How much text one core reads at a time.

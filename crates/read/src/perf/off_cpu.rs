@@ -23,6 +23,8 @@ pub(super) struct OffCpu {
     sched: Sched,
     /// Threads by number, as the lines name them.
     keys: HashMap<i64, ThreadKey>,
+    /// Until when the stack of a thread is known already.
+    stood_until: HashMap<i64, Nanos>,
 }
 
 impl OffCpu {
@@ -46,6 +48,12 @@ impl OffCpu {
         }
     }
 
+    /// The thread's stack is known up to a time: what switches say about it until then is
+    /// nothing new.
+    pub(super) fn stands(&mut self, thread: ThreadKey, until: Nanos) {
+        self.stood_until.insert(thread.tid, until);
+    }
+
     /// An event, and what it says about stacks.
     pub(super) fn event(
         &mut self,
@@ -61,6 +69,12 @@ impl OffCpu {
         self.sched.event((of_process, at), event, frames, &flow.names);
         for change in self.sched.take_moves() {
             let key = |tid| self.keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
+            let (StackMove::Found { tid, at, .. }
+            | StackMove::Left { tid, at }
+            | StackMove::Stood { tid, from: at, .. }) = change;
+            if self.stood_until.get(&tid).is_some_and(|&until| at < until) {
+                continue;
+            }
             match change {
                 StackMove::Found { tid, at, frames } => {
                     flow.sample(key(tid), Some(at), &frames, SampleReach::default());
@@ -76,11 +90,12 @@ impl OffCpu {
 
     pub(super) fn new_snapshot(&mut self) {
         self.sched.new_snapshot();
+        self.stood_until.clear();
     }
 
     /// Adds everything to the trace, above the calls that are in it already.
     pub(super) fn finish(self, calls: &[ThreadCalls], output: &mut Output<'_>) {
-        let OffCpu { sched, keys } = self;
+        let OffCpu { sched, keys, .. } = self;
         let key = |tid| keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
         let (threads, wakeups) = sched.finish();
         let mut roots: HashMap<i64, Vec<(Nanos, Nanos)>> = HashMap::new();

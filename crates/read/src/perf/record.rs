@@ -36,6 +36,13 @@ pub(crate) enum What {
     },
     /// A tracepoint of the scheduler or of a lock.
     Sched(Box<Scheduled>),
+    /// The stack stood like this all the time, from the outermost frame on.
+    Stood {
+        frames: Vec<Place>,
+        until: Nanos,
+    },
+    /// The thread ran, and nothing else is known.
+    Seen,
     /// Something that happened, such as a tracepoint.
     Moment(StrId),
     /// A thread and its name.

@@ -78,6 +78,10 @@ impl Timeline {
         self.counts.samples += 1;
     }
 
+    pub(super) fn count_other(&mut self) {
+        self.counts.others += 1;
+    }
+
     /// Takes in a record whose names are the timeline's own.
     pub(super) fn push(&mut self, record: Record) {
         let named = Some((record.thread, record.comm));
@@ -116,6 +120,13 @@ impl Timeline {
                 self.scheduled((thread, at), SchedEvent::In, &[]);
             }
             What::Sched(what) => self.scheduled((thread, at), what.event, &what.frames),
+            What::Stood { frames, until } => {
+                self.off_cpu.seen(thread, at);
+                self.flow.sample(thread, time, &frames, SampleReach::default());
+                self.flow.switch(thread, Some(until), true);
+                self.off_cpu.stands(thread, until);
+            }
+            What::Seen => self.off_cpu.seen(thread, at),
             What::Moment(name) => {
                 self.off_cpu.seen(thread, at);
                 self.moments.extend(time.map(|time| (thread, time, name)));
@@ -254,9 +265,13 @@ pub(super) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
                 text(function);
             }
         }
+        What::Stood { frames, .. } => {
+            frames.iter_mut().for_each(|place| function(&mut place.function));
+        }
         What::Error { message, .. } => text(message),
         What::Moment(name) | What::Named(_, name) => text(name),
-        What::Frequency(_) | What::Switch { .. } | What::Forked(_) | What::Lost(_) => {}
+        What::Frequency(_) | What::Switch { .. } | What::Seen | What::Forked(_) | What::Lost(_) => {
+        }
     }
     record
 }
