@@ -1,4 +1,7 @@
-"""`python -m spanwise`: the command line that came with this package."""
+"""`python -m spanwise`: the command line that came with this package.
+
+`overhead` is answered here: it measures this very interpreter.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,10 @@ def command_line() -> str | None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["overhead"]:
+        from .profiling import overhead
+
+        sys.exit(overhead.main(sys.argv[2:]))
     path = command_line()
     if path is None:
         sys.exit("spanwise: this installation has no command line; install the wheel again")

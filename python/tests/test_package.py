@@ -22,8 +22,15 @@ def test_it_is_typed():
 def test_importing_the_profiler_brings_no_large_package():
     code = (
         "import sys, spanwise.profiling\n"
-        "heavy = {'torch', 'numpy', 'psutil', 'asyncio', 'multiprocessing', 'subprocess'}\n"
+        "heavy = {'torch', 'numpy', 'psutil', 'asyncio', 'multiprocessing', 'subprocess',\n"
+        " 'ctypes', 'logging', 'json', 'csv', 'pathlib'}\n"
         "print(*sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "", done.stderr
+
+
+def test_overhead_is_measured_by_the_package_itself():
+    command = [sys.executable, "-m", "spanwise", "overhead", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and "--self-check" in done.stdout

@@ -18,11 +18,32 @@ struct OfThread {
     /// Spans that have begun and not ended.
     open: Cell<u32>,
     is_named: Cell<bool>,
+    /// As the system numbers it; 0 until it was asked.
+    id: Cell<u64>,
 }
 
 thread_local! {
-    static OF_THREAD: OfThread =
-        const { OfThread { open: Cell::new(0), is_named: Cell::new(false) } };
+    static OF_THREAD: OfThread = const {
+        OfThread { open: Cell::new(0), is_named: Cell::new(false), id: Cell::new(0) }
+    };
+}
+
+/// What the system calls the calling thread; asked once.
+pub(crate) fn thread_id() -> u64 {
+    OF_THREAD.with(|thread| {
+        if thread.id.get() == 0 {
+            thread.id.set(raw::thread_id());
+        }
+        thread.id.get()
+    })
+}
+
+/// In a forked child: its one thread has another number, and nothing open of its own.
+pub(crate) fn forget_thread() {
+    OF_THREAD.with(|thread| {
+        thread.id.set(0);
+        thread.open.set(0);
+    });
 }
 
 /// A span that has begun.

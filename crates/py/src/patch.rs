@@ -4,10 +4,11 @@
 //! its own way of being called back. Whether this interpreter always goes that way is tried
 //! when the package is imported, since some have not.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +31,7 @@ fn set_vectorcall() -> Option<SetVectorcall> {
         // SAFETY: a null library stands for all that are loaded, the interpreter among them;
         // a function of that name has that type.
         unsafe {
-            let found = dlsym(std::ptr::null_mut(), NAME.as_ptr());
+            let found = dlsym(ptr::null_mut(), NAME.as_ptr());
             (!found.is_null()).then(|| std::mem::transmute::<*mut c_void, SetVectorcall>(found))
         }
     })
@@ -73,6 +74,41 @@ unsafe impl Sync for Locked {}
 
 static FUNCTIONS: Locked = Locked(RefCell::new(None));
 
+/// The function that was called last at each of a few places: found there without a look into
+/// the table. Touched only with the interpreter's lock.
+struct Latest(UnsafeCell<[(usize, *mut Patched); PLACES]>);
+
+const PLACES: usize = 64;
+
+// SAFETY: as above.
+unsafe impl Sync for Latest {}
+
+static LATEST: Latest = Latest(UnsafeCell::new([(0, ptr::null_mut()); PLACES]));
+
+/// What a function records as; null where it is not patched.
+#[inline(always)]
+fn patched(function: usize) -> *mut Patched {
+    // SAFETY: the interpreter's lock is held, and the borrow ends with this function.
+    let place = unsafe { &mut (*LATEST.0.get())[function >> 4 & (PLACES - 1)] };
+    if place.0 != function {
+        *place = (function, look_up(function));
+    }
+    place.1
+}
+
+#[cold]
+fn look_up(function: usize) -> *mut Patched {
+    let mut functions = FUNCTIONS.0.borrow_mut();
+    let found = functions.as_mut().and_then(|table| table.get_mut(&function));
+    found.map_or(ptr::null_mut(), |patched| &raw mut **patched)
+}
+
+/// To be called whenever a function enters or leaves the table.
+fn forget_latest() {
+    // SAFETY: the interpreter's lock is held, and nobody else borrows it meanwhile.
+    unsafe { *LATEST.0.get() = [(0, ptr::null_mut()); PLACES] };
+}
+
 /// Calls that were seen of functions that only count, for the trial.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
@@ -82,21 +118,15 @@ unsafe extern "C" fn call(
     count: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    let found = {
-        let mut functions = FUNCTIONS.0.borrow_mut();
-        let found = functions.as_mut().and_then(|table| table.get_mut(&(function as usize)));
-        found.map(|patched| &raw mut **patched)
-    };
+    let patched = patched(function as usize);
     // SAFETY: the box stays where it is for as long as the function lives, and Python holds
     // the function during its call; only those in the table have this way of being called.
     unsafe {
-        let Some(patched) = found else {
-            ffi::PyErr_SetString(
-                ffi::PyExc_RuntimeError,
-                c"spanwise: a function that nobody patched".as_ptr(),
-            );
-            return std::ptr::null_mut();
-        };
+        if patched.is_null() {
+            let told = c"spanwise: a function that nobody patched";
+            ffi::PyErr_SetString(ffi::PyExc_RuntimeError, told.as_ptr());
+            return ptr::null_mut();
+        }
         let (plain, level) = ((*patched).plain, (*patched).target.level);
         if level == COUNTS_ONLY {
             COUNTED.fetch_add(1, Ordering::Relaxed);
@@ -133,6 +163,7 @@ pub(crate) fn patch(
     switch(function.as_ptr() as usize, &mut patched);
     let mut functions = FUNCTIONS.0.borrow_mut();
     functions.get_or_insert_default().insert(function.as_ptr() as usize, patched);
+    forget_latest();
     true
 }
 
@@ -140,6 +171,7 @@ pub(crate) fn patch(
 #[pyfunction]
 pub(crate) fn forget_patched(address: usize) {
     let removed = FUNCTIONS.0.borrow_mut().as_mut().and_then(|table| table.remove(&address));
+    forget_latest();
     if let Some(mut patched) = removed {
         // SAFETY: called from Python, so with its lock.
         unsafe { patched.target.clear() };

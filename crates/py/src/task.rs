@@ -120,7 +120,7 @@ impl Parts {
             return;
         }
         let end = raw::now(state);
-        store().note_active(raw::thread_id(), start, self.active);
+        store().note_active(hot::thread_id(), start, self.active);
         let mut word = self.whole;
         if let Some(name) = exception {
             word |= raw::HAS_FAILED;

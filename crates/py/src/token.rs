@@ -23,13 +23,13 @@ pub(crate) struct Token {
 #[pyfunction]
 pub(crate) fn begin(site: u32, probes: u8) -> Token {
     let open = hot::begin().unwrap_or_else(|| alone(probes));
-    Token { open: Some(open), site, thread_id: raw::thread_id(), probes }
+    Token { open: Some(open), site, thread_id: hot::thread_id(), probes }
 }
 
 /// Begins an operation of nobody, to see what one costs.
 #[pyfunction]
 pub(crate) fn begin_trial(probes: u8) -> Token {
-    Token { open: Some(alone(probes)), site: 0, thread_id: raw::thread_id(), probes }
+    Token { open: Some(alone(probes)), site: 0, thread_id: hot::thread_id(), probes }
 }
 
 fn alone(probes: u8) -> Open {
@@ -69,8 +69,8 @@ impl Token {
         let site = u64::from(self.site) | raw::IS_BY_HAND;
         let end = if state != raw::OFF && state == raw::state() {
             // Where it ends on another thread, that thread has it in its records.
-            let is_here = raw::thread_id() == self.thread_id;
-            self.thread_id = raw::thread_id();
+            let is_here = hot::thread_id() == self.thread_id;
+            self.thread_id = hot::thread_id();
             if is_here {
                 hot::end(open, site, exception)
             } else {
@@ -127,7 +127,7 @@ pub(crate) fn add_past(site: u32, ended_at: u64, seconds: f64) -> Ended {
 /// An operation between two ticks that have passed; gives the thread that has it.
 #[pyfunction]
 pub(crate) fn add_past_ticks(site: u32, start: u64, ended_at: u64) -> u64 {
-    let (site, thread_id, state) = (u64::from(site), raw::thread_id(), raw::state());
+    let (site, thread_id, state) = (u64::from(site), hot::thread_id(), raw::state());
     if state == raw::OFF {
         store().add(Operation {
             start,

@@ -6,7 +6,6 @@ asked by a thread of its own, since its figures are averages over a while anyway
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import threading
 from typing import Any, Optional
@@ -32,14 +31,14 @@ def torch_memory() -> Optional[float]:
         return None
 
 
-class _Utilization(ctypes.Structure):
-    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
-
-
 class NvmlSampler:
     """Asks NVML for the first GPU's utilization now and then."""
 
     def __init__(self, interval_s: float) -> None:
+        # Loaded only here: most programs that profile have no GPU.
+        import ctypes
+
+        self._ctypes = ctypes
         self.percent: Optional[float] = None
         self._interval_s = max(0.01, interval_s)
         self._stop = threading.Event()
@@ -54,10 +53,11 @@ class NvmlSampler:
         self._thread.start()
 
     def _ask(self) -> None:
-        found = _Utilization()
+        # Of the GPU, and of its memory's bus.
+        found = (self._ctypes.c_uint * 2)()
         ask = self._library.nvmlDeviceGetUtilizationRates
-        if ask(self._device, ctypes.byref(found)) == 0:
-            self.percent = float(found.gpu)
+        if ask(self._device, self._ctypes.byref(found)) == 0:
+            self.percent = float(found[0])
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):

@@ -18,6 +18,8 @@ from .config import ProfilerLevel
 _lock = threading.RLock()
 _stack: list = []
 _default: list = [None]
+# How often a configuration, or a manager's list of profilers, has changed.
+changes = 0
 # What the native half was told last: nothing is told twice.
 _last: list = [None]
 
@@ -69,7 +71,9 @@ def probes_for(settings: Any) -> int:
 
 def refresh() -> None:
     """Tells the native half what to record, for whom."""
+    global changes
     with _lock:
+        changes += 1
         manager = current()
         level = probes = 0
         profilers = [] if manager is None else list(manager.profilers.values())

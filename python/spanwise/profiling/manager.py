@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import time
 import warnings
 import weakref
-from pathlib import Path
 from typing import Any, Optional
 
 from .. import _native
@@ -76,6 +74,8 @@ class ProfilerManager:
         self._dropped = 0
         self._open: dict = {}
         self._ids = itertools.count(1)
+        self._wanted_at = -1
+        self._wanted_last = -1
 
     # Profilers.
 
@@ -140,14 +140,20 @@ class ProfilerManager:
                 profiler.level_adjustments]
 
     def _is_recording(self) -> bool:
-        return any(profiler.is_enabled for profiler in self.profilers.values())
+        return self._wanted() >= 0
 
     def _probes(self) -> int:
-        wanted = 0
-        for profiler in self.profilers.values():
-            if profiler.is_enabled:
-                wanted |= _runtime.probes_for(profiler.config)
-        return wanted
+        return max(0, self._wanted())
+
+    def _wanted(self) -> int:
+        """The probes of all enabled profilers; below zero where none is enabled."""
+        if self._wanted_at != _runtime.changes:
+            enabled = [one for one in self.profilers.values() if one.is_enabled]
+            self._wanted_last = 0 if enabled else -1
+            for profiler in enabled:
+                self._wanted_last |= _runtime.probes_for(profiler.config)
+            self._wanted_at = _runtime.changes
+        return self._wanted_last
 
     # Sessions.
 
@@ -206,11 +212,12 @@ class ProfilerManager:
         name = "".join(c if c.isalnum() or c in "-_." else "_" for c in str(self.session_id))
         if os.getpid() != self.session_process_id:
             name = f"{name}.{os.getpid()}"
-        path = Path(self.global_config.output_dir) / f"{name}.spanwise-session"
+        folder = str(self.global_config.output_dir)
+        path = os.path.join(folder, f"{name}.spanwise-session")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = _native.open_file(str(path))
-            self.session_file = str(path)
+            os.makedirs(folder, exist_ok=True)
+            self._file = _native.open_file(path)
+            self.session_file = path
         except OSError as reason:
             warnings.warn(f"the session has no file: {path}: {reason}", stacklevel=3)
 
@@ -232,10 +239,11 @@ class ProfilerManager:
             profiler.active_operations.clear()
 
     def _save_session(self, results: dict) -> None:
-        folder = Path(self.global_config.output_dir)
+        folder = str(self.global_config.output_dir)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            outputs.write_json(folder / f"session_{self.session_id}.json", results)
+            os.makedirs(folder, exist_ok=True)
+            name = f"session_{self.session_id}.json".replace(os.sep, "_")
+            outputs.write_json(os.path.join(folder, name), results)
             for profiler in self.profilers.values():
                 profiler._save_latest()
         except OSError as reason:
@@ -320,11 +328,9 @@ class ProfilerManager:
     def save_results(self, filename: Any = None) -> str:
         """Saves all profilers' results into one file; gives its path."""
         filename = filename or f"results_{self.session_id or int(time.time())}.json"
-        path = Path(filename)
-        if not path.is_absolute():
-            path = Path(self.global_config.output_dir) / path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".csv":
+        path = os.path.join(str(self.global_config.output_dir), str(filename))
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        if path.endswith(".csv"):
             operations = [row for one in self.profilers.values() for row in one.operations]
             outputs.write_csv(path, operations)
         else:
@@ -333,7 +339,7 @@ class ProfilerManager:
                 for name, profiler in self.profilers.items()
             }
             outputs.write_json(path, {"session_id": self.session_id, "profilers": results})
-        return str(path)
+        return path
 
     def prometheus_text(self) -> str:
         """Sums in Prometheus' text format."""
@@ -352,7 +358,11 @@ class ProfilerManager:
 
     def integrate_with_logging(self, logger: Any = None) -> None:
         """Logs sessions to a logger, by `log_profiling_session` where it has that."""
-        self.standard_logger = logger or logging.getLogger("spanwise.profiling")
+        if logger is None:
+            import logging
+
+            logger = logging.getLogger("spanwise.profiling")
+        self.standard_logger = logger
         self.global_config.integrate_with_logging = True
 
 

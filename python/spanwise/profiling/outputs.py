@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import time
-from pathlib import Path
 from typing import Any, Optional
 
 
@@ -31,11 +28,20 @@ def plain(value: Any) -> Any:
         return f"<{type(value).__name__}>"
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: str, value: Any) -> None:
     """Writes a file that appears whole or not at all."""
-    making = path.with_name(f"{path.name}.making-{os.getpid()}")
-    making.write_text(json.dumps(plain(value), indent=2))
-    making.replace(path)
+    making = f"{path}.making-{os.getpid()}"
+    with open(making, "w", encoding="utf-8") as file:
+        file.write(json_text(value, indent=2))
+    os.replace(making, path)
+
+
+def json_text(value: Any, indent: Optional[int] = None) -> str:
+    """A value as JSON."""
+    # Loaded when something is saved: programs start faster without.
+    import json
+
+    return json.dumps(plain(value), indent=indent)
 
 
 def profiler_results(profiler: Any, latest: Optional[int] = None) -> dict:
@@ -61,26 +67,27 @@ def profiler_results(profiler: Any, latest: Optional[int] = None) -> dict:
 
 def save_profiler(profiler: Any, filename: Any = None, latest: Optional[int] = None) -> str:
     """Saves a profiler's results as JSON or CSV."""
-    folder = Path(profiler.config.output_dir)
     if filename is None:
         filename = f"{profiler.name}_profile_{int(time.time())}.{profiler.config.output_format}"
-    path = Path(filename) if Path(filename).is_absolute() else folder / filename
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".csv":
+    path = os.path.join(str(profiler.config.output_dir), str(filename))
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    if path.endswith(".csv"):
         write_csv(path, profiler.operations[-(latest or 0) :])
     else:
         write_json(path, profiler_results(profiler, latest))
-    return str(path)
+    return path
 
 
-def write_csv(path: Path, operations: list) -> None:
+def write_csv(path: str, operations: list) -> None:
     """One line an operation; tags and custom metrics as JSON."""
-    with path.open("w", newline="") as file:
+    import csv
+
+    with open(path, "w", newline="", encoding="utf-8") as file:
         writer: Optional[Any] = None
         for operation in operations:
             row = operation.to_dict()
-            row["custom_metrics"] = json.dumps(plain(row["custom_metrics"]))
-            row["tags"] = json.dumps(plain(row["tags"]))
+            row["custom_metrics"] = json_text(row["custom_metrics"])
+            row["tags"] = json_text(row["tags"])
             if writer is None:
                 writer = csv.DictWriter(file, list(row))
                 writer.writeheader()
@@ -89,11 +96,11 @@ def write_csv(path: Path, operations: list) -> None:
 
 def append_operations(profiler: Any, stamp: str, operations: list) -> None:
     """Adds operations to the profiler's file of JSON lines."""
-    folder = Path(profiler.config.output_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{profiler.name}_operations_{stamp}.jsonl").open("a") as file:
-        for operation in operations:
-            file.write(json.dumps(plain(operation.to_dict())) + "\n")
+    folder = str(profiler.config.output_dir)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{profiler.name}_operations_{stamp}.jsonl")
+    with open(path, "a", encoding="utf-8") as file:
+        file.writelines(json_text(operation.to_dict()) + "\n" for operation in operations)
 
 
 def flat_metrics(aggregated: dict) -> dict:
