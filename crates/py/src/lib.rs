@@ -9,6 +9,7 @@
 mod answers;
 mod core;
 mod hot;
+mod numbers;
 mod patch;
 mod probes;
 mod span;

@@ -5,9 +5,7 @@
 //! when the package is imported, since some have not.
 
 use std::cell::{RefCell, UnsafeCell};
-use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +14,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::hot;
+use crate::numbers::NumberMap;
 use crate::target::{Target, recorded};
 
 type SetVectorcall = unsafe extern "C" fn(*mut ffi::PyObject, ffi::vectorcallfunc);
@@ -44,26 +43,7 @@ struct Patched {
     is_on: bool,
 }
 
-/// Addresses are spread well enough by a multiplication.
-#[derive(Default)]
-struct ByAddress(u64);
-
-impl Hasher for ByAddress {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.0 = self.0 << 8 | u64::from(byte));
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        let spread = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ spread >> 32;
-    }
-}
-
-type Table = HashMap<usize, Box<Patched>, BuildHasherDefault<ByAddress>>;
+type Table = NumberMap<usize, Box<Patched>>;
 
 /// All functions that are patched; touched only with the interpreter's lock.
 struct Locked(RefCell<Option<Table>>);

@@ -4,11 +4,12 @@
 //! sums by name and component are kept for all, the operations themselves for the latest ones.
 //! Ticks become nanoseconds when someone asks, since their rate is known better by then.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use spanwise_probe::raw::{self, Record};
 
+use crate::numbers::NumberMap;
 use crate::union::Union;
 use crate::values::{Quantity, Values};
 
@@ -91,9 +92,11 @@ impl Sums {
 
 #[derive(Debug, Default)]
 struct Unions {
+    /// How often nothing was open on the thread any more.
+    era: u64,
     all: Union,
-    by_name: HashMap<u32, Union>,
-    by_component: HashMap<u32, Union>,
+    by_name: NumberMap<u32, Union>,
+    by_component: NumberMap<u32, Union>,
 }
 
 #[derive(Debug, Default)]
@@ -110,7 +113,7 @@ pub(crate) struct Subscriber {
     pub(crate) by_component: BTreeMap<u32, Sums>,
     pub(crate) memory_delta: f64,
     pub(crate) gpu_memory_delta: f64,
-    threads: HashMap<u64, Unions>,
+    threads: NumberMap<u64, Unions>,
 }
 
 impl Subscriber {
@@ -127,18 +130,15 @@ impl Subscriber {
     /// Counts time in which something was done, once.
     fn cover(&mut self, thread_id: u64, facts: &SiteFacts, start: u64, end: u64, forget: bool) {
         let unions = self.threads.entry(thread_id).or_default();
-        self.all.covered += unions.all.add(start, end);
+        let era = unions.era;
+        self.all.covered += unions.all.add(start, end, era);
         let by_name = unions.by_name.entry(facts.name).or_default();
         let of_name = self.by_name.entry((facts.name, facts.component)).or_default();
-        of_name.covered += by_name.add(start, end);
+        of_name.covered += by_name.add(start, end, era);
         let by_component = unions.by_component.entry(facts.component).or_default();
         let of_component = self.by_component.entry(facts.component).or_default();
-        of_component.covered += by_component.add(start, end);
-        if forget {
-            unions.all.forget();
-            unions.by_name.values_mut().for_each(Union::forget);
-            unions.by_component.values_mut().for_each(Union::forget);
-        }
+        of_component.covered += by_component.add(start, end, era);
+        unions.era += u64::from(forget);
     }
 
     fn take(&mut self, facts: &SiteFacts, operation: Operation) {
@@ -177,8 +177,25 @@ impl Subscriber {
 /// What a thread has told of a span that has not ended yet.
 #[derive(Debug, Default)]
 struct Pending {
+    is_any: bool,
     values: Vec<(u64, Quantity, f64)>,
     exception: Option<(u64, u32)>,
+}
+
+impl Pending {
+    /// What was measured at the two ends of a span.
+    fn values(&self, start: u64, end: u64) -> Option<Box<Values>> {
+        let mut values = Values::default();
+        let told = self.values.iter().filter(|told| told.0 == start || told.0 == end);
+        told.for_each(|&(tick, quantity, value)| values.set(quantity, tick != start, value));
+        (!values.is_empty()).then(|| Box::new(values))
+    }
+
+    fn forget(&mut self) {
+        self.is_any = false;
+        self.values.clear();
+        self.exception = None;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -186,9 +203,9 @@ pub(crate) struct Store {
     pub(crate) sites: Vec<Option<SiteFacts>>,
     pub(crate) subscribers: BTreeMap<u32, Subscriber>,
     pub(crate) current_manager: u32,
-    pending: HashMap<u64, Pending>,
+    pending: NumberMap<u64, Pending>,
     /// By thread and start of a task: for how long it was worked on.
-    active: HashMap<(u64, u64), u64>,
+    active: NumberMap<(u64, u64), u64>,
     /// Memory over time, from the hub's thread: when, and how much.
     pub(crate) samples: VecDeque<(u64, f64)>,
 }
@@ -198,6 +215,9 @@ const SAMPLES_MAX: usize = 60_000;
 
 /// Tasks whose record was dropped for want of room leave their entry behind.
 const ACTIVE_MAX: usize = 1 << 16;
+
+/// Both ends of a span have fewer values than this.
+const PENDING_MAX: usize = 64;
 
 static STORE: Mutex<Option<Store>> = Mutex::new(None);
 
@@ -262,11 +282,17 @@ impl Store {
         let Some(Some(facts)) = self.sites.get(site as u32 as usize) else { return };
         match facts.meaning {
             Meaning::Value(quantity) => {
-                let value = f64::from_bits(end);
-                self.pending.entry(thread_id).or_default().values.push((start, quantity, value));
+                let pending = self.pending.entry(thread_id).or_default();
+                pending.is_any = true;
+                // Samples of the hub's thread belong to no span of it.
+                if pending.values.len() < PENDING_MAX {
+                    pending.values.push((start, quantity, f64::from_bits(end)));
+                }
             }
             Meaning::Exception => {
-                self.pending.entry(thread_id).or_default().exception = Some((end, site as u32));
+                let pending = self.pending.entry(thread_id).or_default();
+                pending.is_any = true;
+                pending.exception = Some((end, site as u32));
             }
             Meaning::GeneratorPart => self.cover(thread_id, record),
             Meaning::CoroutinePart => {}
@@ -294,28 +320,32 @@ impl Store {
     }
 
     fn operation_of(&mut self, thread_id: u64, [start, end, site]: Record) {
-        let pending = self.pending.remove(&thread_id).unwrap_or_default();
-        let mut values = Values::default();
-        let told = pending.values.iter().filter(|told| told.0 == start || told.0 == end);
-        told.for_each(|&(tick, quantity, value)| values.set(quantity, tick != start, value));
-        let exception = pending.exception.filter(|told| told.0 == end).map_or(0, |told| told.1);
-        let active = self.active.remove(&(thread_id, start));
-        let operation = Operation {
+        let mut operation = Operation {
             start,
             end,
             ticks: end.saturating_sub(start),
-            active_ticks: active,
+            active_ticks: None,
             site,
             thread_id,
-            exception,
-            values: (!values.is_empty()).then(|| Box::new(values)),
+            exception: 0,
+            values: None,
         };
+        if !self.active.is_empty() {
+            operation.active_ticks = self.active.remove(&(thread_id, start));
+        }
+        if let Some(pending) = self.pending.get_mut(&thread_id).filter(|told| told.is_any) {
+            operation.values = pending.values(start, end);
+            let exception = pending.exception.filter(|told| told.0 == end);
+            operation.exception = exception.map_or(0, |told| told.1);
+            pending.forget();
+        }
         self.add(operation);
     }
 
     /// Hands an operation to all that want it.
     pub(crate) fn add(&mut self, mut operation: Operation) {
-        let peak = self.peak(operation.start, operation.end);
+        let measured = operation.values.is_some();
+        let peak = if measured { self.peak(operation.start, operation.end) } else { None };
         let Some(Some(facts)) = self.sites.get(operation.site as u32 as usize) else { return };
         if facts.meaning == Meaning::Generator {
             operation.ticks = operation.active_ticks.unwrap_or(operation.ticks);

@@ -11,11 +11,18 @@ const INTERVALS_MAX: usize = 1 << 20;
 pub(crate) struct Union {
     /// Ascending, apart from each other.
     intervals: Vec<(u64, u64)>,
+    /// The era that they are of: see [`Union::add`].
+    era: u64,
 }
 
 impl Union {
-    /// How much the span covers that was not covered before.
-    pub(crate) fn add(&mut self, start: u64, end: u64) -> u64 {
+    /// How much the span covers that was not covered before. An era ends when nothing is open
+    /// on the thread: no later span reaches back beyond that.
+    pub(crate) fn add(&mut self, start: u64, end: u64, era: u64) -> u64 {
+        if self.era != era {
+            self.era = era;
+            self.intervals.clear();
+        }
         let end = end.max(start);
         // Mostly the last one or two: what comes ends last.
         let mut first = self.intervals.len();
@@ -35,10 +42,5 @@ impl Union {
             self.intervals.drain(..INTERVALS_MAX / 2);
         }
         new
-    }
-
-    /// Nothing is open any more.
-    pub(crate) fn forget(&mut self) {
-        self.intervals.clear();
     }
 }
