@@ -135,6 +135,9 @@ pub(crate) struct TrackRows {
 
 impl TrackRows {
     const CHUNK_ROWS: usize = 4096;
+    /// Producers write calls when they end, or many with one time: rows that come late
+    /// mostly belong among the last few.
+    const NEAR_ROWS: usize = 32;
 
     #[inline]
     fn push(&mut self, row: SpanRow) {
@@ -142,8 +145,28 @@ impl TrackRows {
             self.close_chunk();
         }
         let before = self.last.last().or_else(|| self.full.last()?.last());
-        self.unsorted |= before.is_some_and(|before| before.order() > row.order());
+        if before.is_some_and(|before| before.order() > row.order()) {
+            return self.push_late(row);
+        }
         self.last.push(row);
+    }
+
+    /// Puts a row that should have come earlier where it belongs, if that is not far.
+    #[cold]
+    fn push_late(&mut self, row: SpanRow) {
+        let near = self.last.len().saturating_sub(Self::NEAR_ROWS);
+        let later = self.last[near..].partition_point(|other| other.order() <= row.order());
+        let at = near + later;
+        let before = match at.checked_sub(1) {
+            Some(before) => self.last.get(before),
+            None => self.full.last().and_then(|chunk| chunk.last()),
+        };
+        if self.unsorted || before.is_some_and(|before| before.order() > row.order()) {
+            self.unsorted = true;
+            self.last.push(row);
+        } else {
+            self.last.insert(at, row);
+        }
     }
 
     #[cold]
@@ -255,5 +278,42 @@ impl Batch {
     /// sorted already.
     pub fn seal(&mut self) {
         self.spans.iter_mut().for_each(TrackRows::sort);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the order in which rows come, they end in the order of a track.
+    #[track_caller]
+    fn check(starts: impl Iterator<Item = i64>) {
+        let mut rows = TrackRows::default();
+        let mut expected = Vec::new();
+        for (offset, start) in starts.enumerate() {
+            let (name, category) = (StrId(0), CategoryId(0));
+            let row =
+                SpanRow { start, dur: start % 3, key: 0, offset: offset as u64, name, category };
+            rows.push(row);
+            expected.push(row.order());
+        }
+        rows.sort();
+        expected.sort();
+        let got: Vec<_> = rows.chunks().flatten().map(SpanRow::order).collect();
+        assert!(got == expected, "{} rows", expected.len());
+    }
+
+    #[test]
+    fn rows_that_come_late_go_where_they_belong() {
+        check((0..10_000).map(|at| at ^ 1));
+        check((0..10_000).map(|at| at ^ 7));
+        check((0..10_000).map(|at| at ^ 63));
+        check((0..10_000).rev());
+        check((0..20_000).map(|at| at * 7919 % 20_011));
+        // Late rows at the seams of chunks.
+        let chunk = TrackRows::CHUNK_ROWS as i64;
+        for late in -2..3 {
+            check((0..3 * chunk).map(|at| if at == chunk + late { chunk - 5 } else { at }));
+        }
     }
 }

@@ -43,7 +43,7 @@ impl Compression {
 /// The bytes of a file.
 #[derive(Clone)]
 pub(crate) enum Bytes {
-    Mapped(Arc<Mmap>),
+    Mapped(Arc<MappedFile>),
     /// Of a pipe or another file that cannot be mapped.
     Owned(Arc<Vec<u8>>),
 }
@@ -66,14 +66,41 @@ impl Bytes {
         let map = unsafe { MmapOptions::new().map(&file)? };
         // Advice only; reading works without.
         let _ = map.advise(Advice::Sequential);
-        Ok(Bytes::Mapped(Arc::new(map)))
+        Ok(Bytes::mapped(map))
+    }
+
+    pub(crate) fn mapped(map: Mmap) -> Self {
+        Bytes::Mapped(Arc::new(MappedFile(Some(map))))
+    }
+}
+
+/// A file in memory, given back behind the back of whoever is done with it: to unmap a
+/// gigabyte page by page takes as long as a tenth of reading it.
+pub(crate) struct MappedFile(Option<Mmap>);
+
+/// Less is soon unmapped.
+const UNMAPPED_BEHIND_MIN: usize = 16 << 20;
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        let Some(map) = self.0.take().filter(|map| map.len() >= UNMAPPED_BEHIND_MIN) else {
+            return;
+        };
+        // Where no thread is to be had, the map is dropped with the closure, here.
+        drop(std::thread::Builder::new().spawn(move || drop(map)));
+    }
+}
+
+impl AsRef<[u8]> for MappedFile {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
     }
 }
 
 impl AsRef<[u8]> for Bytes {
     fn as_ref(&self) -> &[u8] {
         match self {
-            Bytes::Mapped(map) => map,
+            Bytes::Mapped(map) => map.as_ref().as_ref(),
             Bytes::Owned(bytes) => bytes,
         }
     }

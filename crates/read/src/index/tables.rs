@@ -200,7 +200,7 @@ fn map_file(path: &Path) -> io::Result<Bytes> {
     let map = unsafe { Mmap::map(&file)? };
     // Advice only. It maps all pages at once instead of one fault after another.
     let _ = map.advise(Advice::PopulateRead);
-    Ok(Bytes::Mapped(Arc::new(map)))
+    Ok(Bytes::mapped(map))
 }
 
 pub(super) fn checksum(bytes: &[u8], threads: usize) -> u32 {
