@@ -334,6 +334,19 @@ def test_what_a_killed_program_recorded_is_readable():
     assert ",1000," in rows_of_file("killed.spanwise-session")
 
 
+def test_a_program_that_ends_without_ending_its_session_leaves_a_whole_file():
+    code = (
+        "from spanwise.profiling import *\n"
+        "manager = create_standard_profiler(output_dir='.')\n"
+        "manager.start_session('left')\n"
+        "@profile_function\n"
+        "def step(): pass\n"
+        "for _ in range(1000): step()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert ",1000," in rows_of_file("left.spanwise-session")
+
+
 def test_levels_measure_what_they_say():
     for level, has_memory in ((ProfilerLevel.BASIC, False), (ProfilerLevel.DETAILED, True)):
         manager = started(level=level)

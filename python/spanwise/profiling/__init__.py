@@ -53,6 +53,6 @@ from .profilers import BaseProfiler, OperationProfiler, ProfiledOperationContext
 
 __version__ = "1.0.0"
 __all__ = [name for name in dir() if not name.startswith("_") and name not in (
-    "config", "contexts", "decorators", "evolution", "factories", "manager", "outputs",
+    "adapt", "config", "contexts", "decorators", "evolution", "factories", "manager", "outputs",
     "profilers", "report",
 )]

@@ -6,6 +6,7 @@ child begins with nothing counted and, where a session runs, with a file of its 
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -53,9 +54,9 @@ def set_default(manager: Optional[Any]) -> None:
         refresh()
 
 
-def probes_for(settings: Any) -> int:
-    """What a configuration wants measured at each operation."""
-    level, wanted = settings.level.value, 0
+def probes_for(settings: Any, cap: ProfilerLevel = ProfilerLevel.COMPREHENSIVE) -> int:
+    """What a configuration wants measured at each operation, with no more than a level."""
+    level, wanted = min(settings.level.value, cap.value), 0
     if level >= ProfilerLevel.DETAILED.value:
         if settings.profile_time:
             wanted |= _native.CPU_TIME
@@ -83,7 +84,7 @@ def refresh() -> None:
         if enabled and manager.global_config.enabled:
             level = manager.global_config.level.value
             for profiler in enabled:
-                probes |= probes_for(profiler.config)
+                probes |= probes_for(profiler.config, manager._cap)
                 if profiler.config.profile_memory:
                     probes |= _native.SAMPLES
         if level == 0:
@@ -107,11 +108,32 @@ def _after_fork_in_child() -> None:
     refresh()
     for manager in list(_stack):
         manager._open_session_file()
-    if _stack and "multiprocessing.util" in sys.modules:
-        # Children of multiprocessing leave without `atexit`.
-        from multiprocessing import util
+        manager._start_controller()
 
-        util.Finalize(None, end_files, exitpriority=0)
+
+class _Workers:
+    """Children of multiprocessing leave without `atexit`, by its own list of things to do,
+    which is emptied when they begin: so they are told what to do after that.
+    """
+
+    is_known = False
+
+    def before_fork(self) -> None:
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and not self.is_known:
+            self.is_known = True
+            util.register_after_fork(self, _Workers.in_child)
+
+    def in_child(self) -> None:
+        sys.modules["multiprocessing.util"].Finalize(None, end_files, exitpriority=0)
+
+
+_workers = _Workers()
+
+
+def _before_fork() -> None:
+    _workers.before_fork()
+    _native.before_fork()
 
 
 def end_files() -> None:
@@ -121,8 +143,9 @@ def end_files() -> None:
 
 
 os.register_at_fork(
-    before=_native.before_fork,
+    before=_before_fork,
     after_in_parent=_native.after_fork_in_parent,
     after_in_child=_after_fork_in_child,
 )
+atexit.register(end_files)
 config.when_changed(refresh)

@@ -10,7 +10,7 @@ import weakref
 from typing import Any, Optional
 
 from .. import _native
-from . import _runtime, _sites, outputs, report
+from . import _runtime, _sites, adapt, outputs, report
 from .config import ProfilerConfig, ProfilerLevel
 from .profilers import numbers as profiler_numbers
 
@@ -74,6 +74,10 @@ class ProfilerManager:
         self._dropped = 0
         self._open: dict = {}
         self._ids = itertools.count(1)
+        # The level whose probes run at most, for the sake of what they cost.
+        self._cap = ProfilerLevel.COMPREHENSIVE
+        self._adjustments: list = []
+        self._controller: Any = None
         self._wanted_at = -1
         self._wanted_last = -1
 
@@ -130,14 +134,14 @@ class ProfilerManager:
 
     @property
     def current_level(self) -> ProfilerLevel:
-        """How much is measured now."""
-        return self.global_config.level
+        """How much is measured now: less than is asked for while that costs too much."""
+        level = min(self.global_config.level.value, self._cap.value)
+        return ProfilerLevel(level)
 
     @property
     def level_adjustments(self) -> list:
         """Changes that were made to keep within `max_overhead_percent`."""
-        return [change for profiler in self.profilers.values() for change in
-                profiler.level_adjustments]
+        return list(self._adjustments)
 
     def _is_recording(self) -> bool:
         return self._wanted() >= 0
@@ -151,14 +155,23 @@ class ProfilerManager:
             enabled = [one for one in self.profilers.values() if one.is_enabled]
             self._wanted_last = 0 if enabled else -1
             for profiler in enabled:
-                self._wanted_last |= _runtime.probes_for(profiler.config)
+                self._wanted_last |= _runtime.probes_for(profiler.config, self._cap)
             self._wanted_at = _runtime.changes
         return self._wanted_last
+
+    def _probes_at(self, level: ProfilerLevel) -> int:
+        """What would be measured at a level."""
+        wanted = 0
+        for profiler in self.profilers.values():
+            if profiler.is_enabled:
+                wanted |= _runtime.probes_for(profiler.config, level)
+        return wanted
 
     # Sessions.
 
     def start_session(self, session_name: Optional[str] = None) -> None:
         """Forgets what was recorded, and records from now on, decorated functions too."""
+        self._stop_controller()
         self._close_session_file()
         self.session_id = session_name or f"session_{int(time.time())}"
         self.clear_all_results()
@@ -169,13 +182,16 @@ class ProfilerManager:
         self.session_process_id = os.getpid()
         self._dropped = 0
         self._refresh()
+        self._cap, self._adjustments = ProfilerLevel.COMPREHENSIVE, []
         _runtime.install(self)
         self._open_session_file()
+        self._start_controller()
 
     def end_session(self, save_results: bool = True) -> dict:
         """Ends the session; gives what it has to show, nothing where there is none."""
         if not self.is_profiling:
             return {}
+        self._stop_controller()
         self._close_session_file()
         self._session_end_time = time.time()
         self._memory_at_end = _native.memory()
@@ -229,9 +245,21 @@ class ProfilerManager:
             except OSError as reason:
                 warnings.warn(f"the session's file is not whole: {reason}", stacklevel=3)
 
+    def _start_controller(self) -> None:
+        self._controller = adapt.controller_for(self)
+        if self._controller is not None:
+            self._controller.start()
+
+    def _stop_controller(self) -> None:
+        controller, self._controller = self._controller, None
+        if controller is not None:
+            controller.stop()
+
     def _after_fork(self) -> None:
         """In a forked child: the parent's file is the parent's, and so is what it counted."""
         self._file = None
+        # Its thread does not exist here.
+        self._controller = None
         self._open.clear()
         for profiler in self.profilers.values():
             profiler._fetched, profiler._fetched_count = [], 0

@@ -56,7 +56,6 @@ class BaseProfiler(ABC):
         self._config = config
         self.active_operations: dict = {}
         self.lock = threading.RLock()
-        self.level_adjustments: list = []
         self._number = next(numbers)
         self._manager: Any = None
         self._tokens: dict = {}
@@ -89,8 +88,16 @@ class BaseProfiler(ABC):
 
     @property
     def current_level(self) -> ProfilerLevel:
-        """How much is measured now."""
-        return self.config.level
+        """How much is measured now: less than is asked for while that costs too much."""
+        manager = self._manager() if self._manager is not None else None
+        cap = self.config.level if manager is None else manager._cap
+        return ProfilerLevel(min(self.config.level.value, cap.value))
+
+    @property
+    def level_adjustments(self) -> list:
+        """Changes that were made to keep within `max_overhead_percent`."""
+        manager = self._manager() if self._manager is not None else None
+        return [] if manager is None else manager.level_adjustments
 
     def _subscribe(self) -> None:
         """Tells the native half what this profiler gets."""
