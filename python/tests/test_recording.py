@@ -256,6 +256,35 @@ def test_methods_are_named_after_the_class_of_the_object():
     assert counts(manager) == {"Shape.area": 1, "Square.area": 2, "helper": 2}
 
 
+class Named:
+    def __init__(self):
+        self.name, self.config, self.other = "one", {}, 1
+
+    @profile_method()
+    def fails(self):
+        raise LookupError("as before")
+
+    @profile_method(include_self_info=False)
+    def quiet(self):
+        return 1
+
+
+def test_methods_tell_of_their_object_from_detailed_on():
+    for level, is_told in ((ProfilerLevel.BASIC, False), (ProfilerLevel.DETAILED, True)):
+        manager = started(level=level)
+        with pytest.raises(LookupError, match="as before"):
+            Named().fails()
+        Named().quiet()
+        manager.end_session()
+        fails, quiet = (row.custom_metrics for row in manager.get_profiler("all").operations)
+        assert fails["exception_type"] == "LookupError" and fails["method_name"] == "fails"
+        assert ("self_attributes_count" in fails) == is_told
+        if is_told:
+            assert (fails["self_attributes_count"], fails["object_name"]) == (3, "one")
+            assert fails["has_config"] is True
+        assert "self_attributes_count" not in quiet
+
+
 def test_what_is_decorated_looks_like_what_it_was():
     assert work.__name__ == "work" and work.__module__ == __name__
     assert pickle.loads(pickle.dumps(work)) is work

@@ -9,6 +9,7 @@ use spanwise_probe::{Site, SiteKind, raw};
 
 use crate::core::{self, Rate};
 use crate::store::{Audience, Meaning, Operation, SiteFacts, Subscriber, Sums, store};
+use crate::target::OfMethods;
 use crate::values::Quantity;
 use crate::{hot, patch, probes, span, wrapper};
 
@@ -70,15 +71,15 @@ fn define(
 
 /// Makes a callable of the type [`wrapper`].
 #[pyfunction]
-#[pyo3(signature = (class, function, site, level, site_of_class = None))]
+#[pyo3(signature = (class, function, site, level, of_methods = None))]
 fn wrap(
     class: &Bound<'_, PyAny>,
     function: &Bound<'_, PyAny>,
     site: u32,
     level: u8,
-    site_of_class: Option<&Bound<'_, PyAny>>,
+    of_methods: Option<OfMethods<'_>>,
 ) -> PyResult<Py<PyAny>> {
-    wrapper::wrap(class, function, site, level, site_of_class)
+    wrapper::wrap(class, function, site, level, of_methods)
 }
 
 #[pyfunction]

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 use crate::hot;
 use crate::numbers::NumberMap;
-use crate::target::{Target, recorded};
+use crate::target::{OfMethods, Target, recorded};
 
 type SetVectorcall = unsafe extern "C" fn(*mut ffi::PyObject, ffi::vectorcallfunc);
 
@@ -123,12 +123,12 @@ const COUNTS_ONLY: u8 = u8::MAX;
 
 /// Has a function record its calls from now on; false where this Python cannot.
 #[pyfunction]
-#[pyo3(signature = (function, site, level, site_of_class = None))]
+#[pyo3(signature = (function, site, level, of_methods = None))]
 pub(crate) fn patch(
     function: &Bound<'_, PyAny>,
     site: u32,
     level: u8,
-    site_of_class: Option<&Bound<'_, PyAny>>,
+    of_methods: Option<OfMethods<'_>>,
 ) -> bool {
     // SAFETY: the object is alive; whether it is a function is asked first.
     let plain = unsafe {
@@ -138,7 +138,7 @@ pub(crate) fn patch(
         ffi::PyVectorcall_Function(function.as_ptr())
     };
     let Some(plain) = plain else { return false };
-    let target = Target::new(site, level, site_of_class);
+    let target = Target::new(site, level, of_methods);
     let mut patched = Box::new(Patched { target, plain, is_on: false });
     switch(function.as_ptr() as usize, &mut patched);
     let mut functions = FUNCTIONS.0.borrow_mut();

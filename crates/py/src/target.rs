@@ -12,6 +12,9 @@ use crate::hot;
 /// Classes whose own site is remembered, for methods that are named after their class.
 const CLASSES_MAX: usize = 8;
 
+/// For methods, or none: what gives the site for a class, and what tells of an object.
+pub(crate) type OfMethods<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
 /// What calls of a function are recorded as.
 #[repr(C)]
 pub(crate) struct Target {
@@ -19,15 +22,25 @@ pub(crate) struct Target {
     pub(crate) level: u8,
     /// Gives the site for a class, where each class has its own; else null.
     pub(crate) site_of_class: *mut ffi::PyObject,
+    /// Tells of the first argument, where more than the time is measured; else null.
+    pub(crate) about_self: *mut ffi::PyObject,
     pub(crate) classes: [(*mut ffi::PyTypeObject, u64); CLASSES_MAX],
 }
 
 impl Target {
-    pub(crate) fn new(site: u32, level: u8, site_of_class: Option<&Bound<'_, PyAny>>) -> Self {
+    pub(crate) fn new(site: u32, level: u8, of_methods: Option<OfMethods<'_>>) -> Self {
+        let held = |function: Bound<'_, PyAny>| {
+            if function.is_none() { ptr::null_mut() } else { function.into_ptr() }
+        };
+        let (site_of_class, about_self) = of_methods.map_or_else(
+            || (ptr::null_mut(), ptr::null_mut()),
+            |(site_of_class, about_self)| (held(site_of_class), held(about_self)),
+        );
         Target {
             site: u64::from(site),
             level,
-            site_of_class: site_of_class.map_or(ptr::null_mut(), |ask| ask.clone().into_ptr()),
+            site_of_class,
+            about_self,
             classes: [(ptr::null_mut(), 0); CLASSES_MAX],
         }
     }
@@ -37,6 +50,7 @@ impl Target {
         // SAFETY: each reference is taken out before it is given back.
         unsafe {
             ffi::Py_XDECREF(std::mem::replace(&mut self.site_of_class, ptr::null_mut()));
+            ffi::Py_XDECREF(std::mem::replace(&mut self.about_self, ptr::null_mut()));
             for place in &mut self.classes {
                 let class = std::mem::replace(&mut place.0, ptr::null_mut());
                 ffi::Py_XDECREF(class.cast());
@@ -64,12 +78,39 @@ pub(crate) unsafe fn recorded(
         let positional = ffi::PyVectorcall_NARGS(count) as usize;
         let keyword = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) as usize };
         let word = site | raw::arguments(positional, keyword);
+        let (start, is_measured) = (open.start, open.before.is_some());
         if result.is_null() {
             end_failed(open, word);
         } else {
             hot::end(open, word, None);
         }
+        if is_measured && positional > 0 && !(*target).about_self.is_null() {
+            tell_of_self((*target).about_self, *arguments, start);
+        }
         result
+    }
+}
+
+/// Has Python tell of the object whose method was called; what it raises is of no account.
+#[cold]
+unsafe fn tell_of_self(about_self: *mut ffi::PyObject, object: *mut ffi::PyObject, start: u64) {
+    // SAFETY: called with the interpreter's lock; the object is held by who calls, and what is
+    // being raised is taken out and put back.
+    unsafe {
+        let (mut kind, mut value, mut trace) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
+        ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace);
+        let thread = ffi::PyLong_FromUnsignedLongLong(hot::thread_id());
+        let start = ffi::PyLong_FromUnsignedLongLong(start);
+        let end = ptr::null_mut::<ffi::PyObject>();
+        if !thread.is_null() && !start.is_null() {
+            let answer = ffi::PyObject_CallFunctionObjArgs(about_self, object, thread, start, end);
+            ffi::Py_XDECREF(answer);
+        }
+        ffi::Py_XDECREF(thread);
+        ffi::Py_XDECREF(start);
+        #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
+        ffi::PyErr_Restore(kind, value, trace);
     }
 }
 

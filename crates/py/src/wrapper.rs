@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::hot;
-use crate::target::{Target, recorded};
+use crate::target::{OfMethods, Target, recorded};
 
 #[repr(C)]
 pub(crate) struct Wrapper {
@@ -89,6 +89,7 @@ unsafe extern "C" fn traverse(
             (*wrapper).dict,
             (*wrapper).function,
             (*wrapper).target.site_of_class,
+            (*wrapper).target.about_self,
             ffi::Py_TYPE(object).cast(),
         ];
         let classes = (*wrapper).target.classes.iter().map(|known| known.0.cast());
@@ -222,7 +223,7 @@ pub(crate) fn wrap(
     function: &Bound<'_, PyAny>,
     site: u32,
     level: u8,
-    site_of_class: Option<&Bound<'_, PyAny>>,
+    of_methods: Option<OfMethods<'_>>,
 ) -> PyResult<Py<PyAny>> {
     let py = function.py();
     // SAFETY: the object is new and every field is set before anyone sees it.
@@ -236,7 +237,7 @@ pub(crate) fn wrap(
         (*wrapper).vectorcall = call;
         (*wrapper).function = function.clone().into_ptr();
         (*wrapper).function_vectorcall = known.unwrap_or(call_plainly);
-        (*wrapper).target = Target::new(site, level, site_of_class);
+        (*wrapper).target = Target::new(site, level, of_methods);
         Ok(Bound::from_owned_ptr(py, object).unbind())
     }
 }

@@ -27,6 +27,8 @@ class Wanted(NamedTuple):
     metrics: Optional[Callable] = None
     # Gives the operation's name for a class, where each class has its own.
     name_of_class: Optional[Callable] = None
+    # Gives custom metrics from the object whose method it is, from DETAILED on.
+    about_self: Optional[Callable] = None
 
     def site(self, meaning: str = "operation", name: Optional[str] = None, place: Any = None) -> int:
         """A site for it."""
@@ -66,16 +68,29 @@ def wrap(function: Any, wanted: Wanted) -> Any:
                 sites[name] = wanted.site(name=name, place=place)
             return sites[name]
 
+    of_methods = None
+    if site_of_class is not None or wanted.about_self is not None:
+        of_methods = (site_of_class, _telling(wanted.about_self))
     site = wanted.site(place=place)
     if isinstance(function, types.FunctionType) and can_patch():
         made = _copy(function)
-        if _native.patch(made, site, wanted.level, site_of_class):
+        if _native.patch(made, site, wanted.level, of_methods):
             weakref.finalize(made, _native.forget_patched, id(made)).atexit = False
             return made
     made = _native.wrap(
-        _native.ProfiledFunction, function, site, wanted.level, site_of_class
+        _native.ProfiledFunction, function, site, wanted.level, of_methods
     )
     return functools.update_wrapper(made, function)
+
+
+def _telling(about_self: Optional[Callable]) -> Optional[Callable]:
+    if about_self is None:
+        return None
+
+    def tell(instance: Any, thread_id: int, start_tick: int) -> None:
+        _sites.tell((thread_id, start_tick), about_self(instance))
+
+    return tell
 
 
 def _copy(function: types.FunctionType) -> types.FunctionType:

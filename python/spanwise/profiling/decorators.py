@@ -141,6 +141,16 @@ def profile_method(
     return decorate
 
 
+def _about_object(instance: Any) -> dict:
+    """What is told of an object: never more than its own dictionary has."""
+    attributes = getattr(instance, "__dict__", {})
+    metrics = {"self_attributes_count": len(attributes), "has_config": "config" in attributes}
+    name = attributes.get("name")
+    if isinstance(name, str):
+        metrics["object_name"] = name
+    return metrics
+
+
 def _method(
     function: Any, operation_name: Any, component: Any, profiler_names: Any, tags: Any,
     level: ProfilerLevel, include_self_info: bool,
@@ -170,6 +180,7 @@ def _method(
         _level(level),
         metrics,
         None if operation_name else name_of_class,
+        _about_object if include_self_info else None,
     )
     config = _config(wanted, include_self_info=include_self_info)
     return _finish(wrap(function, wanted), function, config)
