@@ -39,8 +39,8 @@ pub enum CauseKind {
     Synchronisation { operator: String, calls: [StepTime; 2], idle: [StepTime; 2] },
     /// Copies between the GPU and memory of the host that must be staged.
     HostCopies { copies: [StepTime; 2] },
-    /// A Python function.
-    HostCode { time: [StepTime; 2] },
+    /// A Python function, which works or waits.
+    HostCode { time: [StepTime; 2], is_waiting: bool },
     /// The host as a whole, beyond what other causes name.
     HostEverywhere { functions: u64, time: [StepTime; 2] },
     /// A module runs other kernels: what replaces what, where that is known, and the others
@@ -65,7 +65,7 @@ impl Cause {
             CauseKind::Synchronisation { .. }
             | CauseKind::HostCopies { .. }
             | CauseKind::OtherKernels { .. } => true,
-            CauseKind::HostCode { time } | CauseKind::GpuWork { time, .. } => one_sided(time),
+            CauseKind::HostCode { time, .. } | CauseKind::GpuWork { time, .. } => one_sided(time),
             CauseKind::HostEverywhere { .. } | CauseKind::ExposedCommunication { .. } => false,
         }
     }
@@ -221,7 +221,8 @@ impl<'a, 's> Finding<'a, 's> {
         for row in rows.into_iter().take(FUNCTIONS_MAX) {
             let Some(name) = function(&row) else { continue };
             if !self.told.contains(&name) {
-                let kind = CauseKind::HostCode { time: both(&row) };
+                let is_waiting = row.place == Place::Waiting;
+                let kind = CauseKind::HostCode { time: both(&row), is_waiting };
                 self.push(kind, row.change_ns(), &row);
             }
         }
@@ -339,7 +340,21 @@ impl<'a, 's> Finding<'a, 's> {
             let cost = cause.cost_ns.abs().saturating_mul(1000);
             cause.is_new() && cost >= change.abs().saturating_mul(NEW_PERMILLE)
         };
-        self.found.sort_by_key(|cause| (!comes_first(cause), Reverse(cause.cost_ns.abs())));
+        let changes_gpu = |cause: &Cause| {
+            matches!(cause.kind, CauseKind::OtherKernels { .. } | CauseKind::GpuWork { .. })
+        };
+        let gpu: Vec<TotalNanos> =
+            self.found.iter().filter(|cause| changes_gpu(cause)).map(|c| c.cost_ns).collect();
+        // As many calls that wait longer do so for what is waited for.
+        let follows = |cause: &Cause| match cause.kind {
+            CauseKind::HostCode { is_waiting: true, .. } => {
+                gpu.iter().any(|cost| cost.signum() == cause.cost_ns.signum())
+            }
+            _ => false,
+        };
+        self.found.sort_by_key(|cause| {
+            (!comes_first(cause), follows(cause), Reverse(cause.cost_ns.abs()))
+        });
         let new = self.found.iter().filter(|cause| cause.is_new()).count();
         if let Some(first) = self.found.first_mut().filter(|first| first.is_new() && new == 1) {
             let is_more = change.signum() == first.cost_ns.signum()

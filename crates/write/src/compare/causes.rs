@@ -60,6 +60,20 @@ fn cause_key(cause: &Cause) -> &'static str {
     }
 }
 
+/// What a function of the host does, and what to do about it.
+fn host_words(is_waiting: bool) -> (&'static str, &'static str) {
+    match is_waiting {
+        false => (
+            "takes",
+            "Look at what this function does on both sides: --by stack shows who calls it.",
+        ),
+        true => (
+            "waits",
+            "Look at what it waits for, mostly the work of the GPU: this follows from that.",
+        ),
+    }
+}
+
 /// How long names may be.
 #[derive(Clone, Copy)]
 struct Words {
@@ -167,12 +181,14 @@ impl Words {
                 "Keep the data on the GPU, or copy through pinned memory without waiting."
                     .to_owned(),
             ),
-            CauseKind::HostCode { time } => (
-                format!("The host takes {} in {line}", longer(cause.cost_ns)),
-                format!("{}, {} calls a step.", times(*time), rates_text(time[0], time[1])),
-                "Look at what this function does on both sides: --by stack shows who calls it."
-                    .to_owned(),
-            ),
+            CauseKind::HostCode { time, is_waiting } => {
+                let (does, advice) = host_words(*is_waiting);
+                (
+                    format!("The host {does} {} in {line}", longer(cause.cost_ns)),
+                    format!("{}, {} calls a step.", times(*time), rates_text(time[0], time[1])),
+                    advice.to_owned(),
+                )
+            }
             CauseKind::HostEverywhere { functions, time } => (
                 format!("The host takes {} all over", longer(cause.cost_ns)),
                 format!(
