@@ -71,7 +71,7 @@ pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
 pub use compare::{
     Allowance, BaselineError, Cause, CauseKind, CompareBy, CompareOptions, CompareRow,
     CompareSeries, ComparedBy, Comparison, KernelSwap, Place, Reason, STEPS_MIN, SideTotals,
-    StepTime, Verdict, Why, baseline_text, compare, compare_series, parse_baseline,
+    StepTime, Verdict, Why, baseline_text, compare, compare_series, parse_baseline, steps_of,
 };
 pub use compat::{CompatTable, CompatValue};
 pub use correlate::{Correlations, Moved, Mover, Outcome, SAMPLES_MIN, correlate};

@@ -11,7 +11,7 @@ use std::process::Command;
 use spanwise_analyze::{
     Allowance, Cause, CauseKind, ClassRules, CompareBy, CompareOptions, CompareRow, CompareSeries,
     Comparison, Facts, KernelSwap, OTHER, Place, Verdict, baseline_text, compare, compare_series,
-    fusion, parse_baseline,
+    fusion, parse_baseline, steps_of,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -44,9 +44,14 @@ fn compared(base: &Trace, other: &Trace, by: CompareBy) -> Comparison {
 /// With what replaces what, as the command tells it.
 fn compared_and_named(base: &Trace, other: &Trace) -> Comparison {
     let mut found = compared(base, other, CompareBy::Operator);
-    let (base, other) = (Facts::new(base), Facts::new(other));
-    found.name_replaced(&fusion(&base, &other, &ClassRules::standard()), None);
+    name_replaced(&mut found, base, other);
     found
+}
+
+fn name_replaced(found: &mut Comparison, base: &Trace, other: &Trace) {
+    let (base, other) = (Facts::new(base), Facts::new(other));
+    let steps = [&base, &other].map(|facts| steps_of(facts, None));
+    found.name_replaced(&fusion(&base, &other, &ClassRules::standard()), None, steps);
 }
 
 fn changed(found: &Comparison) -> Vec<(Place, &str)> {
@@ -204,6 +209,30 @@ fn fused_kernels_are_named_with_what_they_replace() {
         _ => None,
     });
     assert_eq!(turned, Some(swaps.len()));
+}
+
+/// Comparing some steps alone names the same as comparing all of them, and times of one step.
+#[test]
+fn what_replaces_what_does_not_depend_on_which_steps_are_compared() {
+    let traces = (own_trace("llama_eager"), own_trace("llama_compiled"));
+    let (Some(base), Some(other)) = traces else { return };
+    let swaps_of = |found: Comparison| {
+        let causes = found.causes.into_iter().filter_map(|cause| match cause.kind {
+            CauseKind::OtherKernels { swaps, .. } => Some(swaps),
+            _ => None,
+        });
+        causes.flatten().collect::<Vec<KernelSwap>>()
+    };
+    let of_all = swaps_of(compared_and_named(&base, &other));
+    let by = CompareBy::Operator;
+    let options = CompareOptions { steps: Some((3, 6)), ..CompareOptions::by(by) };
+    let series = |trace| compare_series(&Facts::new(trace), &ClassRules::standard(), &options);
+    let mut found = compare(&[series(&base)], &[series(&other)], by, &Allowance::default());
+    assert_eq!(found.base.steps, 4);
+    name_replaced(&mut found, &base, &other);
+    let of_some = swaps_of(found);
+    assert!(!of_some.is_empty());
+    assert!(of_some.iter().all(|swap| of_all.contains(swap)), "{of_some:#?}");
 }
 
 /// What replaces what by kernels alone, with counts and times: places are named after one of

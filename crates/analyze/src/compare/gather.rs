@@ -43,6 +43,12 @@ const STACKS_MAX: usize = 3;
 /// What causes are looked for in, whatever the rows are.
 const ALWAYS: [CompareBy; 3] = [CompareBy::Operator, CompareBy::Module, CompareBy::PythonLine];
 
+/// How many steps of a phase, or of all, a trace has; one where it has no steps.
+pub fn steps_of(facts: &Facts<'_>, phase: Option<Phase>) -> u64 {
+    let options = CompareOptions { phase, ..CompareOptions::by(CompareBy::Operator) };
+    Window::new(facts, &options).count() as u64
+}
+
 pub fn compare_series(
     facts: &Facts<'_>,
     rules: &ClassRules,

@@ -31,7 +31,7 @@ mod window;
 
 pub use baseline::{BaselineError, baseline_text, parse_baseline};
 pub use causes::{Cause, CauseKind};
-pub use gather::{CompareOptions, compare_series};
+pub use gather::{CompareOptions, compare_series, steps_of};
 use pairs::{KeyPair, pairs};
 pub use replaced::KernelSwap;
 pub use samples::ComparedBy;

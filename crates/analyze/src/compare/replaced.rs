@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::causes::{CauseKind, WHOLE_STEP};
-use super::{Comparison, SideTotals, StepTime};
+use super::{Comparison, StepTime};
 use crate::fusion::{Confidence, Fusion, Kernels, Replacement, ReplacementKind};
 use crate::names::unnumbered;
 use crate::{Phase, TotalNanos};
@@ -36,12 +36,13 @@ impl Comparison {
     }
 
     /// Tells what replaces what, for every cause that names other kernels. `fusion` is that
-    /// of the first recording of each side, and `phase` what was asked for.
-    pub fn name_replaced(&mut self, fusion: &Fusion, phase: Option<Phase>) {
+    /// of the first recording of each side, which have so many steps of the phase that was
+    /// asked for: more than are compared, where only some of them are.
+    pub fn name_replaced(&mut self, fusion: &Fusion, phase: Option<Phase>, steps: [u64; 2]) {
         let is_asked = |row: &&Replacement| phase.is_none_or(|phase| row.phase == phase.text());
         let rows: Vec<&Replacement> =
             fusion.changes.iter().filter(is_sure).filter(is_asked).collect();
-        let steps = [&self.base, &self.other].map(steps_a_recording);
+        let steps = steps.map(|steps| steps.max(1));
         for cause in &mut self.causes {
             if let CauseKind::OtherKernels { module, kernels, swaps, .. } = &mut cause.kind {
                 let belonging = rows.iter().filter(|row| belongs(row, module, kernels));
@@ -61,10 +62,6 @@ fn is_sure(row: &&Replacement) -> bool {
         ReplacementKind::Fused | ReplacementKind::Split | ReplacementKind::Replaced
     );
     is_pair && row.confidence >= Confidence::Medium
-}
-
-fn steps_a_recording(side: &SideTotals) -> u64 {
-    (side.steps / side.traces.max(1)).max(1)
 }
 
 /// Whether a replacement is part of what a cause tells: at its place, one of its kernels.

@@ -33,10 +33,11 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let (base, other, options) = sides(args)?;
     let mut comparison =
         spanwise_analyze::compare(&base.series, &other.series, options.by, &Allowance::default());
-    name_replaced(&mut comparison, [&base, &other], &options);
+    let unsaid = name_replaced(&mut comparison, [&base, &other], &options);
     let view =
         CompareView { top: args.top.rows(), shows_same: args.all, shows_stacks: args.stacks };
     let mut document = spanwise_write::compare_document(&comparison, view);
+    document.hints.extend(unsaid.map(str::to_owned));
     let gate = rules::check(&rules, &comparison)?;
     let holds = gate.iter().all(|row| row.holds);
     if !gate.is_empty() {
@@ -93,15 +94,30 @@ struct Side {
     first: Option<Trace>,
 }
 
-/// Where kernels differ, says which do the work of which. Parts of the steps are not told
-/// apart there.
-fn name_replaced(comparison: &mut Comparison, sides: [&Side; 2], options: &CompareOptions) {
-    let [Some(base), Some(other)] = sides.map(|side| side.first.as_ref()) else { return };
-    if comparison.has_other_kernels() && options.steps.is_none() {
-        let (base, other) = (Facts::new(base), Facts::new(other));
-        let fusion = spanwise_analyze::fusion(&base, &other, &ClassRules::standard());
-        comparison.name_replaced(&fusion, options.phase);
+/// Where kernels differ, says which do the work of which; gives what a reader of that has to
+/// know.
+fn name_replaced(
+    comparison: &mut Comparison,
+    sides: [&Side; 2],
+    options: &CompareOptions,
+) -> Option<&'static str> {
+    if !comparison.has_other_kernels() {
+        return None;
     }
+    let [Some(base), Some(other)] = sides.map(|side| side.first.as_ref()) else {
+        return Some(
+            "a baseline does not hold where kernels stand: which became which is told where the \
+             traces themselves are compared",
+        );
+    };
+    let (base, other) = (Facts::new(base), Facts::new(other));
+    let fusion = spanwise_analyze::fusion(&base, &other, &ClassRules::standard());
+    let steps = [&base, &other].map(|facts| spanwise_analyze::steps_of(facts, options.phase));
+    comparison.name_replaced(&fusion, options.phase, steps);
+    options.steps.map(|_| {
+        "which kernels became which, and how long they take, is told of all steps, not of \
+         those of --steps alone"
+    })
 }
 
 fn sides(args: &CompareArgs) -> anyhow::Result<(Side, Side, CompareOptions)> {
