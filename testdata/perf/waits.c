@@ -68,8 +68,9 @@ static void send(int closes) {
     pthread_mutex_lock(&queue);
     messages += !closes;
     is_closed |= closes;
-    pthread_cond_signal(&queued);
     pthread_mutex_unlock(&queue);
+    // Not before: the receiver would wake only to wait for the mutex, a wait of another sort.
+    pthread_cond_signal(&queued);
 }
 
 int main(int count, char **words) {

@@ -45,6 +45,11 @@ const FUNCTIONS: &[(&str, BlockedOn)] = &[
     ("pthread_rwlock_timedwrlock", BlockedOn::ReadWriteLock),
     ("pthread_barrier_wait", BlockedOn::Barrier),
     ("take_gil", BlockedOn::Gil),
+    // Compilers put `take_gil` into these, which do nothing else for long.
+    ("PyEval_RestoreThread", BlockedOn::Gil),
+    ("PyEval_AcquireThread", BlockedOn::Gil),
+    ("PyEval_AcquireLock", BlockedOn::Gil),
+    ("PyGILState_Ensure", BlockedOn::Gil),
     ("PyThread_acquire_lock", BlockedOn::Lock),
     ("PyThread_acquire_lock_timed", BlockedOn::Lock),
     ("PyMutex_LockTimed", BlockedOn::Lock),
@@ -127,6 +132,14 @@ mod tests {
         check(&["main", "___pthread_cond_wait", "__futex_wait"], Some(BlockedOn::Condition));
         check(&["take_gil", "pthread_cond_timedwait@@GLIBC_2.3.2"], Some(BlockedOn::Gil));
         check(&["PyThread_acquire_lock_timed", "sem_clockwait"], Some(BlockedOn::Lock));
+        check(
+            &["time_sleep", "PyEval_RestoreThread", "__pthread_cond_timedwait", "futex_wait"],
+            Some(BlockedOn::Gil),
+        );
+        check(
+            &["PyGILState_Ensure", "PyThread_acquire_lock_timed", "sem_wait"],
+            Some(BlockedOn::Lock),
+        );
         check(&["take_gil", "clock_nanosleep@GLIBC_2.2.5"], Some(BlockedOn::Sleep));
         check(&["worker", "__futex_abstimed_wait_common"], Some(BlockedOn::Futex));
         check(&["main", "do_syscall_64", "ep_poll", "schedule"], Some(BlockedOn::Io));

@@ -168,6 +168,10 @@ fn read_maps(paths: &[PathBuf]) -> Result<PerfMap, ReadError> {
 
 /// The bytes of a file that is the text of `perf script`.
 fn open_script(path: &Path) -> Opened {
+    if open_as(path, seems_perf_data, "").is_ok() {
+        let what = "a recording of perf, where its text is needed; `perf script` prints it";
+        return Err(ReadErrorKind::NotATrace { offset: 0, what, found: "perf.data".to_owned() });
+    }
     open_as(path, seems_perf_script, "no text of perf script")
 }
 
