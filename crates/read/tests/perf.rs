@@ -173,3 +173,35 @@ proptest! {
         spanwise_read::fuzzing::perf_script(&text);
     }
 }
+
+/// Whatever stands in the texts of other commands of perf, it is read to its end, and in
+/// pieces the same.
+#[test]
+fn damage_to_texts_of_other_commands_does_no_harm() {
+    let mut seed = 1_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize % below.max(1)
+    };
+    for name in ["system_calls.trace", "runs.timehist"] {
+        let text = std::fs::read(at_root("testdata/perf").join(name)).expect("testdata is ours");
+        for _ in 0..300 {
+            let from = random(text.len() / 2);
+            let mut input = vec![random(64) as u8];
+            input.extend(&text[from..(from + 3000).min(text.len())]);
+            for _ in 0..random(12) {
+                let at = 1 + random(input.len() - 1);
+                let odd = b"\n [](:)/.?0-9<\xff";
+                match random(3) {
+                    0 => input[at] = odd[random(odd.len())],
+                    1 => drop(input.remove(at)),
+                    _ => input.truncate(at + 1),
+                }
+                if input.len() < 3 {
+                    break;
+                }
+            }
+            spanwise_read::fuzzing::perf_script(&input);
+        }
+    }
+}
