@@ -10,7 +10,7 @@ use crate::probe::Probe;
 use crate::processes::setting;
 use crate::python::Memory;
 use crate::ring::Ring;
-use crate::{processes, sys};
+use crate::{calls, processes, sys};
 
 /// Something that a recording may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub enum Ability {
     Signals,
     /// The memory of interpreters.
     PythonFrames,
+    /// Calls of functions, one by one.
+    Calls,
 }
 
 /// What was found about an ability.
@@ -65,6 +67,7 @@ pub fn examine() -> Vec<Finding> {
         Ability::Probes,
         Ability::Signals,
         Ability::PythonFrames,
+        Ability::Calls,
     ];
     abilities.map(examine_one).into()
 }
@@ -97,6 +100,7 @@ pub fn examine_one(ability: Ability) -> Finding {
         Ability::Probes => probes(),
         Ability::Signals => signals(),
         Ability::PythonFrames => python_frames(),
+        Ability::Calls => calls(),
     }
 }
 
@@ -190,18 +194,38 @@ const GIVE_RIGHTS: &str = "sudo setcap cap_perfmon,cap_sys_ptrace=ep $(which spa
 /// A probe of this very program, where nobody passes meanwhile.
 fn probes() -> Finding {
     let (ability, what) = (Ability::Probes, "snapshots when a function is called (--trigger)");
-    let address = probes as *const () as u64;
-    let own = processes::mappings(std::process::id() as i32);
-    let own = own.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
-    let tried = own.ok_or_else(|| io::Error::other("this program is not in its own memory"));
-    let tried = tried.and_then(|own| {
-        let path = str::from_utf8(&own.path).map_err(io::Error::other)?;
-        let probe = Probe::define(path, address - own.start + own.file_offset, false)?;
+    let tried = own_place().and_then(|(path, offset)| {
+        let path = str::from_utf8(&path).map_err(io::Error::other)?;
+        let probe = Probe::define(path, offset, false)?;
         sys::open_event(&Attr::tracepoint(probe.number), 0, -1).map(drop)
     });
     match tried {
         Ok(()) => found(ability, what, "tried: the kernel allows it".to_owned()),
         Err(error) => lacks(ability, what, format!("tried: {error}"), tracing_cure(&error)),
+    }
+}
+
+/// A function of this program: its file, and where in it.
+fn own_place() -> io::Result<(Vec<u8>, u64)> {
+    let address = own_place as *const () as u64;
+    let own = processes::mappings(std::process::id() as i32);
+    let own = own.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
+    let own = own.ok_or_else(|| io::Error::other("this program is not in its own memory"))?;
+    Ok((own.path, address - own.start + own.file_offset))
+}
+
+fn calls() -> Finding {
+    let (ability, what) = (Ability::Calls, "every call of chosen functions (--calls)");
+    let tried = own_place().and_then(|(path, offset)| calls::try_on_ourselves(&path, offset));
+    match tried {
+        Ok(()) => found(ability, what, "tried: the kernel allows it".to_owned()),
+        Err(error) => {
+            let cure = match error.raw_os_error() {
+                Some(libc::EINVAL) => "use a kernel of 6.6 or later",
+                _ => "run spanwise as root",
+            };
+            lacks(ability, what, format!("tried: {error}"), cure)
+        }
     }
 }
 

@@ -58,6 +58,9 @@ const CONTEXT_SWITCHES: u64 = 3;
 /// All registers of x86-64 but those of segments, as perf itself records them.
 const REGISTERS_X86_64: u64 = 0x00ff_0fff;
 
+/// The registers of the first two arguments: `rsi` and `rdi` on x86-64, elsewhere the first two.
+const ARGUMENTS: u64 = if cfg!(target_arch = "x86_64") { 1 << 4 | 1 << 5 } else { 1 | 1 << 1 };
+
 /// The layout of the kernel's structure, up to what we use.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -149,6 +152,16 @@ impl Attr {
         }
         // Rings are looked at often enough; waking somebody would cost each call 20 µs.
         .waking_at(u32::MAX)
+    }
+
+    /// With the first two arguments of the function that begins there.
+    pub(crate) fn with_arguments(self) -> Attr {
+        let sample_type = self.sample_type | field::REGS_USER;
+        Attr { sample_type, regs_user: ARGUMENTS, ..self }
+    }
+
+    pub(crate) fn has_arguments(&self) -> bool {
+        self.sample_type & field::REGS_USER != 0
     }
 
     /// The program's own code alone, as one may without privileges.

@@ -4,13 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use crate::calls::{CALLS_FILE, CallCounts};
 use crate::event::{Event, Stacks};
 use crate::flight::Flight;
 use crate::perf_file::{Features, PerfFile};
-use crate::python::{PythonLog, Readings};
+use crate::python::{Counts, PYTHON_FILE};
 use crate::recording::{self, About, Folders, RECORDS_FILE};
 use crate::records::{self, Tally, records};
 use crate::session::{RecordOptions, Snapshot};
+use crate::side_log::{SideLog, SideRecords};
 use crate::trigger::Reason;
 use crate::{CaptureError, processes, sys};
 
@@ -37,10 +39,19 @@ fn clocks() -> (u64, u64) {
     (sys::clock_ns(libc::CLOCK_REALTIME), sys::clock_ns(libc::CLOCK_MONOTONIC))
 }
 
+/// How much was recorded beside the kernel's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SideCounts {
+    pub(crate) python: Counts,
+    pub(crate) calls: CallCounts,
+}
+
 pub(crate) struct Keeper {
     folders: Folders,
     place: Place,
-    python: PythonLog,
+    python: SideLog,
+    calls: SideLog,
+    pub(crate) counts: SideCounts,
 }
 
 enum Place {
@@ -58,24 +69,36 @@ impl Keeper {
             Some(folder) => Folders::named(folder)?,
             None => Folders::of_program(&facts.command),
         };
-        let (place, python) = match facts.options.flight {
+        let (place, [python, calls]) = match facts.options.flight {
             Some(flight) => {
-                (Place::Memory(Flight::new(flight.bytes)), PythonLog::to_memory(flight.bytes))
+                let log = |file| SideLog::to_memory(file, flight.bytes);
+                let place = Place::Memory(Flight::new(flight.bytes));
+                (place, [PYTHON_FILE, CALLS_FILE].map(log))
             }
             None => {
                 let folder = folders.create()?;
                 let file = create_file(&folder, events)?;
-                let python = PythonLog::to_file(&folder);
-                (Place::File(folder, Some(file)), python)
+                // So that the folder is a recording, should its end never be written.
+                let mut about = About::default();
+                about.number("spanwise_recording", 1);
+                about.flag("is_finished", false);
+                about.write(&folder).map_err(|error| cannot(&folder, error))?;
+                let log = |file| SideLog::to_file(file, &folder);
+                let logs = [PYTHON_FILE, CALLS_FILE].map(log);
+                (Place::File(folder, Some(file)), logs)
             }
         };
-        Ok(Keeper { folders, place, python })
+        Ok(Keeper { folders, place, python, calls, counts: SideCounts::default() })
     }
 
-    pub(crate) fn keep_python(&mut self, readings: Readings) -> Result<(), CaptureError> {
+    pub(crate) fn keep_python(&mut self, records: SideRecords) -> Result<(), CaptureError> {
         self.python
-            .add(readings)
+            .add(records)
             .map_err(|error| CaptureError::io("what was read of Python cannot be written", error))
+    }
+
+    pub(crate) fn keep_calls(&mut self, records: SideRecords) -> Result<(), CaptureError> {
+        self.calls.add(records).map_err(|error| CaptureError::io("calls cannot be written", error))
     }
 
     pub(crate) fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
@@ -131,7 +154,10 @@ impl Keeper {
                     })
                     .map_err(|error| cannot(&folder, error))?;
                 let from = tally.times.map_or(0, |(first, _)| first);
-                self.python.save(&folder, from).map_err(|error| cannot(&folder, error))?;
+                self.python
+                    .save(&folder, from)
+                    .and_then(|()| self.calls.save(&folder, from))
+                    .map_err(|error| cannot(&folder, error))?;
                 (folder, file, tally)
             }
         };
@@ -139,14 +165,26 @@ impl Keeper {
         let mut about = about(facts, &features, (&tally, events), why);
         if let Some(python) = facts.options.python {
             about.number("python_rate_hz", python.rate_hz);
-            about.number("python_stacks", self.python.counts.stacks);
-            about.number("python_stacks_torn", self.python.counts.torn);
+            about.number("python_stacks", self.counts.python.stacks);
+            about.number("python_stacks_torn", self.counts.python.torn);
+        }
+        if facts.options.calls.is_some() {
+            about.number("call_records", self.counts.calls.hits);
+            about.number("call_records_lost", self.counts.calls.lost);
         }
         about
             .write(&folder)
             .and_then(|()| file.finish(&features))
             .map_err(|error| cannot(&folder, error))?;
         Ok(Snapshot { folder, why: why.0.to_owned(), samples: tally.samples })
+    }
+
+    /// Where records are written while they come.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::File(folder, _) => Some(folder.clone()),
+            Place::Memory(_) => None,
+        }
     }
 
     /// Nothing was recorded that anybody would want.
@@ -229,6 +267,9 @@ fn about(
     if let Some(reason) = reason {
         about.number("trigger_thread", reason.thread);
         about.number("trigger_ns", reason.time);
+        if let Some(argument) = reason.argument {
+            about.number("trigger_argument", argument);
+        }
     }
     if let Some(status) = status {
         about.text("program", &status.to_string());

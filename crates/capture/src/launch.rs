@@ -112,7 +112,7 @@ impl Drop for Child {
 }
 
 /// Both ends of a pipe: to read from, to write to. A program that is run has neither.
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: the kernel writes two descriptors into the array, which nobody else has.
     unsafe {

@@ -7,10 +7,12 @@
 
 #![cfg(target_os = "linux")]
 
+mod calls;
 mod doctor;
 mod error;
 mod event;
 mod flight;
+mod guard;
 mod keep;
 mod launch;
 mod perf_file;
@@ -22,21 +24,24 @@ mod records;
 mod ring;
 mod rings;
 mod session;
+mod side_log;
 mod signals;
 mod sys;
+mod timer;
 mod trigger;
 mod waits;
 mod watch;
 
+pub use calls::CallsOptions;
 pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
-pub use processes::running_processes;
+pub use processes::{mapped_files, program_path, running_processes};
 pub use python::{PYTHON_RATE_MAX_HZ, PythonOptions, SymbolPlaces};
 pub use recording::FOLDER_ENDING;
 pub use session::{
-    Ended, FlightOptions, Program, RecordOptions, Recorded, Snapshot, record_processes,
-    record_program,
+    CallsRecorded, Ended, FlightOptions, Program, RecordOptions, Recorded, Snapshot,
+    record_processes, record_program,
 };
-pub use trigger::{FunctionTrigger, Triggers, When};
+pub use trigger::{COMPANION, FunctionTrigger, Triggers, When};
 pub use waits::{WAIT_STACKS_MAX, WaitStacks};

@@ -59,6 +59,17 @@ fn write_definition(folder: &str, line: &str) -> io::Result<()> {
     file.write_all(line.as_bytes())
 }
 
+/// Definitions of a recorder that is about to be gone; true where none is left.
+pub(crate) fn take_away_those_of(recorder: i32) -> bool {
+    let Some(folder) = processes::tracing_folder() else { return true };
+    let text = fs::read_to_string(format!("{folder}/uprobe_events")).unwrap_or_default();
+    let own = text.lines().filter_map(own_definition).filter(|&(_, pid)| pid == recorder);
+    // All are tried, whatever becomes of the first.
+    own.fold(true, |all, (name, _)| {
+        all & write_definition(folder, &format!("-:{GROUP}/{name}\n")).is_ok()
+    })
+}
+
 /// Definitions of recorders that are gone.
 fn take_away_leftovers(folder: &str) {
     let text = fs::read_to_string(format!("{folder}/uprobe_events")).unwrap_or_default();

@@ -17,6 +17,19 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
     threads
 }
 
+/// True where a process has a thread that has not ended. One that nobody has asked how it ended
+/// is still there, and does nothing any more.
+pub(crate) fn is_running(pid: i32) -> bool {
+    let state = |tid: i32| fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok();
+    threads(pid).into_iter().filter_map(state).any(|stat| !has_ended(&stat))
+}
+
+/// `1234 (name) S …`; names may hold anything.
+fn has_ended(stat: &[u8]) -> bool {
+    let behind = stat.iter().rposition(|&byte| byte == b')').map_or(0, |at| at + 1);
+    matches!(stat[behind..].trim_ascii_start().first(), Some(b'Z' | b'X'))
+}
+
 /// What a thread is called.
 pub(crate) fn name(pid: i32, tid: i32) -> Option<Vec<u8>> {
     let mut name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
@@ -46,8 +59,19 @@ pub fn running_processes() -> Vec<(i32, String)> {
     found
 }
 
+/// Files that a process has code of in its memory, each once.
+pub fn mapped_files(pid: i32) -> Vec<PathBuf> {
+    let is_file =
+        |mapping: &Mapping| mapping.path.starts_with(b"/") && !mapping.path.starts_with(b"//");
+    let files = mappings(pid).into_iter().filter(is_file);
+    let mut files: Vec<PathBuf> = files.map(|mapping| path_of(&mapping.path).to_owned()).collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
 /// The file that a program is run from, as the system looks for it.
-pub(crate) fn program_path(program: &OsStr) -> Option<PathBuf> {
+pub fn program_path(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return fs::canonicalize(program).ok();
     }
@@ -202,6 +226,22 @@ mod tests {
         let notes = [note(1, b"Xen\0", b"abc"), note(3, b"GNU\0", &[9; 20])].concat();
         assert_eq!(build_id_of_notes(&notes), Some(vec![9; 20]));
         assert_eq!(build_id_of_notes(&notes[..20]), None);
+    }
+
+    #[test]
+    fn a_process_has_ended_before_it_is_gone() {
+        let check =
+            |stat: &str, expected| assert_eq!(has_ended(stat.as_bytes()), expected, "{stat}");
+        check("12 (sleep) S 1 12", false);
+        check("12 (sleep) Z 1 12", true);
+        check("12 (a) Z) R 1 12", false);
+        check("", false);
+        assert!(is_running(std::process::id() as i32));
+        let mut child = std::process::Command::new("true").spawn().expect("a program");
+        while is_running(child.id() as i32) {
+            std::thread::yield_now();
+        }
+        assert!(child.wait().is_ok_and(|status| status.success()));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::trigger::Meaning;
+
 /// Numbers of records.
 mod kind {
     pub(super) const MMAP: u32 = 1;
@@ -13,12 +15,15 @@ mod kind {
     pub(super) const SAMPLE: u32 = 9;
     pub(super) const MMAP2: u32 = 10;
     pub(super) const LOST_SAMPLES: u32 = 13;
+    pub(super) const SWITCH: u32 = 14;
     pub(super) const FINISHED_ROUND: u32 = 68;
 }
 
 const MISC_KERNEL: u16 = 1;
 const MISC_USER: u16 = 2;
 const MISC_EXEC: u16 = 1 << 13;
+const MISC_SWITCH_OUT: u16 = 1 << 13;
+const MISC_PREEMPTED: u16 = 1 << 14;
 
 /// Every record of ours but samples ends with thread, time, processor and event.
 const TRAILER_BYTES: usize = 32;
@@ -76,6 +81,27 @@ impl<'a> Record<'a> {
     /// The thread that a sample is of.
     pub(crate) fn thread(&self) -> Option<i32> {
         if self.is_sample() { self.number(20) } else { None }
+    }
+
+    /// A thread that leaves its processor to wait, or comes to one.
+    pub(crate) fn switched(&self) -> Option<(i32, Meaning)> {
+        if self.kind != kind::SWITCH {
+            return None;
+        }
+        let thread = self.number(self.body().len().checked_sub(TRAILER_BYTES - 4)?)?;
+        let misc = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
+        match (misc & MISC_SWITCH_OUT != 0, misc & MISC_PREEMPTED != 0) {
+            (true, true) => None,
+            (true, false) => Some((thread, Meaning::Out)),
+            (false, _) => Some((thread, Meaning::In)),
+        }
+    }
+
+    /// The first two arguments of a call, in a sample that was asked for them.
+    pub(crate) fn arguments(&self) -> Option<[u64; 2]> {
+        // Behind what every sample of ours has, and a word about the registers.
+        let (one, other) = (self.word(56)?, self.word(64)?);
+        Some(if cfg!(target_arch = "x86_64") { [other, one] } else { [one, other] })
     }
 
     fn number(&self, at: usize) -> Option<i32> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use crate::calls::{Calls, CallsOptions};
 use crate::event::{Attr, Event, Stacks};
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
@@ -12,6 +13,7 @@ use crate::python::{Python, PythonOptions};
 use crate::records::{self, Tally};
 use crate::rings::{self, Rings};
 use crate::signals::{Message, Signals};
+use crate::timer::Timer;
 use crate::trigger::{Reason, Triggers};
 use crate::waits::{WAIT_STACKS_MAX, WaitStacks, Waits};
 use crate::watch::Watch;
@@ -29,6 +31,8 @@ pub struct RecordOptions<'a> {
     pub duration: Option<Duration>,
     /// Read the functions of Python as well.
     pub python: Option<PythonOptions<'a>>,
+    /// Record each call of chosen functions.
+    pub calls: Option<CallsOptions<'a>>,
     /// Keep the last moments only, and save them when there is a reason to.
     pub flight: Option<FlightOptions<'a>>,
     /// The folder of the recording; a new one here, named after the program, if not given.
@@ -58,6 +62,8 @@ pub enum Ended {
     Stopped,
     /// The snapshot was taken.
     Triggered,
+    /// What was recorded could not be written any more; the troubles say why.
+    Failed,
 }
 
 /// A finished recording.
@@ -70,12 +76,27 @@ pub struct Recorded {
     pub lost: u64,
     /// False where a function was to be watched that no file has.
     pub has_found_function: bool,
+    /// Of calls that were to be recorded one by one.
+    pub calls: Option<CallsRecorded>,
     /// False where Python was to be read, and no interpreter was found.
     pub has_found_python: bool,
     /// What went wrong without being a reason to end.
     pub troubles: Vec<String>,
     /// The program that was started.
     pub program: Option<Program>,
+}
+
+/// What came of recording calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallsRecorded {
+    /// Functions that were watched.
+    pub functions: u64,
+    /// Functions that the kernel refuses to watch.
+    pub refused: u64,
+    /// Beginnings and ends of calls.
+    pub records: u64,
+    /// Those that there was no room for.
+    pub lost: u64,
 }
 
 /// What was saved at one time.
@@ -140,7 +161,7 @@ pub fn record_processes(
     let signals = take_signals()?;
     sys::raise_file_limit();
     for &pid in pids {
-        if !sys::exists(pid) {
+        if !processes::is_running(pid) {
             return Err(CaptureError::new(format!("process {pid}: there is none of this number")));
         }
     }
@@ -187,6 +208,7 @@ struct Session<'a> {
     keeper: Keeper,
     watch: Option<Watch<'a>>,
     python: Option<Python<'a>>,
+    calls: Option<Calls<'a>>,
     tally: Tally,
     /// Files that were mapped since they were last looked at, with the process.
     new_files: Vec<(i32, Vec<u8>)>,
@@ -218,6 +240,7 @@ impl<'a> Session<'a> {
             waits,
             watch,
             python,
+            calls: options.calls.map(Calls::begin).transpose()?,
             tally: Tally::default(),
             new_files: Vec::new(),
             facts,
@@ -261,6 +284,9 @@ impl<'a> Session<'a> {
         if let Some(python) = &mut self.python {
             python.file_mapped(pid, path);
         }
+        if let Some(calls) = &mut self.calls {
+            calls.file_mapped(pid, path)?;
+        }
         match &mut self.watch {
             Some(watch) => watch.file_mapped((pid, path), &self.rings),
             None => Ok(()),
@@ -272,16 +298,27 @@ impl<'a> Session<'a> {
         let duration = self.facts.options.duration;
         let until = duration.and_then(|duration| Instant::now().checked_add(duration));
         let mut stops = 0;
+        let mut timer = Timer::new(self.facts.options.flight.map(|flight| flight.triggers));
         let ended = loop {
-            let left = until.map_or(ROUND, |until| until.saturating_duration_since(Instant::now()));
-            self.wait(&signals, left.min(self.round_length()))?;
+            let ends = [until, timer.next].into_iter().flatten();
+            let left = ends.map(|end| end.saturating_duration_since(Instant::now())).min();
+            let round = self.round_length();
+            self.wait(&signals, left.map_or(round, |left| left.min(round)))?;
             // Who has ended before the rings are emptied, has nothing more to say.
             let has_exited = self.has_exited();
-            let reason = self.round()?;
             let messages = signals.messages();
             let is_asked = messages.contains(&Message::Snapshot);
-            if self.save_if(reason, is_asked)? {
-                break Ended::Triggered;
+            let saved = self.round().and_then(|reason| {
+                let reason = reason.or_else(|| timer.reason(Instant::now()));
+                self.save_if(reason, is_asked)
+            });
+            match saved {
+                Ok(true) => break Ended::Triggered,
+                Ok(false) => {}
+                Err(error) => {
+                    self.troubles.push(error.to_string());
+                    break Ended::Failed;
+                }
             }
             if has_exited {
                 break Ended::Exited;
@@ -301,8 +338,14 @@ impl<'a> Session<'a> {
 
     /// An interpreter that has just begun is found sooner, so that less of it is missed.
     fn round_length(&self) -> Duration {
-        let is_young = self.started.elapsed() < YOUNG && self.python.is_some();
-        if is_young { ROUND / 10 } else { ROUND }
+        let is_young = self.started.elapsed() < YOUNG;
+        let waits_for_files = is_young && (self.python.is_some() || self.calls.is_some());
+        match (waits_for_files, &self.calls) {
+            (true, _) => ROUND / 10,
+            // Its ring fills fast.
+            (false, Some(_)) => ROUND / 5,
+            (false, None) => ROUND,
+        }
     }
 
     fn wait(&self, signals: &Signals, most: Duration) -> Result<(), CaptureError> {
@@ -329,7 +372,7 @@ impl<'a> Session<'a> {
     fn has_exited(&mut self) -> bool {
         match &mut self.child {
             Some(child) => child.has_ended().is_some(),
-            None => !self.facts.pids.iter().any(|&pid| sys::exists(pid)),
+            None => !self.facts.pids.iter().any(|&pid| processes::is_running(pid)),
         }
     }
 
@@ -337,7 +380,8 @@ impl<'a> Session<'a> {
     fn round(&mut self) -> Result<Option<Reason>, CaptureError> {
         // What happened before now is in the rings.
         let complete_until = sys::clock_ns(libc::CLOCK_MONOTONIC);
-        let Session { rings, keeper, tally, watch, waits, python, new_files, .. } = self;
+        let Session { rings, keeper, tally, watch, waits, python, calls, new_files, .. } = self;
+        let mut trouble = None;
         let mut has_some = false;
         let mut wait_stacks = 0;
         rings.drain(|bytes: &[u8]| {
@@ -351,7 +395,10 @@ impl<'a> Session<'a> {
                 if let Some(python) = python {
                     python.note(record);
                 }
-                if watch.is_some() || python.is_some() {
+                if let Some(calls) = calls {
+                    trouble = calls.note(record).err().or(trouble.take());
+                }
+                if watch.is_some() || python.is_some() || calls.is_some() {
                     new_files.extend(record.mapped());
                 }
             }
@@ -372,22 +419,40 @@ impl<'a> Session<'a> {
                 self.troubles.push(error.to_string());
             }
         }
-        self.keep_python()?;
+        self.troubles.extend(trouble.map(|trouble: CaptureError| trouble.to_string()));
+        self.keep_beside()?;
         Ok(self.watch.as_mut().and_then(|watch| watch.reason(complete_until)))
     }
 
-    fn keep_python(&mut self) -> Result<(), CaptureError> {
-        let Some(python) = &mut self.python else { return Ok(()) };
-        let mut readings = python.take();
-        self.troubles.append(&mut readings.troubles);
-        self.keeper.keep_python(readings)
+    /// What was recorded beside the rings.
+    fn keep_beside(&mut self) -> Result<(), CaptureError> {
+        let counts = &mut self.keeper.counts;
+        if let Some(python) = &mut self.python {
+            let mut readings = python.take();
+            self.troubles.append(&mut readings.troubles);
+            counts.python.stacks += readings.counts.stacks;
+            counts.python.torn += readings.counts.torn;
+            self.keeper.keep_python(readings.records)?;
+        }
+        if let Some(calls) = &mut self.calls {
+            let (records, new) = calls.take();
+            let counts = &mut self.keeper.counts.calls;
+            counts.hits += new.hits;
+            counts.lost += new.lost;
+            self.keeper.keep_calls(records)?;
+        }
+        Ok(())
     }
 
     /// Saves the last moments, where there is a reason; true where that was all.
     fn save_if(&mut self, reason: Option<Reason>, is_asked: bool) -> Result<bool, CaptureError> {
         let Some(flight) = self.facts.options.flight else { return Ok(false) };
         match reason {
-            Some(reason) => self.save(&reason.what, Some(&reason))?,
+            Some(reason) => {
+                // What the clock asks for is of no thread.
+                let of_thread = Some(&reason).filter(|reason| reason.thread != 0);
+                self.save(&reason.what, of_thread)?;
+            }
             None if is_asked => self.save("a signal to spanwise", None)?,
             None => return Ok(false),
         }
@@ -403,25 +468,52 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    fn save_at_end(&mut self, ended: Ended) -> Result<(), CaptureError> {
+        match ended {
+            Ended::Exited => self.save("the end of the program", None),
+            Ended::Duration => self.save("the time was over", None),
+            Ended::Stopped => self.save("it was stopped", None),
+            Ended::Triggered | Ended::Failed => Ok(()),
+        }
+    }
+
     fn finish(mut self, ended: Ended) -> Result<Recorded, CaptureError> {
         self.rings.disable();
         if let Some(python) = &mut self.python {
             python.stop();
         }
-        self.round()?;
-        match ended {
-            Ended::Exited => self.save("the end of the program", None)?,
-            Ended::Duration => self.save("the time was over", None)?,
-            Ended::Stopped => self.save("it was stopped", None)?,
-            Ended::Triggered => {}
+        if let Some(calls) = &mut self.calls {
+            calls.stop();
+        }
+        let ended = match ended {
+            Ended::Failed => ended,
+            _ => match self.round().and_then(|_| self.save_at_end(ended)) {
+                Ok(()) => ended,
+                Err(error) => {
+                    self.troubles.push(error.to_string());
+                    Ended::Failed
+                }
+            },
+        };
+        if ended == Ended::Failed {
+            // What was written so far can be read.
+            let (samples, folder) = (self.tally.samples, self.keeper.folder());
+            let why = "it could not be written any more".to_owned();
+            self.snapshots.extend(folder.map(|folder| Snapshot { folder, why, samples }));
         }
         let has_found = |watch: &Watch<'_>| watch.has_found_function();
+        self.troubles.extend(self.watch.as_mut().and_then(|watch| watch.trouble.take()));
         Ok(Recorded {
             snapshots: self.snapshots,
             ended,
             lost: self.tally.lost,
             troubles: self.troubles,
             has_found_function: self.watch.as_ref().is_none_or(has_found),
+            calls: self.calls.as_ref().map(|calls| {
+                let (functions, refused) = calls.functions();
+                let counts = self.keeper.counts.calls;
+                CallsRecorded { functions, refused, records: counts.hits, lost: counts.lost }
+            }),
             has_found_python: self.python.as_ref().is_none_or(Python::is_content),
             program: self.child.map(Program),
         })

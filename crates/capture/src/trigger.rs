@@ -24,6 +24,12 @@ pub struct Triggers<'a> {
     pub function: Option<FunctionTrigger<'a>>,
     /// The number of a signal that the program sends to itself, or to another process.
     pub signal: Option<i32>,
+    /// A thread waited at least so long; decided when it goes on.
+    pub off_cpu: Option<Duration>,
+    /// So long after the beginning.
+    pub after: Option<Duration>,
+    /// Again and again.
+    pub every: Option<Duration>,
 }
 
 /// A function to watch.
@@ -33,7 +39,15 @@ pub struct FunctionTrigger<'a> {
     pub when: When,
     /// Where in a file the function begins; empty where it is not in this file.
     pub sites_in: &'a dyn Fn(&Path) -> Vec<u64>,
+    /// It is the one that programs call to ask for a snapshot: its arguments are when the
+    /// thread began what it does, and a number.
+    pub is_companion: bool,
+    /// Nobody has asked for it: that it is nowhere, or cannot be watched, is no error.
+    pub is_optional: bool,
 }
+
+/// The name of the function that programs call to ask for a snapshot.
+pub const COMPANION: &str = "spanwise_snapshot";
 
 /// What an event of the kernel stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +55,10 @@ pub(crate) enum Meaning {
     Call,
     Return,
     Signal,
+    /// A thread leaves its processor, to wait.
+    Out,
+    /// A thread comes to a processor.
+    In,
 }
 
 /// Something that was noted.
@@ -49,6 +67,8 @@ pub(crate) struct Hit {
     pub(crate) time: u64,
     pub(crate) thread: i32,
     pub(crate) meaning: Meaning,
+    /// The first two arguments of a call, where they are asked for.
+    pub(crate) arguments: Option<[u64; 2]>,
 }
 
 /// A reason to take a snapshot.
@@ -57,6 +77,8 @@ pub(crate) struct Reason {
     pub(crate) what: String,
     pub(crate) thread: i32,
     pub(crate) time: u64,
+    /// What the program said with it.
+    pub(crate) argument: Option<u64>,
 }
 
 /// Decides which hits are reasons.
@@ -65,6 +87,9 @@ pub(crate) struct Judge {
     function: String,
     when: When,
     signal: i32,
+    off_cpu: Option<Duration>,
+    /// Since when threads wait.
+    waiting_since: BTreeMap<i32, u64>,
     /// Hits that earlier ones may still come for, from the ring of another processor.
     waiting: Vec<Hit>,
     /// Calls of each thread that have not returned; of delays, the latest alone.
@@ -78,6 +103,8 @@ impl Judge {
             function: function.map_or(String::new(), |function| function.name.to_owned()),
             when: function.map_or(When::Called, |function| function.when),
             signal: triggers.signal.unwrap_or(0),
+            off_cpu: triggers.off_cpu,
+            waiting_since: BTreeMap::new(),
             waiting: Vec::new(),
             calls: BTreeMap::new(),
         }
@@ -97,7 +124,14 @@ impl Judge {
         reasons.into_iter().next()
     }
 
-    fn judge(&mut self, Hit { time, thread, meaning }: Hit) -> Option<Reason> {
+    fn judge(&mut self, hit: Hit) -> Option<Reason> {
+        let Hit { time, thread, meaning, arguments } = hit;
+        if let (Meaning::Call, Some(arguments)) = (meaning, arguments) {
+            return self.judge_companion(hit, arguments);
+        }
+        if matches!(meaning, Meaning::Out | Meaning::In) {
+            return self.judge_switch(hit);
+        }
         let calls = self.calls.entry(thread).or_default();
         let name = &self.function;
         let what = match (meaning, self.when) {
@@ -116,9 +150,43 @@ impl Judge {
                 let delay = Duration::from_nanos(time.saturating_sub(last));
                 (delay >= most).then(|| format!("call of {name} after {delay:?}"))?
             }
-            (Meaning::Return, _) => return None,
+            (Meaning::Return | Meaning::Out | Meaning::In, _) => return None,
         };
-        Some(Reason { what, thread, time })
+        Some(Reason { what, thread, time, argument: None })
+    }
+
+    fn judge_switch(&mut self, Hit { time, thread, meaning, .. }: Hit) -> Option<Reason> {
+        if meaning == Meaning::Out {
+            self.waiting_since.insert(thread, time);
+            return None;
+        }
+        let since = self.waiting_since.remove(&thread)?;
+        let waited = Duration::from_nanos(time.saturating_sub(since));
+        let what = (waited >= self.off_cpu?).then(|| format!("a thread waited {waited:?}"))?;
+        Some(Reason { what, thread, time, argument: None })
+    }
+
+    /// True where switches of threads are to be noted.
+    pub(crate) fn wants_switches(&self) -> bool {
+        self.off_cpu.is_some()
+    }
+
+    /// The program itself asks, and may have said when it began.
+    fn judge_companion(&mut self, hit: Hit, [started, argument]: [u64; 2]) -> Option<Reason> {
+        let Hit { time, thread, .. } = hit;
+        let lasted = (started != 0).then(|| Duration::from_nanos(time.saturating_sub(started)));
+        let calls = self.calls.entry(thread).or_default();
+        let last = std::mem::replace(calls, vec![time]).pop();
+        let is_reason = match self.when {
+            When::Called => true,
+            When::Lasted(most) => lasted.is_some_and(|lasted| lasted >= most),
+            When::Delayed(most) => {
+                last.is_some_and(|last| Duration::from_nanos(time.saturating_sub(last)) >= most)
+            }
+        };
+        let after = lasted.map_or(String::new(), |lasted| format!(" after {lasted:?}"));
+        let what = format!("the program asked for it{after}, with {argument}");
+        is_reason.then_some(Reason { what, thread, time, argument: Some(argument) })
     }
 }
 
@@ -130,8 +198,11 @@ mod tests {
 
     fn judge(when: When) -> Judge {
         let sites_in: &dyn Fn(&Path) -> Vec<u64> = &|_| Vec::new();
-        let function = Some(FunctionTrigger { name: "f", when, sites_in });
-        Judge::new(&Triggers { function, signal: Some(10) })
+        let (is_companion, is_optional) = (false, false);
+        let function =
+            Some(FunctionTrigger { name: "f", when, sites_in, is_companion, is_optional });
+        let off_cpu = Some(Duration::from_millis(50));
+        Judge::new(&Triggers { function, signal: Some(10), off_cpu, ..Triggers::default() })
     }
 
     /// Hits are a time in milliseconds, a thread, and what it is.
@@ -139,7 +210,7 @@ mod tests {
     fn check(when: When, hits: &[(u64, i32, Meaning)], expected: Option<(&str, i32, u64)>) {
         let mut judge = judge(when);
         for &(time, thread, meaning) in hits {
-            judge.note(Hit { time: time * MS, thread, meaning });
+            judge.note(Hit { time: time * MS, thread, meaning, arguments: None });
         }
         let found = judge.reason(u64::MAX);
         let found = found.as_ref().map(|why| (why.what.as_str(), why.thread, why.time / MS));
@@ -179,9 +250,40 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_wait_long_are_a_reason() {
+        use Meaning::{In, Out};
+        let when = When::Called;
+        check(when, &[(10, 1, Out), (60, 1, In)], Some(("a thread waited 50ms", 1, 60)));
+        check(when, &[(10, 1, Out), (59, 1, In), (80, 2, In)], None);
+        // Who is taken off although it would go on, does not wait.
+        check(when, &[(10, 1, Out), (20, 1, In), (80, 1, In)], None);
+    }
+
+    #[test]
+    fn a_program_that_asks_says_since_when_and_what() {
+        let check = |when, hits: &[(u64, [u64; 2])], expected: Option<(&str, u64)>| {
+            let mut judge = judge(when);
+            for &(time, [started, argument]) in hits {
+                let (meaning, arguments) = (Meaning::Call, Some([started * MS, argument]));
+                judge.note(Hit { time: time * MS, thread: 1, meaning, arguments });
+            }
+            let found = judge.reason(u64::MAX);
+            let found = found.as_ref().map(|why| (why.what.as_str(), why.argument.unwrap_or(0)));
+            assert_eq!(found, expected);
+        };
+        let most = Duration::from_millis(3);
+        check(When::Called, &[(9, [0, 7])], Some(("the program asked for it, with 7", 7)));
+        let after = "the program asked for it after 3ms, with 8";
+        check(When::Lasted(most), &[(5, [0, 7]), (5, [3, 7]), (9, [6, 8])], Some((after, 8)));
+        check(When::Lasted(most), &[(5, [3, 7])], None);
+        let late = "the program asked for it, with 3";
+        check(When::Delayed(most), &[(1, [0, 1]), (3, [0, 2]), (6, [0, 3])], Some((late, 3)));
+    }
+
+    #[test]
     fn what_may_be_incomplete_waits() {
         let mut judge = judge(When::Called);
-        judge.note(Hit { time: 10, thread: 1, meaning: Meaning::Call });
+        judge.note(Hit { time: 10, thread: 1, meaning: Meaning::Call, arguments: None });
         assert_eq!(judge.reason(9), None);
         assert!(judge.reason(10).is_some());
         assert_eq!(judge.reason(u64::MAX), None);

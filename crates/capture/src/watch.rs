@@ -6,10 +6,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::event::{Attr, Event};
+use crate::guard::Guard;
 use crate::probe::Probe;
 use crate::records::Record;
 use crate::rings::{Rings, is_refusal};
-use crate::trigger::{Hit, Judge, Meaning, Reason, Triggers, When};
+use crate::trigger::{FunctionTrigger, Hit, Judge, Meaning, Reason, Triggers, When};
 use crate::{Ability, CaptureError, processes, sys};
 
 /// Functions of one name in one file beyond this are too many to watch.
@@ -27,6 +28,10 @@ pub(crate) struct Watch<'a> {
     /// Of each thread and place, the event that counts: a process whose parent was watched
     /// has events of its own and inherited ones.
     counting: BTreeMap<(i32, Place), u64>,
+    /// Outlives the probes, and takes them away where we cannot.
+    _guard: Option<Guard>,
+    /// Why a function cannot be watched that nobody asked for.
+    pub(crate) trouble: Option<String>,
 }
 
 /// File, offset and what is noted there.
@@ -54,6 +59,9 @@ impl<'a> Watch<'a> {
             by_id: BTreeMap::new(),
             known: BTreeSet::new(),
             counting: BTreeMap::new(),
+            // Without it the next recorder does the same.
+            _guard: triggers.function.and_then(|_| Guard::start().ok()),
+            trouble: None,
         };
         if let Some(signal) = triggers.signal {
             watch.watch_signal(signal, rings, tids).map_err(|error| {
@@ -100,19 +108,22 @@ impl<'a> Watch<'a> {
             return Ok(());
         }
         let meanings: &[Meaning] = match function.when {
-            When::Lasted(_) => &[Meaning::Call, Meaning::Return],
-            When::Called | When::Delayed(_) => &[Meaning::Call],
+            When::Lasted(_) if !function.is_companion => &[Meaning::Call, Meaning::Return],
+            When::Lasted(_) | When::Called | When::Delayed(_) => &[Meaning::Call],
         };
         let tids = processes::threads(pid);
         for &offset in sites.iter().take(SITES_MAX) {
             for &meaning in meanings {
                 let place = (path.to_vec(), offset, meaning);
-                self.watch_place(place, rings, &tids).map_err(|error| {
-                    let is_refusal = is_refusal(&error);
-                    let error =
-                        CaptureError::io(format!("{}: cannot be watched", function.name), error);
-                    if is_refusal { error.lacks(Ability::Probes) } else { error }
-                })?;
+                let Err(error) = self.watch_place(place, rings, &tids) else { continue };
+                let is_refusal = is_refusal(&error);
+                let error =
+                    CaptureError::io(format!("{}: cannot be watched", function.name), error);
+                if function.is_optional {
+                    self.trouble = Some(error.to_string());
+                    return Ok(());
+                }
+                return Err(if is_refusal { error.lacks(Ability::Probes) } else { error });
             }
         }
         Ok(())
@@ -123,7 +134,11 @@ impl<'a> Watch<'a> {
         let is_return = place.2 == Meaning::Return;
         let path = str::from_utf8(&place.0).map_err(io::Error::other)?;
         let probe = Probe::define(path, place.1, is_return)?;
-        let attr = Attr::tracepoint(probe.number);
+        let is_companion = self.triggers.function.is_some_and(|function| function.is_companion);
+        let attr = match is_companion {
+            true => Attr::tracepoint(probe.number).with_arguments(),
+            false => Attr::tracepoint(probe.number),
+        };
         let (open, ids) = rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu))?;
         // With parentheses, or a short name could be taken for letters that modify an event.
         let name = format!("trigger:{name}(){}", if is_return { " returns" } else { "" });
@@ -135,7 +150,9 @@ impl<'a> Watch<'a> {
     /// True where the function was found in some file, or none is asked for.
     pub(crate) fn has_found_function(&self) -> bool {
         let mut places = self.watched.iter().map(|watched| watched.place.2);
-        self.triggers.function.is_none() || places.any(|meaning| meaning == Meaning::Call)
+        let is_needed = |function: FunctionTrigger<'_>| !function.is_optional;
+        !self.triggers.function.is_some_and(is_needed)
+            || places.any(|meaning| meaning == Meaning::Call)
     }
 
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
@@ -143,6 +160,11 @@ impl<'a> Watch<'a> {
     }
 
     pub(crate) fn note(&mut self, record: Record<'_>) {
+        if self.judge.wants_switches()
+            && let (Some((thread, meaning)), Some(time)) = (record.switched(), record.time())
+        {
+            self.judge.note(Hit { time, thread, meaning, arguments: None });
+        }
         let Some(id) = record.event_id() else { return };
         let Some(&at) = self.by_id.get(&id) else { return };
         let (Some(time), Some(thread)) = (record.time(), record.thread()) else { return };
@@ -150,7 +172,9 @@ impl<'a> Watch<'a> {
         let counting = *self.counting.entry((thread, place.clone())).or_insert(id);
         // Events of one opening have an id for each processor.
         if self.by_id.get(&counting) == Some(&at) {
-            self.judge.note(Hit { time, thread, meaning: place.2 });
+            let has_arguments = self.watched[at].event.attr.has_arguments();
+            let arguments = if has_arguments { record.arguments() } else { None };
+            self.judge.note(Hit { time, thread, meaning: place.2, arguments });
         }
     }
 

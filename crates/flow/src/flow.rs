@@ -75,13 +75,7 @@ impl Flow {
     pub fn branch(&mut self, key: ThreadKey, time: Option<Nanos>, branch: &Branch) {
         let (id, time) = self.thread(key, time);
         let thread = &mut self.threads[id];
-        if !thread.has_branches {
-            // Stacks of samples say less, and the two cannot be mixed.
-            if thread.sampled.take().is_some() {
-                thread.stack.restart(time);
-            }
-            thread.has_branches = true;
-        }
+        thread.has_branches_from(time);
         let context = Context { names: &self.names, traps: &self.options.traps, time };
         if branch.kind == BranchKind::TransactionAbort {
             self.oddities.aborted += thread.transaction.len() as u64;
@@ -163,6 +157,14 @@ impl Flow {
         (names, threads, oddities)
     }
 
+    /// A thread whose calls are recorded one by one, and the time of its event.
+    pub(crate) fn exact_thread(&mut self, key: ThreadKey, time: Nanos) -> (&mut Thread, Nanos) {
+        let (id, time) = self.thread(key, Some(time));
+        let thread = &mut self.threads[id];
+        thread.has_branches_from(time);
+        (thread, time)
+    }
+
     /// The thread's place, and the time of its event: never before the one before it.
     fn thread(&mut self, key: ThreadKey, time: Option<Nanos>) -> (usize, Nanos) {
         let known = self.latest.filter(|latest| latest.0 == key).map(|latest| latest.1);
@@ -203,5 +205,13 @@ impl Thread {
             is_new_snapshot: false,
             errors: Vec::new(),
         }
+    }
+
+    /// Stacks of samples say less than branches, and the two cannot be mixed.
+    fn has_branches_from(&mut self, time: Nanos) {
+        if !self.has_branches && self.sampled.take().is_some() {
+            self.stack.restart(time);
+        }
+        self.has_branches = true;
     }
 }

@@ -10,6 +10,7 @@
 mod branch;
 mod calls;
 pub mod compat;
+mod exact;
 mod flow;
 mod names;
 mod ocaml;

@@ -120,7 +120,7 @@ fn calendar_ns() -> i64 {
 
 /// The clock that recordings of the kernel use as well, so that both can be joined.
 #[cfg(target_os = "linux")]
-fn monotonic_ns() -> i64 {
+pub(crate) fn monotonic_ns() -> i64 {
     #[repr(C)]
     struct Time {
         seconds: std::ffi::c_long,
@@ -137,7 +137,7 @@ fn monotonic_ns() -> i64 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn monotonic_ns() -> i64 {
+pub(crate) fn monotonic_ns() -> i64 {
     use std::sync::OnceLock;
     use std::time::Instant;
     static START: OnceLock<Instant> = OnceLock::new();

@@ -32,6 +32,7 @@ pub mod raw;
 mod ring;
 mod session;
 mod site;
+mod snapshot;
 mod span;
 mod task;
 mod writer;
@@ -40,6 +41,10 @@ pub use flight::FlightRecorder;
 pub use hub::{Hub, HubOptions, Observer, Pause};
 pub use session::{Saved, Session, SessionOptions};
 pub use site::{Site, SiteKind};
+pub use snapshot::{
+    mark_start, spanwise_snapshot, take_snapshot, take_snapshot_min_duration,
+    take_snapshot_with_arg,
+};
 pub use span::{Span, counter, mark};
 pub use spanwise_probe_macros::instrument;
 pub use task::{InSpan, in_span};

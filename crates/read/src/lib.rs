@@ -29,7 +29,9 @@ mod source;
 
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
-pub use perf::data::{function_sites, symbol_addresses};
+pub use perf::data::{
+    address_sites, function_sites, functions_matching, line_sites, symbol_addresses,
+};
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};
 pub use recording::{build_id, is_recording};

@@ -10,7 +10,6 @@ mod find;
 mod interpreter;
 mod layout;
 mod lines;
-mod log;
 mod memory;
 mod sampler;
 mod samples;
@@ -21,13 +20,16 @@ use std::path::Path;
 
 pub use find::SymbolPlaces;
 use find::{Found, NAMES, find, seems_python};
-pub(crate) use log::PythonLog;
 pub(crate) use memory::Memory;
 use sampler::Sampler;
 pub(crate) use sampler::{Counts, Readings};
 
 use crate::processes;
 use crate::records::Record;
+use crate::side_log::SideFile;
+
+/// The file in the folder of a recording, and what it begins with.
+pub(crate) const PYTHON_FILE: SideFile = SideFile { name: "python.samples", head: samples::HEAD };
 
 /// How functions of Python are recorded.
 #[derive(Clone, Copy)]

@@ -10,15 +10,13 @@ use std::time::{Duration, Instant};
 use super::code::{Codes, Function};
 use super::interpreter::{Interpreter, ThreadStack};
 use super::samples::{self, SampleOf};
+use crate::side_log::SideRecords;
 use crate::sys;
 
 /// What was read since it was last taken.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
-    /// Records of functions and processes, which stay true.
-    pub(crate) facts: Vec<u8>,
-    /// Records of stacks, each with its time.
-    pub(crate) stacks: Vec<(u64, Vec<u8>)>,
+    pub(crate) records: SideRecords,
     pub(crate) counts: Counts,
     pub(crate) troubles: Vec<String>,
 }
@@ -119,7 +117,7 @@ impl Worker {
             let mut readings = Readings::default();
             orders.into_iter().for_each(|order| self.obey(order, &mut readings));
             self.read(&mut readings);
-            if !readings.facts.is_empty() || !readings.stacks.is_empty() {
+            if !readings.records.facts.is_empty() || !readings.records.timed.is_empty() {
                 append(&mut lock(&shared.readings), readings);
             }
             let now = Instant::now();
@@ -145,7 +143,7 @@ impl Worker {
         };
         let pid = new.memory.pid;
         let period_ns = self.period.as_nanos() as u64;
-        readings.facts.extend(samples::process(pid, new.layout.minor, period_ns));
+        readings.records.facts.extend(samples::process(pid, new.layout.minor, period_ns));
         self.interpreters.insert(pid, new);
     }
 
@@ -188,7 +186,7 @@ fn keep(
         let Some(known) = codes.get(code) else { return 0 };
         let next = numbers.len() as u32;
         *numbers.entry(Arc::clone(&known.function)).or_insert_with_key(|function| {
-            readings.facts.extend(samples::function(next, function));
+            readings.records.facts.extend(samples::function(next, function));
             next
         })
     };
@@ -198,12 +196,12 @@ fn keep(
         frames.iter().map(row).collect::<Vec<(u32, bool, i32)>>()
     });
     let of = SampleOf { time, pid, tid: stack.tid, has_gil: stack.has_gil };
-    readings.stacks.push((time, samples::sample(of, frames.as_deref())));
+    readings.records.timed.push((time, samples::sample(of, frames.as_deref())));
 }
 
 fn append(all: &mut Readings, new: Readings) {
-    all.facts.extend(new.facts);
-    all.stacks.extend(new.stacks);
+    all.records.facts.extend(new.records.facts);
+    all.records.timed.extend(new.records.timed);
     all.counts.stacks += new.counts.stacks;
     all.counts.torn += new.counts.torn;
     all.troubles.extend(new.troubles);

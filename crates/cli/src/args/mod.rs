@@ -23,8 +23,8 @@ pub(crate) use profiles::{
     ThreadProfileArg,
 };
 pub(crate) use record::{
-    AttachArgs, DoctorArgs, FlightArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs, StacksArg,
-    WaitStacksArg,
+    AttachArgs, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
+    StacksArg, WaitStacksArg,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};
@@ -52,6 +52,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(RunArgs),
     Attach(AttachArgs),
+    Top(LiveArgs),
     Doctor(DoctorArgs),
     Info(InfoArgs),
     Report(ReportArgs),

@@ -25,6 +25,7 @@ Examples:
   spanwise run -- ./server --port 8080
   spanwise run --output trace.perfetto-trace -- python train.py
   spanwise run --trigger handle_request --duration-thresh 50ms -- ./server
+  spanwise run --calls 'parse_*' --calls 'Cache::*' -- ./server
   spanwise run --no-decode --recording night.spanwise-recording -- make -j8
   spanwise report night.spanwise-recording")]
 pub(crate) struct RunArgs {
@@ -63,6 +64,36 @@ pub(crate) struct AttachArgs {
     pub(crate) result: ResultArgs,
 }
 
+/// Show what processes do now, again and again, until Ctrl-C
+///
+/// Which threads run and what the others wait for, and which functions take the time, of C,
+/// Rust or Python. Nothing is kept. Where the output is no terminal, it is shown once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  spanwise top -p 1234")]
+pub(crate) struct LiveArgs {
+    /// The numbers of the processes
+    #[arg(long, short, value_name = "PID", value_delimiter = ',', required = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pid: Vec<i32>,
+    /// How long each look takes, such as 5s or 500ms
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+    pub(crate) interval: Duration,
+    /// Show it once
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Samples a second of each running thread
+    #[arg(long, value_name = "HZ", default_value_t = 199)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: u32,
+    /// Whether to show functions of Python, as for `attach`
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
+    pub(crate) python: PythonArg,
+    #[command(flatten)]
+    pub(crate) top: TopArgs,
+}
+
 /// How to record.
 #[derive(Debug, Args)]
 pub(crate) struct SamplingArgs {
@@ -81,6 +112,13 @@ pub(crate) struct SamplingArgs {
     /// Whether to record the stacks of threads that stop running, which say what they wait for
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = WaitStacksArg::Auto)]
     pub(crate) wait_stacks: WaitStacksArg,
+    /// Record every call of the functions whose names fit this pattern, with its beginning and
+    /// its end: `*` stands for any text, `?` for a character. May be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) calls: Vec<String>,
+    /// … but not of those that fit this one
+    #[arg(long, value_name = "PATTERN", requires = "calls")]
+    pub(crate) exclude: Vec<String>,
     /// Whether to record which functions of Python run: read out of the memory of interpreters,
     /// 3.8 to 3.13, without stopping them
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
@@ -120,7 +158,9 @@ pub(crate) struct FlightArgs {
     /// keep 64M where this is not given
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) snapshot_size: Option<usize>,
-    /// Save them when any thread calls this function, of the program or of a library
+    /// Save them when any thread calls this function, of the program or of a library; a dot
+    /// stands for the one that programs call to ask for it (see spanwise.h), which is watched
+    /// in any case
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) trigger: Option<String>,
     /// … only if the call took at least this long
@@ -133,6 +173,15 @@ pub(crate) struct FlightArgs {
     /// Save them when the program raises this signal, such as USR1
     #[arg(long, value_name = "SIGNAL", value_parser = signal)]
     pub(crate) trigger_signal: Option<i32>,
+    /// Save them when a thread has waited at least this long, decided when it goes on
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) trigger_off_cpu: Option<Duration>,
+    /// Save them this long after the beginning
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) after: Option<Duration>,
+    /// Save them again and again, this long apart
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "output")]
+    pub(crate) every: Option<Duration>,
     /// Go on after a snapshot: each trigger saves another
     #[arg(long, conflicts_with = "output")]
     pub(crate) multi_snapshot: bool,
@@ -144,6 +193,9 @@ impl FlightArgs {
         self.snapshot_size.is_some()
             || self.trigger.is_some()
             || self.trigger_signal.is_some()
+            || self.trigger_off_cpu.is_some()
+            || self.after.is_some()
+            || self.every.is_some()
             || self.multi_snapshot
     }
 }

@@ -1,4 +1,4 @@
-//! Lets somebody at a terminal choose a process.
+//! Lets somebody at a terminal choose a process, or a function.
 //!
 //! Line by line, so that it works on every terminal: a text narrows the list, a number that
 //! is on it chooses.
@@ -8,9 +8,22 @@ use std::io::{self, BufRead, Write};
 /// How many are shown at once.
 const SHOWN: usize = 15;
 
-/// `None` where nothing was chosen.
+/// A name out of many; `None` where nothing was chosen.
+pub(super) fn choose_name<'a>(
+    names: &'a [String],
+    input: &mut dyn BufRead,
+    out: &mut dyn Write,
+) -> io::Result<Option<&'a str>> {
+    let rows: Vec<(i32, String)> = (1..).zip(names.iter().cloned()).collect();
+    let chosen = choose(&rows, "number of the function, or a part of its name: ", input, out)?;
+    let chosen = chosen.and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
+    Ok(chosen.and_then(|at| names.get(at)).map(String::as_str))
+}
+
+/// The number of a row; `None` where nothing was chosen.
 pub(super) fn choose(
     processes: &[(i32, String)],
+    question: &str,
     input: &mut dyn BufRead,
     out: &mut dyn Write,
 ) -> io::Result<Option<i32>> {
@@ -22,7 +35,7 @@ pub(super) fn choose(
         if found.len() > SHOWN {
             writeln!(out, "          … {} more", found.len() - SHOWN)?;
         }
-        write!(out, "number of the process, or a part of its command: ")?;
+        write!(out, "{question}")?;
         out.flush()?;
         let mut line = String::new();
         if input.read_line(&mut line)? == 0 || line.trim().is_empty() {
@@ -40,7 +53,7 @@ pub(super) fn choose(
         found = processes.iter().filter(fits).collect();
         match found.as_slice() {
             [] => {
-                writeln!(out, "no process fits: {wanted}")?;
+                writeln!(out, "nothing fits: {wanted}")?;
                 found = processes.iter().collect();
             }
             [(pid, command)] => {
@@ -73,7 +86,7 @@ mod tests {
             (31, "nginx: worker".to_owned()),
         ];
         let mut out = Vec::new();
-        let chosen = choose(&processes, &mut typed.as_bytes(), &mut out).expect("memory");
+        let chosen = choose(&processes, "? ", &mut typed.as_bytes(), &mut out).expect("memory");
         assert_eq!(chosen, expected, "{typed}: {}", String::from_utf8_lossy(&out));
     }
 
@@ -83,6 +96,18 @@ mod tests {
         check("NGINX\n", Some(31));
         check("python\n7\n", Some(7));
         check("python serve\n", Some(30));
+    }
+
+    #[test]
+    fn names_are_chosen_in_the_same_way() {
+        let names = ["cache_get", "cache_put", "main"].map(str::to_owned);
+        let check = |typed: &str, expected: Option<&str>| {
+            let chosen = choose_name(&names, &mut typed.as_bytes(), &mut Vec::new());
+            assert_eq!(chosen.expect("memory"), expected, "{typed}");
+        };
+        check("2\n", Some("cache_put"));
+        check("cache\nget\n", Some("cache_get"));
+        check("0\n\n", None);
     }
 
     #[test]

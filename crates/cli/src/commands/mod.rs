@@ -25,12 +25,14 @@ mod info;
 mod profiles;
 mod record;
 pub(crate) mod report;
+mod top;
 mod verify;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => record::run(args),
         Command::Attach(args) => record::attach(args),
+        Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),

@@ -1,30 +1,33 @@
 //! `spanwise run` and `spanwise attach`: record, then answer from the recording.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
 use anyhow::bail;
 use spanwise_capture::{
-    Ended, FlightOptions, FunctionTrigger, PythonOptions, RecordOptions, Recorded, Snapshot,
-    Stacks, SymbolPlaces, Triggers, WaitStacks, When,
+    COMPANION, CallsOptions, CallsRecorded, Ended, FlightOptions, FunctionTrigger, PythonOptions,
+    RecordOptions, Recorded, Snapshot, Stacks, SymbolPlaces, Triggers, WaitStacks, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
 
-use super::choose::choose;
+use super::choose::{choose, choose_name};
 use super::{convert, convert_trace, report};
 use crate::args::{
     AttachArgs, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
     StacksArg, WaitStacksArg,
 };
-use crate::failure::note;
+use crate::failure::{self, note};
 use crate::output::{stderr_style, stdout, stdout_style};
 use crate::progress::Progress;
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.result)?;
-    let mut recorded = with_options(&args.sampling, &args.flight, &args.result, |options| {
+    let program = args.command.first().and_then(|word| spanwise_capture::program_path(word));
+    let files: Vec<PathBuf> = program.into_iter().collect();
+    let how = (&args.sampling, &args.flight, &args.result);
+    let mut recorded = with_options(how, &files, |options| {
         spanwise_capture::record_program(&args.command, options)
     })?;
     tell(&recorded, &args.flight, &args.result);
@@ -33,10 +36,13 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // The recording may have been over before the program was.
     let status = program.and_then(|program| match recorded.ended {
         Ended::Stopped => program.has_ended(),
-        Ended::Exited | Ended::Duration | Ended::Triggered => program.wait(),
+        Ended::Exited | Ended::Duration | Ended::Triggered | Ended::Failed => program.wait(),
     });
     answered?;
-    Ok(status.map_or(ExitCode::SUCCESS, exit_code))
+    Ok(match recorded.ended {
+        Ended::Failed => ExitCode::from(failure::ERROR),
+        _ => status.map_or(ExitCode::SUCCESS, exit_code),
+    })
 }
 
 pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
@@ -53,12 +59,17 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     if !args.result.quiet && args.sampling.duration.is_none() && io::stderr().is_terminal() {
         note("recording; Ctrl-C ends it");
     }
-    let recorded = with_options(&args.sampling, &args.flight, &args.result, |options| {
-        spanwise_capture::record_processes(&pids, options)
-    })?;
+    let files: Vec<PathBuf> =
+        pids.iter().flat_map(|&pid| spanwise_capture::mapped_files(pid)).collect();
+    let how = (&args.sampling, &args.flight, &args.result);
+    let recorded =
+        with_options(how, &files, |options| spanwise_capture::record_processes(&pids, options))?;
     tell(&recorded, &args.flight, &args.result);
     answer(&recorded, &args.result, format, Place::StandardOutput)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(match recorded.ended {
+        Ended::Failed => ExitCode::from(failure::ERROR),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 fn choose_process() -> anyhow::Result<Option<i32>> {
@@ -66,7 +77,35 @@ fn choose_process() -> anyhow::Result<Option<i32>> {
         bail!("which process? Without a terminal to choose on, say --pid");
     }
     let processes = spanwise_capture::running_processes();
-    Ok(choose(&processes, &mut io::stdin().lock(), &mut io::stderr())?)
+    let question = "number of the process, or a part of its command: ";
+    Ok(choose(&processes, question, &mut io::stdin().lock(), &mut io::stderr())?)
+}
+
+/// The function that a trigger means: what it says, or one that is chosen on a terminal where
+/// no file has it.
+fn trigger_name(flight: &FlightArgs, files: &[PathBuf]) -> anyhow::Result<String> {
+    let name = match flight.trigger.as_deref() {
+        Some(".") | None => return Ok(COMPANION.to_owned()),
+        Some(name) => name.to_owned(),
+    };
+    let is_there = |file: &PathBuf| !TriggerPlace::of(&name).sites_in(file, &name).is_empty();
+    let may_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !may_ask || TriggerPlace::of(&name) != TriggerPlace::Function || files.iter().any(is_there) {
+        return Ok(name);
+    }
+    let pattern = [format!("*{name}*")];
+    let found =
+        files.iter().flat_map(|file| spanwise_read::functions_matching(file, &pattern, &[]));
+    let mut names: Vec<String> = found.map(|(_, name)| name).collect();
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        return Ok(name);
+    }
+    match choose_name(&names, &mut io::stdin().lock(), &mut io::stderr())? {
+        Some(chosen) => Ok(chosen.to_owned()),
+        None => bail!("--trigger {name}: no function was chosen"),
+    }
 }
 
 /// The program's own status, as a shell tells it.
@@ -77,7 +116,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 }
 
 /// Stacks of large programs with some room left.
-const STACK_BYTES: u32 = 16384;
+pub(super) const STACK_BYTES: u32 = 16384;
 
 /// About a second of three busy processors.
 const SNAPSHOT_BYTES: usize = 64 << 20;
@@ -91,22 +130,36 @@ enum Place {
 
 /// Records as the options say.
 fn with_options(
-    sampling: &SamplingArgs,
-    flight: &FlightArgs,
-    result: &ResultArgs,
+    (sampling, flight, result): (&SamplingArgs, &FlightArgs, &ResultArgs),
+    files: &[PathBuf],
     record: impl FnOnce(&RecordOptions<'_>) -> Result<Recorded, spanwise_capture::CaptureError>,
 ) -> anyhow::Result<Recorded> {
-    let name = flight.trigger.as_deref().unwrap_or_default();
-    let sites_in = |path: &Path| spanwise_read::function_sites(path, name);
+    let name = &*trigger_name(flight, files)?;
+    let place = TriggerPlace::of(name);
+    if !matches!(place, TriggerPlace::Function) && flight.duration_thresh.is_some() {
+        bail!("--duration-thresh is about calls, and {name} is a place inside of a function");
+    }
+    let sites_in = |path: &Path| place.sites_in(path, name);
+    let functions_in =
+        |path: &Path| spanwise_read::functions_matching(path, &sampling.calls, &sampling.exclude);
     let when = match (flight.duration_thresh, flight.delay_thresh) {
         (Some(most), _) => When::Lasted(most),
         (None, Some(most)) => When::Delayed(most),
         (None, None) => When::Called,
     };
-    let function = FunctionTrigger { name, when, sites_in: &sites_in };
+    let function = FunctionTrigger {
+        name,
+        when,
+        sites_in: &sites_in,
+        is_companion: name == COMPANION,
+        is_optional: flight.trigger.is_none(),
+    };
     let triggers = Triggers {
-        function: flight.trigger.is_some().then_some(function),
+        function: Some(function),
         signal: flight.trigger_signal,
+        off_cpu: flight.trigger_off_cpu,
+        after: flight.after,
+        every: flight.every,
     };
     let options = RecordOptions {
         rate_hz: sampling.rate,
@@ -117,6 +170,7 @@ fn with_options(
             WaitStacksArg::Never => WaitStacks::Never,
         },
         duration: sampling.duration,
+        calls: (!sampling.calls.is_empty()).then_some(CallsOptions { functions_in: &functions_in }),
         python: (sampling.python != PythonArg::Off).then_some(PythonOptions {
             rate_hz: sampling.python_rate,
             is_wanted: sampling.python == PythonArg::On,
@@ -125,7 +179,7 @@ fn with_options(
         flight: flight.is_asked().then_some(FlightOptions {
             bytes: flight.snapshot_size.unwrap_or(SNAPSHOT_BYTES),
             triggers,
-            takes_many: flight.multi_snapshot,
+            takes_many: flight.multi_snapshot || flight.every.is_some(),
         }),
         folder: result.recording.as_deref(),
         build_id_of: &spanwise_read::build_id,
@@ -133,7 +187,40 @@ fn with_options(
     Ok(record(&options)?)
 }
 
-fn symbols_in(path: &Path, names: &[&str]) -> Option<SymbolPlaces> {
+/// What a trigger names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TriggerPlace<'a> {
+    Function,
+    /// A file of the source, and a line of it.
+    Line(&'a str, u64),
+    /// As the linker gave it.
+    Address(u64),
+}
+
+impl<'a> TriggerPlace<'a> {
+    fn of(name: &'a str) -> TriggerPlace<'a> {
+        let address = name.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
+        if let Some(Ok(address)) = address {
+            return TriggerPlace::Address(address);
+        }
+        match name.rsplit_once(':').map(|(file, line)| (file, line.parse())) {
+            Some((file, Ok(line))) if !file.is_empty() && !file.ends_with(':') => {
+                TriggerPlace::Line(file, line)
+            }
+            _ => TriggerPlace::Function,
+        }
+    }
+
+    fn sites_in(self, path: &Path, name: &str) -> Vec<u64> {
+        match self {
+            TriggerPlace::Function => spanwise_read::function_sites(path, name),
+            TriggerPlace::Line(file, line) => spanwise_read::line_sites(path, file, line),
+            TriggerPlace::Address(address) => spanwise_read::address_sites(path, address),
+        }
+    }
+}
+
+pub(super) fn symbols_in(path: &Path, names: &[&str]) -> Option<SymbolPlaces> {
     let (addresses, code_shift) = spanwise_read::symbol_addresses(path, names)?;
     Some(SymbolPlaces { addresses, code_shift })
 }
@@ -175,6 +262,7 @@ fn tell(recorded: &Recorded, flight: &FlightArgs, args: &ResultArgs) {
     if let Some(name) = flight.trigger.as_deref().filter(|_| !recorded.has_found_function) {
         note(&format!("--trigger {name}: no function of this name in any file that was mapped"));
     }
+    tell_calls(recorded.calls, args);
     if !recorded.has_found_python {
         note("--python on: no file that was mapped holds a Python interpreter");
     }
@@ -190,6 +278,30 @@ fn tell(recorded: &Recorded, flight: &FlightArgs, args: &ResultArgs) {
     }
     if recorded.snapshots.iter().all(|snapshot| snapshot.samples == 0) {
         note("the program ran too briefly to be sampled, or waited all the time");
+    }
+}
+
+fn tell_calls(calls: Option<CallsRecorded>, args: &ResultArgs) {
+    let Some(CallsRecorded { functions, refused, records, lost }) = calls else { return };
+    let count = |number: u64| spanwise_write::count_text(number.into());
+    if functions == 0 {
+        note("--calls: no function of any file that was mapped fits");
+    } else if !args.quiet {
+        note(&format!(
+            "{} beginnings and ends of calls of {} functions",
+            count(records),
+            count(functions)
+        ));
+    }
+    if lost > 0 {
+        note(&format!(
+            "{} beginnings and ends of calls are lost: there was no room for them; fewer \
+             functions (--exclude) need less",
+            count(lost)
+        ));
+    }
+    if refused > 0 {
+        note(&format!("{} functions cannot be watched", count(refused)));
     }
 }
 
@@ -229,4 +341,21 @@ fn open(folder: &Path, quiet: bool) -> anyhow::Result<Trace> {
     let update = |done, total| progress.update(done, total);
     let options = OpenOptions { index: IndexUse::ReadOrWrite, threads: 0, progress: Some(&update) };
     Ok(spanwise_read::open(folder, &options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trigger_is_a_function_a_line_or_an_address() {
+        let check = |name, expected| assert_eq!(TriggerPlace::of(name), expected, "{name}");
+        check("main", TriggerPlace::Function);
+        check("Cache::get", TriggerPlace::Function);
+        check("src/cache.c:42", TriggerPlace::Line("src/cache.c", 42));
+        check("std::10", TriggerPlace::Function);
+        check(":10", TriggerPlace::Function);
+        check("0x401136", TriggerPlace::Address(0x40_1136));
+        check("0xyz", TriggerPlace::Function);
+    }
 }

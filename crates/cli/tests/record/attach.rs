@@ -114,3 +114,20 @@ fn a_process_that_is_not_there_is_an_error() {
     let expected = "spanwise: error: process 2147483647: there is none of this number\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), expected));
 }
+
+#[test]
+fn top_shows_what_threads_do_and_keeps_nothing() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    let (pid, temporary) = (deep.pid(), bench.path("temporary"));
+    std::fs::create_dir(&temporary).expect("writable");
+    let mut top = bench.spanwise(&["top", "-p", &pid, "--interval", "500ms"]);
+    let output = top.env("TMPDIR", &temporary).output().expect("built for this test");
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for words in [&format!("process {pid}: "), "leaf_work", "worker", "running"] {
+        assert!(shown.contains(words), "{words} in {shown}");
+    }
+    assert_eq!(std::fs::read_dir(&temporary).expect("a folder").count(), 0);
+    assert!(deep.is_alive());
+}

@@ -8,7 +8,7 @@ use crate::attach::endless;
 use crate::bench::{Bench, Running, text, wait_until};
 
 /// What `recording.json` says under a key.
-fn said(bench: &Bench, recording: &str, key: &str) -> String {
+pub(crate) fn said(bench: &Bench, recording: &str, key: &str) -> String {
     let path = bench.path(recording).join("recording.json");
     let json = fs::read(path).expect("a recording");
     let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");

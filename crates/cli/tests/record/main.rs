@@ -6,6 +6,9 @@
 
 mod attach;
 mod bench;
+mod calls;
+mod companion;
 mod flight;
 mod python;
+mod robust;
 mod run;

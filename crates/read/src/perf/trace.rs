@@ -97,6 +97,21 @@ impl Timeline {
         self.record(record);
     }
 
+    /// A call that was recorded by itself: its beginning, or its end.
+    pub(super) fn call(
+        &mut self,
+        (thread, time): (ThreadKey, Nanos),
+        function: FunctionId,
+        is_return: bool,
+    ) {
+        self.processes.insert(thread.tid, thread.pid);
+        match is_return {
+            // One whose beginning was before the recording says nothing that can be drawn.
+            true => drop(self.flow.leave(thread, time, function)),
+            false => self.flow.enter(thread, time, function),
+        }
+    }
+
     fn record(&mut self, record: Record) {
         let Record { offset, thread, time, cpu, what, .. } = record;
         let at = time.map(|time| Moment { time, cpu });

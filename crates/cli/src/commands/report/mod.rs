@@ -81,6 +81,11 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
 
 /// What a report says where nothing special was asked for.
 pub(super) fn standard(trace: &Trace, file: &str, top: Top) -> Document {
+    named(trace, file, top, &[])
+}
+
+/// The sections that are named, or the usual ones where none is.
+pub(super) fn named(trace: &Trace, file: &str, top: Top, named: &[String]) -> Document {
     let asked = Asked {
         facts: Facts::new(trace),
         source: Source { file, info: trace.info(), window: trace.window() },
@@ -88,7 +93,7 @@ pub(super) fn standard(trace: &Trace, file: &str, top: Top) -> Document {
         classes: ClassRules::standard(),
         devices: DevicePeaks::standard(),
         top,
-        named: &[],
+        named,
         answers: Answers::default(),
     };
     let hints = notices_hint(trace.notices(), file).into_iter().collect();

@@ -5,9 +5,11 @@
 //! sizes that a file claims, so these few structures are read here.
 
 mod bytes;
+mod calls;
 mod files;
 mod header;
 mod inlines;
+mod line_sites;
 mod maps;
 mod pipe;
 mod python;
@@ -33,15 +35,17 @@ use super::record::{Record, Sample, Scheduled, What};
 use super::trace::Timeline;
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
+use calls::Hits;
 use files::Files;
 use header::Header;
 pub(crate) use header::seems_perf_data;
 use inlines::{Inlines, Shelf};
+pub use line_sites::{address_sites, line_sites};
 use maps::{Mapping, Maps};
 pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
 use python::{PythonStacks, When};
 use sample::Common;
-pub use sites::{function_sites, symbol_addresses};
+pub use sites::{function_sites, functions_matching, symbol_addresses};
 use symbols::{Symbol, Symbols};
 use tracepoint::Formats;
 use unwind::Stacks;
@@ -59,6 +63,7 @@ pub(crate) struct Reader {
     /// Debug information is not asked what the compiler put into a function.
     is_without_inlines: bool,
     python: PythonStacks,
+    calls: Hits,
 }
 
 /// A recording that came packed is kept whole; what is larger has to be unpacked first.
@@ -69,8 +74,8 @@ impl Default for Reader {
         let timeline = Timeline::new(FlowOptions::default());
         let map = PerfMap::default();
         let (kept, refusal, opens_files, is_without_inlines) = (Vec::new(), None, true, false);
-        let python = PythonStacks::default();
-        Reader { timeline, kept, refusal, opens_files, map, is_without_inlines, python }
+        let (python, calls) = Default::default();
+        Reader { timeline, kept, refusal, opens_files, map, is_without_inlines, python, calls }
     }
 }
 
@@ -117,9 +122,10 @@ impl Reader {
         self.timeline.new_snapshot();
     }
 
-    /// Says where the records lie: beside them may be what was read of Python.
+    /// Says where the records lie: beside them may be what was read of Python, and calls.
     pub(crate) fn lies_at(&mut self, records: &Path) {
         self.python = PythonStacks::beside(records);
+        self.calls = Hits::beside(records);
     }
 
     /// One that opens nothing but the recording.
@@ -155,14 +161,20 @@ impl Reader {
             has_switches: header.events.iter().any(|event| event.has_switches),
             leaving: HashMap::new(),
             python: &mut self.python,
+            calls: &mut self.calls,
             seen: HashSet::new(),
         };
         let senseless = records::each_record(&header, |record| state.record(record));
+        state.calls_until(Nanos::MAX);
         state.never_ran();
         state.tell_missing();
         if self.python.is_cut {
             self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"python.samples");
         }
+        if self.calls.is_cut {
+            self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"calls.hits");
+        }
+        self.timeline.notices.add_count(NoticeKind::EventsLost, self.calls.lost, NO_OFFSET);
         if senseless > 0 || header.is_cut {
             let at = header.data_offset + (header.data.len() - senseless) as u64;
             self.timeline.notices.add(NoticeKind::FileCut, at, b"");
@@ -195,6 +207,7 @@ struct State<'a> {
     /// Stacks of threads that are about to leave their processor.
     leaving: HashMap<i32, Vec<Place>>,
     python: &'a mut PythonStacks,
+    calls: &'a mut Hits,
     /// Threads of which something was recorded.
     seen: HashSet<i32>,
 }
@@ -219,6 +232,7 @@ impl State<'_> {
         let records::Record { offset, common, what } = record;
         let thread = ThreadKey { pid: common.pid.into(), tid: common.tid.into() };
         let time = common.time.and_then(|time| Nanos::try_from(time).ok());
+        self.calls_until(time.unwrap_or(0));
         let what = match what {
             records::What::Sample { sample, event } => {
                 self.timeline.count_sample();
@@ -277,6 +291,14 @@ impl State<'_> {
         if let Some(what) = what {
             let (comm, cpu) = (StrId::EMPTY, common.cpu);
             self.timeline.push(Record { offset, thread, comm, time, cpu, what });
+        }
+    }
+
+    /// Calls that were recorded one by one, up to a time.
+    fn calls_until(&mut self, time: Nanos) {
+        while let Some(hit) = self.calls.next_until(time) {
+            let function = self.calls.function_of(&hit, self.timeline.names());
+            self.timeline.call((hit.thread, hit.time), function, hit.is_return);
         }
     }
 

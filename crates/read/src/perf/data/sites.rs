@@ -1,6 +1,6 @@
 //! Where in a file a function begins, for those who want to be told when it is called.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
@@ -41,6 +41,85 @@ pub fn symbol_addresses(path: &Path, names: &[&str]) -> Option<(Vec<Option<u64>>
     Some((addresses, code.address().wrapping_sub(code.file_range().0)))
 }
 
+/// Functions of a file whose names fit one of the patterns and none of the others: where they
+/// begin, as for [`function_sites`], and what they are called in the source.
+///
+/// In a pattern `*` stands for any text and `?` for any character. It is held against the name
+/// that the linker has, the whole name in the source, and that without what is in parentheses.
+pub fn functions_matching(path: &Path, wanted: &[String], not: &[String]) -> Vec<(u64, String)> {
+    if !path.is_file() || wanted.is_empty() {
+        return Vec::new();
+    }
+    let Ok(bytes) = Bytes::open(path) else { return Vec::new() };
+    matching(bytes.as_ref(), wanted, not).unwrap_or_default()
+}
+
+fn matching(bytes: &[u8], wanted: &[String], not: &[String]) -> Option<Vec<(u64, String)>> {
+    let file = object::File::parse(bytes).ok()?;
+    let mut found = BTreeMap::new();
+    let mut add = |file: &object::File<'_>| {
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let Ok(name) = symbol.name_bytes() else { continue };
+            let is_function = symbol.kind() == SymbolKind::Text && symbol.address() != 0;
+            // What was moved out of a function is jumped to, and never returns.
+            if !is_function || memchr::memmem::find(name, b".cold").is_some() {
+                continue;
+            }
+            let name = String::from_utf8_lossy(name);
+            let source = demangled(&name);
+            let bare = source.split('(').next().unwrap_or(&source);
+            let fits = |pattern: &String| {
+                [&*name, &*source, bare].into_iter().any(|name| is_match(pattern, name))
+            };
+            if wanted.iter().any(fits) && !not.iter().any(fits) {
+                // Of several names of one place, always the same one.
+                let known = found.entry(symbol.address()).or_insert_with(|| source.to_string());
+                if source.len() < known.len() || source.len() == known.len() && *source < **known {
+                    *known = source.to_string();
+                }
+            }
+        }
+    };
+    add(&file);
+    let apart = file.build_id().ok().flatten().and_then(debug_file);
+    if let Some(apart) = &apart
+        && let Ok(apart) = object::File::parse(apart.as_ref())
+    {
+        add(&apart);
+    }
+    let place = |(address, name)| Some((past_mark(bytes, file_offset(&file, address)?), name));
+    let mut places: Vec<(u64, String)> = found.into_iter().filter_map(place).collect();
+    places.sort();
+    places.dedup_by_key(|place| place.0);
+    Some(places)
+}
+
+/// Whether a name fits a pattern with `*` and `?`.
+fn is_match(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    // Where the latest `*` stands, and up to where it reaches.
+    let mut star = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(&c) if c == '?' || c == name[n] => (p, n) = (p + 1, n + 1),
+            _ => match star {
+                Some((at, reached)) => {
+                    star = Some((at, reached + 1));
+                    (p, n) = (at + 1, reached + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == '*')
+}
+
 const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
 
 fn sites(bytes: &[u8], name: &str) -> Option<Vec<u64>> {
@@ -52,21 +131,25 @@ fn sites(bytes: &[u8], name: &str) -> Option<Vec<u64>> {
     {
         addresses.extend(self::addresses(&apart, name));
     }
-    let place = |address: u64| {
-        let inside = |(start, len): (u64, u64)| address.checked_sub(start).filter(|at| *at < len);
-        let mut segments = file.segments().map(|segment| {
-            let (offset, len) = segment.file_range();
-            inside((segment.address(), len)).and_then(|at| at.checked_add(offset))
-        });
-        segments.find_map(|offset| offset)
-    };
-    let past_mark = |offset: u64| {
-        let from = usize::try_from(offset).ok();
-        let is_marked =
-            from.and_then(|from| bytes.get(from..)).is_some_and(|code| code.starts_with(ENDBR64));
-        if is_marked { offset + ENDBR64.len() as u64 } else { offset }
-    };
-    Some(addresses.into_iter().filter_map(place).map(past_mark).collect())
+    let place = |address| file_offset(&file, address).map(|offset| past_mark(bytes, offset));
+    Some(addresses.into_iter().filter_map(place).collect())
+}
+
+/// Where in a file the code of an address is.
+pub(super) fn file_offset(file: &object::File<'_>, address: u64) -> Option<u64> {
+    let inside = |(start, len): (u64, u64)| address.checked_sub(start).filter(|at| *at < len);
+    let mut segments = file.segments().map(|segment| {
+        let (offset, len) = segment.file_range();
+        inside((segment.address(), len)).and_then(|at| at.checked_add(offset))
+    });
+    segments.find_map(|offset| offset)
+}
+
+pub(super) fn past_mark(bytes: &[u8], offset: u64) -> u64 {
+    let from = usize::try_from(offset).ok();
+    let is_marked =
+        from.and_then(|from| bytes.get(from..)).is_some_and(|code| code.starts_with(ENDBR64));
+    if is_marked { offset + ENDBR64.len() as u64 } else { offset }
 }
 
 fn addresses(file: &object::File<'_>, name: &str) -> BTreeSet<u64> {
@@ -104,6 +187,34 @@ mod tests {
         assert_eq!(function_sites(&own, "no_such_function_anywhere"), [0; 0]);
         assert_eq!(function_sites(&own, ""), [0; 0]);
         assert_eq!(function_sites(Path::new("/"), "main"), [0; 0]);
+    }
+
+    #[test]
+    fn patterns_choose_among_names() {
+        let own = std::env::current_exe().expect("this test");
+        let texts =
+            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let names = |wanted: &[&str], not: &[&str]| {
+            let found = functions_matching(&own, &texts(wanted), &texts(not));
+            found.into_iter().map(|(_, name)| name).collect::<Vec<String>>()
+        };
+        let all = names(&["spanwise_read::perf::data::sites::*"], &[]);
+        assert!(all.iter().any(|name| name.ends_with("::function_sites")), "{all:?}");
+        let fewer = names(&["spanwise_read::perf::data::sites::*"], &["*::function_sites"]);
+        assert!(
+            fewer.len() < all.len() && !fewer.iter().any(|name| name.ends_with("::function_sites"))
+        );
+        assert_eq!(names(&[], &[]), [""; 0]);
+        let check = |pattern, name, expected| {
+            assert_eq!(is_match(pattern, name), expected, "{pattern} {name}");
+        };
+        check("f?o*", "fooled", true);
+        check("*a*b", "xaybzb", true);
+        check("*a*b", "xaybz", false);
+        check("", "", true);
+        check("", "f", false);
+        check("**", "f", true);
+        check("f", "ff", false);
     }
 
     #[test]

@@ -1,0 +1,112 @@
+//! The kernel's `bpf` call, as far as it is needed: maps, programs, probes of many functions.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::program::Instruction;
+
+const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOK_UP: libc::c_int = 1;
+const PROGRAM_LOAD: libc::c_int = 5;
+const LINK_CREATE: libc::c_int = 28;
+
+const ARRAY: u32 = 2;
+const RING: u32 = 27;
+const KPROBE: u32 = 2;
+const UPROBE_MULTI: u32 = 48;
+
+/// What is asked for: words in the kernel's layout, zeros behind them.
+#[repr(C, align(8))]
+struct Request([u8; 128]);
+
+impl Request {
+    fn new(words: &[(usize, u64)], numbers: &[(usize, u32)]) -> Request {
+        let mut bytes = [0; 128];
+        for &(at, word) in words {
+            bytes[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+        }
+        for &(at, number) in numbers {
+            bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+        }
+        Request(bytes)
+    }
+
+    /// Every address in it must be of memory that lives through the call and that the
+    /// request may read (or, of a result, write).
+    fn call(&self, command: libc::c_int) -> io::Result<libc::c_long> {
+        // SAFETY: the kernel reads the request, which is as long as we say; the addresses in
+        // it are those of live values of the functions below.
+        let result = unsafe {
+            libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(self), size_of::<Request>())
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    }
+
+    fn make(&self, command: libc::c_int) -> io::Result<OwnedFd> {
+        let fd = libc::c_int::try_from(self.call(command)?).map_err(io::Error::other)?;
+        // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+fn address<T>(of: &[T]) -> u64 {
+    of.as_ptr() as u64
+}
+
+/// A ring that programs write into; a power of two, and not less than a page.
+pub(super) fn ring(bytes: u32) -> io::Result<OwnedFd> {
+    Request::new(&[], &[(0, RING), (12, bytes)]).make(MAP_CREATE)
+}
+
+/// One number that programs count with.
+pub(super) fn counter() -> io::Result<OwnedFd> {
+    Request::new(&[], &[(0, ARRAY), (4, 4), (8, 8), (12, 1)]).make(MAP_CREATE)
+}
+
+pub(super) fn counted(counter: &OwnedFd) -> io::Result<u64> {
+    let (key, value) = ([0_u32], [0_u64]);
+    let mut value = value;
+    let words = [(8, address(&key)), (16, value.as_mut_ptr() as u64)];
+    Request::new(&words, &[(0, counter.as_raw_fd() as u32)]).call(MAP_LOOK_UP)?;
+    // SAFETY: the value is ours and initialised; it is read again because the kernel has
+    // written there, which the compiler does not see.
+    Ok(unsafe { value.as_ptr().read_volatile() })
+}
+
+/// A program for the places of functions.
+pub(super) fn program(text: &[Instruction]) -> io::Result<OwnedFd> {
+    // What the kernel's functions ask of those who call them.
+    let licence = c"Dual MIT/GPL".to_bytes_with_nul();
+    let words = [(8, address(text)), (16, address(licence))];
+    let numbers = [(0, KPROBE), (4, text.len() as u32), (68, UPROBE_MULTI)];
+    Request::new(&words, &numbers).make(PROGRAM_LOAD)
+}
+
+/// Places in a file, for one process.
+pub(super) struct Places<'a> {
+    pub(super) path: &'a [u8],
+    pub(super) pid: i32,
+    pub(super) offsets: &'a [u64],
+    /// What the program is told of each.
+    pub(super) cookies: &'a [u64],
+    pub(super) is_return: bool,
+}
+
+/// Runs a program at these places, as long as what it gives is open.
+pub(super) fn attach(program: &OwnedFd, places: &Places<'_>) -> io::Result<OwnedFd> {
+    let path = CString::new(places.path)?;
+    let words = [
+        (16, address(path.as_bytes_with_nul())),
+        (24, address(places.offsets)),
+        (40, address(places.cookies)),
+    ];
+    let numbers = [
+        (0, program.as_raw_fd() as u32),
+        (8, UPROBE_MULTI),
+        (48, places.offsets.len() as u32),
+        (52, places.is_return.into()),
+        (56, places.pid as u32),
+    ];
+    Request::new(&words, &numbers).make(LINK_CREATE)
+}

@@ -1,0 +1,105 @@
+//! `spanwise top`: what processes do now, again and again.
+//!
+//! Each look is a short recording like any other, in a folder that is taken away as soon as it
+//! is read: nothing is kept, and what is shown is what `report` would say of it.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use spanwise_capture::{
+    Ended, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, WaitStacks,
+};
+use spanwise_model::Trace;
+use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_write::{Document, Format};
+
+use super::record::symbols_in;
+use super::report;
+use crate::args::{LiveArgs, PythonArg};
+use crate::failure::note;
+use crate::output::{stdout, stdout_style};
+
+/// What is shown, of all that a report could say.
+const SECTIONS: [&str; 2] = ["offcpu", "functions"];
+
+pub(super) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
+    let is_once = args.once || !io::stdout().is_terminal();
+    let mut pids = args.pid.clone();
+    pids.sort_unstable();
+    pids.dedup();
+    loop {
+        let (recorded, trace) = look(&pids, args)?;
+        let document = report::named(&trace, "", args.top.rows(), &SECTIONS.map(str::to_owned));
+        draw(&pids, &recorded, args.interval, document, is_once)?;
+        recorded.troubles.iter().for_each(|trouble| note(trouble));
+        match recorded.ended {
+            Ended::Duration if !is_once => {}
+            Ended::Exited => {
+                note("the process has ended");
+                return Ok(ExitCode::SUCCESS);
+            }
+            _ => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// One recording, as it is read.
+fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
+    let folder = Scratch(std::env::temp_dir().join(format!("spanwise-top-{}", std::process::id())));
+    let python = PythonOptions {
+        rate_hz: args.rate.min(spanwise_capture::PYTHON_RATE_MAX_HZ),
+        is_wanted: args.python == PythonArg::On,
+        symbols_in: &symbols_in,
+    };
+    let options = RecordOptions {
+        rate_hz: args.rate,
+        stacks: match cfg!(target_arch = "x86_64") {
+            true => Stacks::Dwarf { bytes: super::record::STACK_BYTES },
+            false => Stacks::FramePointers,
+        },
+        wait_stacks: WaitStacks::Auto,
+        duration: Some(args.interval),
+        calls: None,
+        python: (args.python != PythonArg::Off).then_some(python),
+        flight: None,
+        folder: Some(&folder.0),
+        build_id_of: &spanwise_read::build_id,
+    };
+    let recorded = spanwise_capture::record_processes(pids, &options)?;
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    let trace = spanwise_read::open(&folder.0, &options)?;
+    Ok((recorded, trace))
+}
+
+/// A folder that is taken away again.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Should it fail, the system's own cleaning takes it.
+        let _ = fs::remove_dir_all::<&Path>(&self.0);
+    }
+}
+
+fn draw(
+    pids: &[i32],
+    recorded: &Recorded,
+    interval: Duration,
+    document: Document,
+    is_once: bool,
+) -> anyhow::Result<()> {
+    let mut out = stdout();
+    if !is_once {
+        // To the upper left, and everything from there on is gone.
+        write!(out, "\x1b[H\x1b[J")?;
+    }
+    let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+    let samples: u64 = recorded.snapshots.iter().map(|Snapshot { samples, .. }| samples).sum();
+    let samples = spanwise_write::count_text(samples.into());
+    writeln!(out, "process {}: {samples} samples in {interval:?}\n", pids.join(", "))?;
+    document.write(Format::Text, stdout_style(), &mut out)?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,120 @@
+//! Calls of chosen functions, one by one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use spanwise_model::Trace;
+
+use crate::bench::{Bench, text};
+
+const FUNCTIONS: usize = 1000;
+const ROUNDS: usize = 20;
+
+/// A program of a thousand functions: the one of number `n` is called `n % 20 + 1` times by
+/// `main`, and every tenth calls the one before it.
+fn many(bench: &Bench) -> Option<PathBuf> {
+    let mut source = String::from("static volatile int sink;\n");
+    let (mut bodies, mut calls) = (String::new(), String::new());
+    for n in 0..FUNCTIONS {
+        let inner = if n % 10 == 9 { format!("many_{}(x)", n - 1) } else { "1".to_owned() };
+        writeln!(
+            bodies,
+            "__attribute__((noinline, noclone)) int many_{n}(int x) \
+             {{ sink += x; return {inner} + sink; }}"
+        )
+        .expect("memory");
+        writeln!(calls, "if (round <= {n} % {ROUNDS}) sink += many_{n}(round);").expect("memory");
+    }
+    source += &bodies;
+    source += "__attribute__((noinline, noclone)) int another(int x) { sink += x; return sink; }\n";
+    source += &format!(
+        "int main(void) {{ for (int round = 0; round < {ROUNDS}; round++) {{ {calls} \
+         sink += another(round); }} return 0; }}\n"
+    );
+    let (file, program) = (bench.path("many.c"), bench.path("many"));
+    fs::write(&file, source).expect("writable");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-fno-optimize-sibling-calls", "-o"]).arg(&program).arg(&file);
+    match compiler.status() {
+        Ok(status) => assert!(status.success(), "it compiles"),
+        Err(_) => {
+            eprintln!("skipped: there is no C compiler");
+            return None;
+        }
+    }
+    Some(program)
+}
+
+/// How many spans have each name.
+fn counts(trace: &Trace) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for (_, track) in trace.tracks().iter() {
+        for span in track.span_ids() {
+            let name = trace.strings().get(trace.spans().name(span));
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn every_call_of_a_thousand_functions_is_recorded() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(many) = many(&bench) else { return };
+    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r"]);
+    run.args(["--calls", "many_*", "--calls", "another", "--exclude", "many_?7"]);
+    let output = run.arg("--").arg(many).output().expect("built for this test");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("lost"), "{said}");
+    let trace = bench.open("r");
+    let found = counts(&trace);
+    let called = |n: usize| n % ROUNDS + 1;
+    for n in 0..FUNCTIONS {
+        let is_excluded = (10..100).contains(&n) && n % 10 == 7;
+        let by_next = if n % 10 == 8 { called(n + 1) } else { 0 };
+        let expected = if is_excluded { 0 } else { called(n) + by_next };
+        let name = format!("many_{n}");
+        assert_eq!(found.get(name.as_str()).copied().unwrap_or(0), expected, "{name}");
+    }
+    assert_eq!(found["another"], ROUNDS);
+    assert!(!found.contains_key("main"), "samples of the thread are left out");
+    // Calls are inside those that made them.
+    let spans = trace.spans();
+    let name = |span| trace.strings().get(spans.name(span));
+    for (_, track) in trace.tracks().iter() {
+        for span in track.span_ids().filter(|&span| name(span) == "many_9") {
+            let inside = track.span_ids().filter(|&inner| spans.parent(inner) == Some(span));
+            let inside: Vec<&str> =
+                inside.map(name).filter(|name| name.starts_with("many")).collect();
+            assert_eq!(inside, ["many_8"]);
+        }
+    }
+}
+
+#[test]
+fn functions_that_are_not_there_are_told() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let output = bench.run(&["run", "--no-decode", "--calls", "no_such_*", "--", "true"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("--calls: no function of any file that was mapped fits"), "{said}");
+}
+
+#[test]
+fn forked_processes_and_libraries_are_recorded_as_well() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = bench.compile("forks.c", "forks", &[]) else { return };
+    let mut run =
+        bench.spanwise(&["run", "--no-decode", "--recording", "r", "--calls", "in_child"]);
+    let output = run.args(["--calls", "usleep", "--"]).arg(program).output().expect("built");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let trace = bench.open("r");
+    let found = counts(&trace);
+    assert_eq!(found["in_child"], 3, "{found:?}");
+    // Libraries are found a moment after they were loaded.
+    assert!((5..=7).contains(&found["usleep"]), "{found:?}");
+}

@@ -1,0 +1,115 @@
+//! Whatever happens to the recorder, programs go on and nothing is left behind.
+
+use std::fs;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::attach::endless;
+use crate::bench::{Bench, Running, text, wait_until, working_stacks};
+
+/// Definitions of probes of recorders that are ours.
+fn definitions(recorders: &[String]) -> Vec<String> {
+    let text = fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
+    let is_ours =
+        |line: &&str| recorders.iter().any(|pid| line.contains(&format!("spanwise/at_{pid}_")));
+    text.lines().filter(is_ours).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_recorder_killed_at_any_moment_leaves_no_probe_and_no_harm() {
+    let Some(bench) = Bench::with("(--trigger)") else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    let (pid, mut recorders) = (deep.pid(), Vec::new());
+    for round in 0..50_u64 {
+        let folder = format!("r{round}");
+        let mut args = vec!["attach", "-p", &pid, "--recording", &folder];
+        args.extend(match round % 2 {
+            0 => ["--trigger", "busy", "--duration-thresh", "3600s"].as_slice(),
+            _ => ["--calls", "busy", "--calls", "usleep"].as_slice(),
+        });
+        let mut attach = Running::start(&mut bench.spanwise(&args));
+        recorders.push(attach.pid());
+        // Somewhere between its first steps and recording: no two rounds alike.
+        sleep(Duration::from_millis(round * 7919 % 150));
+        attach.signal("KILL");
+        attach.wait();
+        assert!(deep.is_alive(), "round {round}");
+        let _ = fs::remove_dir_all(bench.path(&folder));
+    }
+    wait_until("no probe is left", || definitions(&recorders).is_empty());
+    // And it works as if nothing had been.
+    let output = bench.run(&["attach", "-p", &pid, "--duration", "300ms", "--recording", "last"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(!working_stacks(&bench.open("last")).is_empty());
+    assert!(deep.is_alive());
+}
+
+/// A small disk; `None`, with a word, where one cannot be had.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(bench: &Bench, size: &str) -> Option<SmallDisk> {
+        let place = bench.path("disk");
+        fs::create_dir(&place).expect("writable");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&place);
+        if !mount.output().is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: no small disk can be mounted");
+            return None;
+        }
+        Some(SmallDisk(place))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_leaves_what_was_written() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    let Some(disk) = SmallDisk::mount(&bench, "6m") else { return };
+    let folder = disk.0.join("r");
+    let folder = folder.to_str().expect("a plain path");
+    let pid = deep.pid();
+    let output = bench.run(&["attach", "-p", &pid, "--no-decode", "--recording", folder]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(deep.is_alive());
+    assert!(!working_stacks(&bench.open("disk/r")).is_empty());
+}
+
+#[test]
+fn a_process_that_ends_at_any_moment_is_no_trouble() {
+    let Some(bench) = Bench::set_up() else { return };
+    for round in 0..20_u32 {
+        let mut short = Running::start(Command::new("sleep").arg(format!("0.0{:02}", round * 4)));
+        let (pid, folder) = (short.pid(), format!("r{round}"));
+        let output = bench.run(&["attach", "-p", &pid, "--no-decode", "--recording", &folder]);
+        let said = text(&output.stderr);
+        match output.status.code() {
+            Some(0) => assert!(bench.path(&folder).join("recording.json").exists(), "{said}"),
+            code => {
+                assert_eq!(code, Some(2), "{said}");
+                let words = ["there is none of this number", "cannot be recorded"];
+                assert!(words.iter().any(|words| said.contains(words)), "{said}");
+            }
+        }
+        short.wait();
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told_before_anything_is_run() {
+    let Some(bench) = Bench::set_up() else { return };
+    let output = bench.run(&["run", "--recording", "/proc/no/such", "--", "touch", "has_run"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("/proc/no/such: cannot be written"), "{said}");
+    assert!(!bench.path("has_run").exists());
+}

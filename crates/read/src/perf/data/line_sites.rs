@@ -1,0 +1,129 @@
+//! Places in a file by line of the source, or by address.
+
+use std::path::Path;
+
+use gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
+use object::{Object, ObjectSection};
+
+use super::sites::{file_offset, past_mark};
+use crate::source::Bytes;
+
+/// Places where the code of a line begins, by the file's debug information. The file of the
+/// source is named by the end of its path. Empty where nothing is known of it.
+pub fn line_sites(path: &Path, source: &str, line: u64) -> Vec<u64> {
+    let Some(bytes) = program(path) else { return Vec::new() };
+    let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
+    let mut addresses = line_addresses(&file, source, line).unwrap_or_default();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let place = |address| Some(past_mark(bytes.as_ref(), file_offset(&file, address)?));
+    addresses.into_iter().filter_map(place).collect()
+}
+
+/// The place of an address as the linker gave it, in a program and not in a library.
+pub fn address_sites(path: &Path, address: u64) -> Vec<u64> {
+    let Some(bytes) = program(path) else { return Vec::new() };
+    let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
+    let is_program = file.kind() == object::ObjectKind::Executable || is_moved_program(&file);
+    let place = file_offset(&file, address).filter(|_| is_program);
+    place.map(|place| past_mark(bytes.as_ref(), place)).into_iter().collect()
+}
+
+/// Programs that may lie anywhere in memory look like libraries, but say what they are.
+fn is_moved_program(file: &object::File<'_>) -> bool {
+    const FLAGS_1: u64 = 0x6fff_fffb;
+    const IS_PROGRAM: u64 = 0x0800_0000;
+    let section = file.section_by_name(".dynamic");
+    let data = section.and_then(|section| section.data().ok()).unwrap_or_default();
+    let word = |bytes: &[u8]| {
+        let bytes = bytes.first_chunk().copied().unwrap_or_default();
+        if file.is_little_endian() { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) }
+    };
+    file.is_64()
+        && data
+            .chunks_exact(16)
+            .any(|row| word(row) == FLAGS_1 && word(&row[8..]) & IS_PROGRAM != 0)
+}
+
+fn program(path: &Path) -> Option<Bytes> {
+    if path.is_file() { Bytes::open(path).ok() } else { None }
+}
+
+type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
+
+fn line_addresses(file: &object::File<'_>, source: &str, line: u64) -> gimli::Result<Vec<u64>> {
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let load = |id: SectionId| -> gimli::Result<Reader<'_>> {
+        let data = file.section_by_name(id.name()).and_then(|section| section.data().ok());
+        Ok(EndianSlice::new(data.unwrap_or_default(), endian))
+    };
+    let dwarf = Dwarf::load(load)?;
+    let mut addresses = Vec::new();
+    let mut units = dwarf.units();
+    while let Some(header) = units.next()? {
+        // What one unit says wrong is no reason to pass over the others.
+        let _ = in_unit(&dwarf, header, (source, line), &mut addresses);
+    }
+    Ok(addresses)
+}
+
+fn in_unit(
+    dwarf: &Dwarf<Reader<'_>>,
+    header: gimli::UnitHeader<Reader<'_>>,
+    (source, line): (&str, u64),
+    addresses: &mut Vec<u64>,
+) -> gimli::Result<()> {
+    let unit = dwarf.unit(header)?;
+    let Some(program) = unit.line_program.clone() else { return Ok(()) };
+    let mut rows = program.rows();
+    let mut line_before = None;
+    while let Some((header, row)) = rows.next_row()? {
+        let here = row.line().map(|line| line.get());
+        // A line that goes on is not begun again.
+        if here == Some(line) && line_before != here && row.is_stmt() && !row.end_sequence() {
+            let file = row.file(header);
+            let name = file.map(|file| dwarf.attr_string(&unit, file.path_name())).transpose()?;
+            let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let folder = file.and_then(|file| file.directory(header));
+            let folder = folder.map(|folder| dwarf.attr_string(&unit, folder)).transpose()?;
+            let folder = folder.map(|folder| folder.to_string_lossy().into_owned());
+            let whole = format!("{}/{name}", folder.unwrap_or_default());
+            if Path::new(&whole).ends_with(source) {
+                addresses.push(row.address());
+            }
+        }
+        line_before = if row.end_sequence() { None } else { here };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::data::sites::function_sites;
+
+    #[test]
+    fn lines_of_this_test_are_found_where_it_has_debug_information() {
+        let own = std::env::current_exe().expect("this test");
+        let line = u64::from(line!()) - 1;
+        let sites = line_sites(&own, "data/line_sites.rs", line);
+        if sites.is_empty() {
+            // Built without it, or packed.
+            return;
+        }
+        assert!(line_sites(&own, "no_such_file.rs", line).is_empty());
+        assert!(line_sites(&own, "data/line_sites.rs", 1_000_000).is_empty());
+    }
+
+    #[test]
+    fn addresses_are_those_of_programs() {
+        let own = std::env::current_exe().expect("this test");
+        let bytes = program(&own).expect("a file");
+        let file = object::File::parse(bytes.as_ref()).expect("a program");
+        let sites = address_sites(&own, file.entry());
+        assert_eq!(sites.len(), 1);
+        assert_eq!(function_sites(&own, "_start").first().map(|at| at & !7), Some(sites[0] & !7));
+        assert!(address_sites(&own, u64::MAX).is_empty());
+        assert!(address_sites(Path::new("/"), 1).is_empty());
+    }
+}
