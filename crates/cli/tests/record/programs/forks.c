@@ -9,20 +9,16 @@ __attribute__((noinline, noclone)) static int in_child(int round) {
 }
 
 int main(void) {
-    usleep(400000);
     pid_t child = fork();
     if (child == 0) {
-        // The recorder hears of it a moment later.
-        usleep(400000);
-        for (int round = 0; round < 3; round++) {
+        // The recorder hears of it a moment later: long enough, however busy the machine is.
+        for (int round = 0; round < 300; round++) {
             in_child(round);
-            usleep(1000);
+            usleep(10000);
         }
         exit(0);
     }
     int status = 0;
     waitpid(child, &status, 0);
-    usleep(1000);
-    usleep(1000);
     return status;
 }
