@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use spanwise_model::{NoticeKind, Trace, TrackKind};
 use spanwise_probe::{
-    FlightRecorder, Session, SessionOptions, Site, SiteKind, Span, counter, in_span, mark, span,
+    FlightRecorder, Session, SessionOptions, Site, SiteKind, Span, counter, in_span, mark, raw,
+    span,
 };
 use spanwise_read::{IndexUse, OpenOptions, open};
 
@@ -72,6 +73,39 @@ fn spans_nest_and_stand_on_their_threads() {
     assert_eq!(&trace.counters().value[..], [2.5]);
     let counter = trace.tracks().rows().iter().find(|track| track.kind == TrackKind::Counter);
     assert_eq!(trace.strings().get(counter.expect("a counter").thread), "queue");
+}
+
+/// What bindings to other languages record: tasks have lanes of their own, and what is in the
+/// upper half of a record's third word does not hide its site.
+#[test]
+fn tasks_stand_beside_threads_and_flags_do_no_harm() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run");
+    let session = Session::start(&path).expect("a session");
+    let part = u64::from(Site::leak(SiteKind::Span, "fetch", "a.py", 3).number());
+    let whole = u64::from(Site::leak(SiteKind::Task, "fetch", "a.py", 3).number());
+    let state = raw::state();
+    let times: [u64; 6] = std::array::from_fn(|_| {
+        std::thread::sleep(Duration::from_micros(50));
+        raw::now(state)
+    });
+    let flags = raw::IS_PART | raw::IS_OUTERMOST | raw::arguments(3, 1);
+    raw::record(state, [times[0], times[1], part | flags]);
+    raw::record(state, [times[2], times[3], part | flags]);
+    raw::record(state, [times[0], times[3], whole | raw::HAS_FAILED | raw::IS_BY_HAND]);
+    raw::record(state, [times[1], times[5], whole]);
+    session.finish().expect("is written");
+    let trace = read(&path);
+    let spans = trace.spans();
+    let kind = |span| trace.tracks().get(spans.track(span)).kind;
+    let of_kind = |wanted| spans.ids().filter(move |&span| kind(span) == wanted);
+    assert!(spans.ids().all(|span| trace.name(span) == "fetch"));
+    assert_eq!(of_kind(TrackKind::Thread).count(), 2);
+    assert_eq!(of_kind(TrackKind::Async).count(), 2);
+    let longest = of_kind(TrackKind::Async).map(|span| spans.dur(span)).max();
+    assert!(longest >= Some(200_000), "{longest:?}");
+    assert_eq!(trace.notices().count(NoticeKind::EventSkipped), 0);
 }
 
 #[test]
