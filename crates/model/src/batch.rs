@@ -134,7 +134,8 @@ pub(crate) struct TrackRows {
 }
 
 impl TrackRows {
-    const CHUNK_ROWS: usize = 4096;
+    /// 80 KB: what is larger, allocators ask the kernel for piece by piece, and give back so.
+    const CHUNK_ROWS: usize = 2048;
     /// Producers write calls when they end, or many with one time: rows that come late
     /// mostly belong among the last few.
     const NEAR_ROWS: usize = 32;
