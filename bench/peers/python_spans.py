@@ -101,8 +101,13 @@ def ours(folder: str) -> None:
     measured("ours: decorator, no session", calling(profile_function()(empty)))
     measured("ours: with, no session", entering(spanwise.span("block")))
     for level in (ProfilerLevel.BASIC, ProfilerLevel.DETAILED, ProfilerLevel.COMPREHENSIVE):
+        # Without the budget, which would soon turn the dearer levels into the cheapest.
         config = ProfilerConfig(
-            level=level, profile_compute=True, profile_io=True, output_dir=folder
+            level=level,
+            profile_compute=True,
+            profile_io=True,
+            output_dir=folder,
+            adaptive_sampling=False,
         )
         manager = ProfilerManager(config)
         manager.register_profiler(OperationProfiler("all", config))
