@@ -27,6 +27,12 @@ quick_lightweight_profiler
 MetricType ProfiledOperation ProfiledOperationContext MultiProfilerContext
 get_global_profiler_manager set_global_profiler_manager get_global_batch_profiler is_profiled
 get_profile_config remove_profiling
+KernelProfiler ProfileResult ComponentOperationContext ComponentProfiler ComponentMetrics
+create_component_profiler inject_profiler_into_component
+PerformanceMonitor PerformanceSnapshot PerformanceAlert
+HealthMonitor HealthStatus HealthCheck ComponentHealth
+ResourceMonitor ResourceSnapshot ResourceAlert
+AlertSystem AlertRule AlertSeverity AlertChannel Alert
 """.split()
 
 

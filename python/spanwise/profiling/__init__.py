@@ -5,6 +5,12 @@
 docs/profiling.md says what each level measures and costs.
 """
 
+from .component import (
+    ComponentMetrics,
+    ComponentProfiler,
+    create_component_profiler,
+    inject_profiler_into_component,
+)
 from .config import MetricType, ProfiledOperation, ProfilerConfig, ProfilerLevel
 from .contexts import (
     BatchProfilerContext,
@@ -43,16 +49,34 @@ from .factories import (
     quick_lightweight_profiler,
     quick_research_profiler,
 )
+from .kernel import ComponentOperationContext, KernelProfiler, ProfileResult
 from .manager import (
     MultiProfilerContext,
     ProfilerManager,
     get_global_profiler_manager,
     set_global_profiler_manager,
 )
+from .monitors import (
+    Alert,
+    AlertChannel,
+    AlertRule,
+    AlertSeverity,
+    AlertSystem,
+    ComponentHealth,
+    HealthCheck,
+    HealthMonitor,
+    HealthStatus,
+    PerformanceAlert,
+    PerformanceMonitor,
+    PerformanceSnapshot,
+    ResourceAlert,
+    ResourceMonitor,
+    ResourceSnapshot,
+)
 from .profilers import BaseProfiler, OperationProfiler, ProfiledOperationContext
 
 __version__ = "1.0.0"
 __all__ = [name for name in dir() if not name.startswith("_") and name not in (
-    "adapt", "config", "contexts", "decorators", "evolution", "factories", "manager", "outputs",
-    "profilers", "report",
+    "adapt", "component", "config", "contexts", "decorators", "evolution", "factories", "kernel",
+    "manager", "monitors", "outputs", "profilers", "report",
 )]

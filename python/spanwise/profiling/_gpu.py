@@ -31,37 +31,53 @@ def torch_memory() -> Optional[float]:
         return None
 
 
-class NvmlSampler:
-    """Asks NVML for the first GPU's utilization now and then."""
+class Nvml:
+    """The first GPU, as NVML tells of it; an `OSError` where it does not."""
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self) -> None:
         # Loaded only here: most programs that profile have no GPU.
         import ctypes
 
         self._ctypes = ctypes
-        self.percent: Optional[float] = None
-        self._interval_s = max(0.01, interval_s)
-        self._stop = threading.Event()
         self._library = ctypes.CDLL("libnvidia-ml.so.1")
         self._device = ctypes.c_void_p()
         if self._library.nvmlInit_v2() != 0:
             raise OSError("NVML cannot be used")
         if self._library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self._device)) != 0:
             raise OSError("NVML knows no GPU")
-        self._ask()
-        self._thread = threading.Thread(target=self._run, name="spanwise-nvml", daemon=True)
-        self._thread.start()
 
-    def _ask(self) -> None:
+    def utilization(self) -> Optional[float]:
+        """In percent."""
         # Of the GPU, and of its memory's bus.
         found = (self._ctypes.c_uint * 2)()
         ask = self._library.nvmlDeviceGetUtilizationRates
-        if ask(self._device, self._ctypes.byref(found)) == 0:
-            self.percent = float(found[0])
+        is_told = ask(self._device, self._ctypes.byref(found)) == 0
+        return float(found[0]) if is_told else None
+
+    def memory(self) -> Optional[tuple]:
+        """MiB that are used, and that there are."""
+        # Total, free, used.
+        found = (self._ctypes.c_ulonglong * 3)()
+        ask = self._library.nvmlDeviceGetMemoryInfo
+        is_told = ask(self._device, self._ctypes.byref(found)) == 0
+        return (found[2] / MEBIBYTE, found[0] / MEBIBYTE) if is_told else None
+
+
+class NvmlSampler:
+    """Asks NVML for the first GPU's utilization now and then."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._nvml = Nvml()
+        self.percent: Optional[float] = self._nvml.utilization()
+        self._interval_s = max(0.01, interval_s)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spanwise-nvml", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval_s):
-            self._ask()
+            percent = self._nvml.utilization()
+            self.percent = self.percent if percent is None else percent
 
     def stop(self) -> None:
         """Ends the thread."""

@@ -134,8 +134,7 @@ class BaseProfiler(ABC):
         ended = token.end(custom_metrics.get("exception"))
         self.active_operations.pop(operation_id, None)
         _sites.tell(ended, custom_metrics)
-        if self.config.auto_save and not _is_in_session(self):
-            self._save_new()
+        self._save_if_alone()
 
     def profile_operation(
         self, name: str, component: Any = None, tags: Any = None
@@ -224,6 +223,11 @@ class BaseProfiler(ABC):
     def _save_latest(self) -> None:
         """Saves sums and the latest operations: the session's file has them all."""
         outputs.save_profiler(self, None, max(LATEST_MIN, self.config.max_samples))
+
+    def _save_if_alone(self) -> None:
+        """Saves what is new, unless a session's file has it already."""
+        if self.config.auto_save and not _is_in_session(self):
+            self._save_new()
 
     def _save_new(self) -> None:
         """Adds operations to the profiler's file, a group at a time: only those that are new."""

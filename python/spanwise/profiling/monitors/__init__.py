@@ -1,0 +1,16 @@
+"""Threads that look at a program now and then, and say when something is wrong.
+
+Nothing here prints: alerts go to callbacks and to loggers.
+"""
+
+from .alerts import Alert, AlertChannel, AlertRule, AlertSeverity, AlertSystem
+from .health import ComponentHealth, HealthCheck, HealthMonitor, HealthStatus
+from .performance import PerformanceAlert, PerformanceMonitor, PerformanceSnapshot
+from .resources import ResourceAlert, ResourceMonitor, ResourceSnapshot
+
+__all__ = [
+    "Alert", "AlertChannel", "AlertRule", "AlertSeverity", "AlertSystem",
+    "ComponentHealth", "HealthCheck", "HealthMonitor", "HealthStatus",
+    "PerformanceAlert", "PerformanceMonitor", "PerformanceSnapshot",
+    "ResourceAlert", "ResourceMonitor", "ResourceSnapshot",
+]
