@@ -21,6 +21,12 @@ const ROOMS: [[&str; 4]; 13] = [
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
     ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],
+    [
+        "spanwise-serve",
+        "spanwise-model spanwise-analyze spanwise-write",
+        "serde_json",
+        "spanwise-read tempfile",
+    ],
     ["spanwise-capture", "", "libc", "tempfile"],
     ["spanwise-probe", "spanwise-probe-macros", "", ""],
     ["spanwise-probe-macros", "", "", ""],
@@ -29,7 +35,7 @@ const ROOMS: [[&str; 4]; 13] = [
     [
         "spanwise",
         "spanwise-capture spanwise-model spanwise-flow spanwise-read spanwise-analyze \
-         spanwise-write",
+         spanwise-serve spanwise-write",
         "anyhow clap clap_complete terminal_size",
         "flate2 serde_json tempfile",
     ],

@@ -57,6 +57,7 @@ mod steps;
 mod syncs;
 mod tables;
 mod threads;
+mod timeline;
 mod tracelens;
 mod waits;
 
@@ -133,6 +134,9 @@ pub use syncs::{SyncRow, syncs};
 pub use tables::TableError;
 use threads::thread_times;
 pub use threads::{KindTimes, ThreadTime, main_thread};
+pub use timeline::{
+    Found, FoundName, LaunchedWork, Look, NameUse, Rows, Slice, find_named, range_use, span_self_ns,
+};
 pub use tracelens::{TRACELENS_TABLES, tracelens_tables};
 pub use waits::{WaitKind, Waits};
 

@@ -10,6 +10,7 @@ mod profiles;
 mod record;
 mod report;
 mod shared;
+mod view;
 
 use std::path::PathBuf;
 
@@ -28,6 +29,7 @@ pub(crate) use record::{
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};
+pub(crate) use view::ViewArgs;
 
 /// Where did the time go, and why?
 ///
@@ -56,6 +58,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     Info(InfoArgs),
     Report(ReportArgs),
+    View(ViewArgs),
     #[command(visible_alias = "merge")]
     Convert(ConvertArgs),
     Diff(DiffArgs),

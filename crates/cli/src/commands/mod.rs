@@ -27,6 +27,7 @@ mod record;
 pub(crate) mod report;
 mod top;
 mod verify;
+mod view;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
@@ -36,6 +37,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args),
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),
+        Command::View(args) => view::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Diff(args) => diff::run(args),

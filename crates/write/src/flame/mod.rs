@@ -4,6 +4,7 @@
 //! can be zoomed, searched and read. Names come from files of strangers: they are
 //! escaped, and no data ever stands inside the script.
 
+mod nodes;
 mod tree;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::io::{self, Write};
 use spanwise_model::{Profile, StackId, hash_bytes};
 
 use crate::escape::escape_markup;
+pub use nodes::write_flame_nodes;
 use tree::Node;
 
 const SCRIPT: &str = include_str!("flame.js");

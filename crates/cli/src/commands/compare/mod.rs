@@ -9,7 +9,8 @@ use spanwise_analyze::{
     Allowance, ClassRules, CompareBy, CompareOptions, CompareSeries, Comparison, Facts,
 };
 use spanwise_model::{Trace, both};
-use spanwise_write::{CompareView, Document, Format};
+use spanwise_serve::Viewed;
+use spanwise_write::{CompareView, Document, Format, Top};
 
 use super::profiles::write_file;
 use crate::args::{CompareArgs, CompareByArg};
@@ -55,6 +56,19 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What changed between two traces that are open: for the viewer.
+pub(super) fn for_view(base: &Viewed, other: &Viewed) -> Document {
+    let options = CompareOptions::by(CompareBy::Operator);
+    let (base, other) = (Facts::new(base.trace()), Facts::new(other.trace()));
+    let rules = ClassRules::standard();
+    let series = |facts| [spanwise_analyze::compare_series(facts, &rules, &options)];
+    let (base, other) = both(|| series(&base), || series(&other));
+    let by = options.by;
+    let comparison = spanwise_analyze::compare(&base, &other, by, &Allowance::default());
+    let view = CompareView { top: Top::First(100), shows_same: false, shows_stacks: false };
+    spanwise_write::compare_document(&comparison, view)
 }
 
 /// What a file is written as.

@@ -1,0 +1,125 @@
+//! What of a track can be seen on a screen: never more rectangles than it has pixels.
+//!
+//! A track's spans are stacked in rows whose spans do not overlap ([`Rows`]). For a window of
+//! time and a width, each row is walked in jumps: spans that are wide enough to see come one by
+//! one, and those that share a pixel come as one, named after the longest. So a window over ten
+//! million spans costs what its pixels cost, and still nothing short is invisible.
+
+mod look_up;
+mod rows;
+mod tower;
+
+use spanwise_model::{Nanos, SpanId, Trace};
+
+pub use look_up::{Found, FoundName, LaunchedWork, NameUse, find_named, range_use, span_self_ns};
+pub use rows::Rows;
+
+/// Something to paint: a span, or several that share a pixel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// How deep it is stacked; 0 is the outermost.
+    pub row: u32,
+    pub start: Nanos,
+    pub end: Nanos,
+    /// The span, or the longest (then first) of several.
+    pub longest: SpanId,
+    /// For how many it stands.
+    pub count: u32,
+    /// How much of the time from start to end they cover.
+    pub covered_ns: Nanos,
+}
+
+/// A stretch of time and how finely it is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    pub from: Nanos,
+    pub to: Nanos,
+    /// How many nanoseconds share a pixel; 1 at the least.
+    pub pixel_ns: Nanos,
+}
+
+impl Look {
+    /// A window that is `pixels` wide; what ends before it begins is empty.
+    pub fn new(from: Nanos, to: Nanos, pixels: u32) -> Self {
+        let width = i128::from(to) - i128::from(from);
+        let pixel = (width / i128::from(pixels.max(1))).clamp(1, i128::from(Nanos::MAX));
+        Look { from, to, pixel_ns: pixel as Nanos }
+    }
+
+    /// The end of the pixel in which a time lies. Pixels are counted from time 0 and not from
+    /// the window's begin, so that what shares a pixel stays the same while the window moves.
+    fn pixel_end(&self, time: Nanos) -> Nanos {
+        let pixel = time.div_euclid(self.pixel_ns);
+        pixel.saturating_add(1).saturating_mul(self.pixel_ns)
+    }
+}
+
+impl Rows {
+    /// What to paint of the first `rows_max` rows, row by row, in order of time.
+    pub fn slices(&self, trace: &Trace, look: Look, rows_max: usize) -> Vec<Slice> {
+        let mut slices = Vec::new();
+        for row in 0..self.len().min(rows_max) {
+            self.slices_of_row(trace, look, row, &mut slices);
+        }
+        slices
+    }
+
+    fn slices_of_row(&self, trace: &Trace, look: Look, row: usize, slices: &mut Vec<Slice>) {
+        let spans = trace.spans();
+        let ids = self.row(row);
+        let mut at = ids.partition_point(|&id| spans.end(SpanId(id)) <= look.from);
+        // One without a length ends where it begins, and can still be seen there.
+        while at > 0 && spans.start(SpanId(ids[at - 1])) >= look.from {
+            at -= 1;
+        }
+        while let Some(&first) = ids.get(at) {
+            let first = SpanId(first);
+            let start = spans.start(first);
+            if start >= look.to {
+                break;
+            }
+            let next = match spans.dur(first) >= look.pixel_ns {
+                true => at + 1,
+                false => self.end_of_pixel(trace, look, ids, at),
+            };
+            let last = SpanId(ids[next - 1]);
+            let part = self.tower(row).of_range(ids, spans, at..next);
+            slices.extend(part.map(|part| Slice {
+                row: row as u32,
+                start,
+                end: spans.end(last),
+                longest: part.longest,
+                count: (next - at) as u32,
+                covered_ns: part.covered_ns,
+            }));
+            at = next;
+        }
+    }
+
+    /// Behind the last span that shares the pixel of the one at `at`. Spans of a row do not
+    /// overlap, so all but the last of them end inside the pixel; and the last, if it is wide
+    /// enough to be seen, comes by itself.
+    fn end_of_pixel(&self, trace: &Trace, look: Look, ids: &[u32], at: usize) -> usize {
+        let spans = trace.spans();
+        let pixel_end = look.pixel_end(spans.start(SpanId(ids[at])));
+        let shares = |&id: &u32| spans.start(SpanId(id)) < pixel_end;
+        let end = at + 1 + gallop(&ids[at + 1..], shares);
+        let last_is_wide = spans.dur(SpanId(ids[end - 1])) >= look.pixel_ns;
+        if last_is_wide && end - 1 > at { end - 1 } else { end }
+    }
+}
+
+/// How many of the first entries fulfil a condition, which once false stays false. Looks near
+/// the begin first, since few spans share a pixel as soon as one looks closely.
+fn gallop<T>(entries: &[T], fulfils: impl Fn(&T) -> bool) -> usize {
+    let mut bound = 1;
+    while bound <= entries.len() && fulfils(&entries[bound - 1]) {
+        bound *= 2;
+    }
+    let known = bound / 2;
+    let end = bound.min(entries.len());
+    known + entries[known..end].partition_point(fulfils)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! The spans of a track in rows that do not overlap.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use spanwise_model::{Nanos, SpanId, Trace, Track, TrackKind};
+
+use super::tower::Tower;
+
+/// Rows of a track, the outermost first; in each the spans in order of time, none of which
+/// begins before the one before it has ended.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    /// Numbers of spans, row after row.
+    ids: Vec<u32>,
+    /// Where each row begins in `ids`, and the end of the last.
+    begins: Vec<usize>,
+    towers: Vec<Tower>,
+    /// The row of each span of the track, in order of spans.
+    row_of: Vec<u32>,
+    first: u32,
+}
+
+impl Rows {
+    pub fn of(trace: &Trace, track: &Track) -> Self {
+        let row_of = match track.kind {
+            TrackKind::Thread | TrackKind::Profiler | TrackKind::Counter => by_depth(trace, track),
+            // Here spans overlap freely, and what contains what means nothing.
+            TrackKind::GpuStream | TrackKind::Async => by_room(trace, track),
+        };
+        let rows = row_of.iter().map(|&row| row as usize + 1).max().unwrap_or(0);
+        let mut begins = vec![0; rows + 1];
+        for &row in &row_of {
+            begins[row as usize + 1] += 1;
+        }
+        for row in 0..rows {
+            begins[row + 1] += begins[row];
+        }
+        let mut next = begins.clone();
+        let mut ids = vec![0; row_of.len()];
+        for (id, &row) in track.spans.clone().zip(&row_of) {
+            ids[next[row as usize]] = id;
+            next[row as usize] += 1;
+        }
+        let towers = begins.windows(2).map(|row| Tower::of(&ids[row[0]..row[1]], trace.spans()));
+        let towers = towers.collect();
+        Rows { ids, begins, towers, row_of, first: track.spans.start }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.towers.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.towers.is_empty()
+    }
+
+    /// The row of a span of this track.
+    pub fn row_of(&self, span: SpanId) -> Option<u32> {
+        self.row_of.get(span.0.checked_sub(self.first)? as usize).copied()
+    }
+
+    pub(super) fn row(&self, row: usize) -> &[u32] {
+        &self.ids[self.begins[row]..self.begins[row + 1]]
+    }
+
+    pub(super) fn tower(&self, row: usize) -> &Tower {
+        &self.towers[row]
+    }
+}
+
+/// One row below the innermost span that is open: a stack. As a parent is the last begun of
+/// those that are open, rows of open spans ascend, and no row is ever taken twice.
+fn by_depth(trace: &Trace, track: &Track) -> Vec<u32> {
+    let spans = trace.spans();
+    let mut row_of: Vec<u32> = Vec::with_capacity(track.spans.len());
+    for span in track.span_ids() {
+        let above =
+            spans.parent(span).map(|parent| row_of[(parent.0 - track.spans.start) as usize]);
+        row_of.push(above.map_or(0, |row| row + 1));
+    }
+    row_of
+}
+
+/// The first row that is free again.
+fn by_room(trace: &Trace, track: &Track) -> Vec<u32> {
+    let spans = trace.spans();
+    let mut taken: BinaryHeap<Reverse<(Nanos, u32)>> = BinaryHeap::new();
+    let mut free: BinaryHeap<Reverse<u32>> = BinaryHeap::new();
+    let mut rows = 0;
+    let mut row_of = Vec::with_capacity(track.spans.len());
+    for span in track.span_ids() {
+        while taken.peek().is_some_and(|Reverse((end, _))| *end <= spans.start(span)) {
+            free.extend(taken.pop().map(|Reverse((_, row))| Reverse(row)));
+        }
+        let row = free.pop().map_or_else(
+            || {
+                rows += 1;
+                rows - 1
+            },
+            |Reverse(row)| row,
+        );
+        taken.push(Reverse((spans.end(span), row)));
+        row_of.push(row);
+    }
+    row_of
+}

@@ -1,0 +1,36 @@
+//! Options of `view`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::ReadArgs;
+
+/// Look at traces in the browser: timeline, flame graph, findings, comparison
+///
+/// Opens a page that asks this program for what fits on the screen, so that traces of
+/// gigabytes open at once. Everything stays on this machine: the page is served on the
+/// loopback address only, under a secret that is new each time, and loads nothing from
+/// elsewhere. Ctrl-C ends it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise view trace.json.gz
+  spanwise view before.json.gz after.json.gz
+  spanwise view --no-browser --port 8600 traces/    # then: ssh -L 8600:localhost:8600 HOST")]
+pub(crate) struct ViewArgs {
+    /// The traces to look at, or folders of them
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// The port to listen on; any that is free where this is 0
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Print the address only, for a browser elsewhere
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// No progress bar
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}

@@ -1,0 +1,76 @@
+//! `spanwise view`: look at traces in the browser.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, bail};
+use spanwise_model::Trace;
+use spanwise_serve::{Server, Session, Shell, Viewed};
+use spanwise_write::{Document, Top};
+
+use super::profiles::{self, Opened};
+use super::report;
+use crate::args::ViewArgs;
+use crate::failure;
+use crate::output::stdout;
+
+/// Rows of each table of the report.
+const REPORT_ROWS: usize = 50;
+
+pub(super) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
+    let mut traces = Vec::new();
+    for path in report::ranks::files_of(&args.traces)? {
+        let trace = match profiles::open(&path, &args.read, args.quiet)? {
+            Opened::Trace(trace) => trace,
+            Opened::Profile(_) => bail!(
+                "{}: a profile, which has no timeline; try: spanwise flame {0} -o flame.html",
+                path.display()
+            ),
+        };
+        traces.push(Viewed::new(name_of(&path), *trace));
+    }
+    let server = Server::bind(args.port)
+        .with_context(|| format!("cannot listen on port {}; try another --port", args.port))?;
+    let url = server.url();
+    let mut out = stdout();
+    writeln!(out, "{url}")?;
+    out.flush()?;
+    drop(out);
+    if !args.quiet {
+        failure::note("the page is there as long as this program runs; Ctrl-C ends it");
+    }
+    if !args.no_browser {
+        open_browser(&url);
+    }
+    let shell = Shell { report: report_on, compare: super::compare::for_view };
+    server.run(&Session::new(traces, shell));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn report_on(trace: &Trace, file: &str) -> Document {
+    report::named(trace, file, Top::First(REPORT_ROWS), &[])
+}
+
+/// Asks the desktop, where there is one. The address is printed in any case.
+fn open_browser(url: &str) {
+    let has_desktop =
+        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|key| std::env::var_os(key).is_some());
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    if !has_desktop && !cfg!(target_os = "macos") {
+        return;
+    }
+    let started = Command::new(opener)
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    if started.is_err() {
+        failure::note("no browser could be started; open the address above in one");
+    }
+}

@@ -1,0 +1,21 @@
+//! The local server of the viewer: a page, and answers about open traces.
+//!
+//! The browser never gets a trace. It asks for what fits on its screen, and every answer is
+//! made from the columns, which are mapped files most of the time. docs/viewer-protocol.md is
+//! the contract with the page.
+//!
+//! Decided: loopback only, a random token in every address, no answer to a foreign `Host` or
+//! `Origin`, nothing served but the page's own three files and answers about the traces that
+//! were named. Refused: a web framework. What is needed of HTTP is one page of code, and all
+//! work here is computation, which threads do well.
+
+mod assets;
+mod guard;
+mod http;
+mod questions;
+mod route;
+mod server;
+mod session;
+
+pub use server::Server;
+pub use session::{Session, Shell, Viewed};

@@ -1,0 +1,247 @@
+//! The server over a real connection, about real traces.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::thread;
+
+use serde_json::Value;
+use spanwise_model::Trace;
+use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_serve::{Server, Session, Shell, Viewed};
+use spanwise_write::Document;
+
+/// A server that lasts as long as the tests.
+struct Running {
+    host: String,
+    token: String,
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+fn open(path: &str) -> Trace {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path);
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    spanwise_read::open(&path, &options).expect("a trace of ours")
+}
+
+fn from_text(text: &str) -> Trace {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json");
+    std::fs::write(&path, text).expect("room");
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    spanwise_read::open(&path, &options).expect("a trace")
+}
+
+fn start(traces: Vec<Trace>) -> Running {
+    let viewed = traces.into_iter().enumerate();
+    let viewed = viewed.map(|(at, trace)| Viewed::new(format!("{at}.json"), trace)).collect();
+    let shell = Shell {
+        report: |trace, _| Document {
+            sections: vec![spanwise_write::functions_section(
+                &spanwise_analyze::hot_functions(&spanwise_analyze::Facts::new(trace)),
+                spanwise_write::Top::First(5),
+            )],
+            hints: Vec::new(),
+        },
+        compare: |_, _| Document::default(),
+    };
+    let server = Server::bind(0).expect("a free port");
+    let url = server.url();
+    let mut parts = url.trim_start_matches("http://").split('/').map(str::to_owned);
+    let (host, token) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    thread::spawn(move || server.run(&Session::new(viewed, shell)));
+    Running { host, token }
+}
+
+impl Running {
+    fn send(&self, request: &str) -> Answer {
+        let mut stream = TcpStream::connect(&self.host).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("it answers");
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Answer { status, head, body: bytes[end..].to_vec() }
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        let (host, token) = (&self.host, &self.token);
+        self.send(&format!(
+            "GET /{token}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        ))
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        let text = String::from_utf8_lossy(&answer.body);
+        assert_eq!(answer.status, 200, "{path}: {text}");
+        serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+}
+
+/// A column of the binary answer, as integers.
+fn columns(body: &[u8]) -> (Value, Vec<f64>, Vec<u32>, Vec<u32>) {
+    let head_bytes = u32::from_le_bytes(body[..4].try_into().expect("four")) as usize;
+    assert_eq!((4 + head_bytes) % 8, 0);
+    let head: Value = serde_json::from_slice(&body[4..4 + head_bytes]).expect("JSON");
+    let count = head["count"].as_u64().expect("a number") as usize;
+    let rest = &body[4 + head_bytes..];
+    assert_eq!(rest.len(), count * (2 * 8 + 4 * 4 + 4 + 1));
+    let floats = rest[..8 * count].chunks_exact(8);
+    let starts = floats.map(|eight| f64::from_le_bytes(eight.try_into().expect("eight"))).collect();
+    let ints = |column: usize| {
+        let begin = 16 * count + 4 * count * column;
+        let words = rest[begin..begin + 4 * count].chunks_exact(4);
+        words.map(|four| u32::from_le_bytes(four.try_into().expect("four"))).collect()
+    };
+    (head, starts, ints(0), ints(2))
+}
+
+#[test]
+fn a_page_sees_every_span_and_finds_the_line_behind_a_kernel() {
+    let running = start(vec![open("kineto/llama_small.json.gz")]);
+    let traces = running.json("api/traces");
+    let trace = &traces["traces"][0];
+    let tracks = trace["tracks"].as_array().expect("tracks");
+    let mut spans_seen = 0;
+    for track in tracks {
+        let id = &track["id"];
+        let body = running.get(&format!("api/slices?trace=0&pixels=500&tracks={id}")).body;
+        let (head, starts, _, counts) = columns(&body);
+        assert!(starts.len() <= 1001 * track["rows"].as_u64().expect("a number") as usize);
+        let sum: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+        assert_eq!(sum, track["spans"].as_u64().expect("a number"), "{track}");
+        assert!(head["names"].is_object());
+        spans_seen += sum;
+    }
+    assert_eq!(spans_seen, trace["spans"].as_u64().expect("a number"));
+
+    let found = running.json("api/search?trace=0&text=GEMM");
+    let kernel = &found["spans"].as_array().expect("spans")[0];
+    let about = running.json(&format!("api/span?trace=0&span={}", kernel["span"]));
+    let launch = &about["launched_by"];
+    assert!(launch["name"].as_str().expect("a launch").contains("Launch"), "{launch}");
+    let python = about["python"].as_array().expect("frames");
+    assert!(python.iter().any(|frame| frame["name"].as_str().is_some_and(|n| n.contains(".py("))));
+    let launch = running.json(&format!("api/span?trace=0&span={}", launch["span"]));
+    assert_eq!(launch["launched"]["first"][0]["span"], kernel["span"]);
+
+    let flame = running.json("api/flame?trace=0&value=gpu");
+    assert!(flame["weight"][0].as_u64().expect("nanoseconds") > 0);
+    let part = running.json("api/flame?trace=0&value=wall&from=0&to=1000000");
+    let whole = running.json("api/flame?trace=0&value=wall");
+    assert!(part["weight"][0].as_u64() < whole["weight"][0].as_u64());
+    for path in ["api/report?trace=0", "api/range?trace=0&from=0&to=9000000"] {
+        assert!(running.json(path)["sections"][0]["rows"].is_array(), "{path}");
+    }
+}
+
+#[test]
+fn strangers_are_refused() {
+    let running = start(vec![open("kineto/llama_small.json.gz")]);
+    let (host, token) = (&running.host, &running.token);
+    let port = host.rsplit(':').next().unwrap_or_default();
+    let check = |path: &str, fields: &str, status: u16| {
+        let request = format!("GET {path} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n");
+        let answer = running.send(&request);
+        assert_eq!(answer.status, status, "{request}");
+        if status != 200 {
+            let text = String::from_utf8_lossy(&answer.body);
+            assert!(!text.contains(token.as_str()), "{text}");
+        }
+    };
+    let own = format!("Host: {host}\r\n");
+    let api = format!("/{token}/api/traces");
+    check(&api, &own, 200);
+    check(&api, &format!("Host: localhost:{port}\r\nOrigin: http://localhost:{port}\r\n"), 200);
+    check(&api, &format!("Host: rebound.example:{port}\r\n"), 403);
+    check(&api, "", 403);
+    check(&api, &format!("{own}Origin: http://evil.example\r\n"), 403);
+    check(&api, &format!("{own}Origin: null\r\n"), 403);
+    check("/", &own, 403);
+    check("/api/traces", &own, 403);
+    check("/0123456789abcdef0123456789abcdef/api/traces", &own, 403);
+    for path in ["../../../../etc/passwd", "..%2f..%2fetc%2fpasswd", "app.js/../../x", "assets/"] {
+        check(&format!("/{token}/{path}"), &own, 404);
+    }
+    check(&format!("/{token}/api/span?trace=9&span=1"), &own, 404);
+    check(&format!("/{token}/api/span?trace=0&span=99999999"), &own, 404);
+    check(&format!("/{token}/api/span?trace=0&span=-1"), &own, 404);
+    check(&format!("/{token}/api/span?trace=0&span=x"), &own, 400);
+    check(&format!("/{token}/api/slices?trace=0&tracks=0,9999"), &own, 404);
+    check(&format!("/{token}/api/slices?trace=0&tracks=a"), &own, 400);
+    check(&format!("/{token}/api/slices?trace=0&from=9&to=3"), &own, 400);
+    check(&format!("/{token}/api/flame?trace=0&value=%3Cscript%3E"), &own, 400);
+}
+
+#[test]
+fn every_answer_is_typed_and_may_load_nothing_from_elsewhere() {
+    let running = start(vec![open("kineto/llama_small.json.gz")]);
+    for path in ["", "app.js", "app.css", "api/traces", "api/slices?trace=0", "nowhere"] {
+        let head = running.get(path).head;
+        for field in [
+            "Content-Security-Policy: default-src 'none'; script-src 'self'",
+            "X-Content-Type-Options: nosniff",
+            "Referrer-Policy: no-referrer",
+            "Cache-Control: no-store",
+        ] {
+            assert!(head.contains(field), "{path}: {head}");
+        }
+    }
+}
+
+#[test]
+fn names_from_strangers_stay_data() {
+    let bad = "</script><script>alert(1)</script>";
+    let text = format!(
+        r#"{{"traceEvents": [
+        {{"ph": "X", "name": "{bad}", "cat": "{bad}", "pid": "{bad}", "tid": "{bad}", "ts": 1,
+          "dur": 5, "args": {{"{bad}": "{bad}"}}}},
+        {{"ph": "M", "name": "process_name", "pid": "{bad}", "args": {{"name": "{bad}"}}}},
+        {{"ph": "i", "name": "{bad}", "pid": "{bad}", "tid": "{bad}", "ts": 2, "s": "t"}},
+        {{"ph": "C", "name": "{bad}", "pid": "{bad}", "ts": 2, "args": {{"{bad}": 3}}}}]}}"#
+    );
+    let running = start(vec![from_text(&text)]);
+    let traces = running.json("api/traces");
+    let tracks = traces["traces"][0]["tracks"].as_array().expect("tracks");
+    let ids: Vec<String> = tracks.iter().map(|track| track["id"].to_string()).collect();
+    let ids = ids.join(",");
+    assert_eq!(tracks[0]["process_name"], bad);
+    for path in [
+        format!("api/marks?trace=0&tracks={ids}"),
+        format!("api/counters?trace=0&tracks={ids}"),
+        "api/span?trace=0&span=0".to_owned(),
+        "api/search?trace=0&text=script".to_owned(),
+        "api/range?trace=0".to_owned(),
+        "api/report?trace=0".to_owned(),
+        "api/flame?trace=0".to_owned(),
+    ] {
+        let answer = running.get(&path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.head.contains("Content-Type: application/json\r\n"), "{}", answer.head);
+        let parsed: Result<Value, _> = serde_json::from_slice(&answer.body);
+        assert!(parsed.is_ok(), "{path}: {}", String::from_utf8_lossy(&answer.body));
+    }
+    let (head, ..) = columns(&running.get(&format!("api/slices?trace=0&tracks={ids}")).body);
+    let names = head["names"].as_object().expect("names");
+    assert_eq!(names.values().next().and_then(Value::as_str), Some(bad));
+}
+
+#[test]
+fn several_requests_share_a_connection() {
+    let running = start(vec![open("kineto/llama_small.json.gz")]);
+    let (host, token) = (&running.host, &running.token);
+    let request =
+        |last: &str| format!("GET /{token}/app.css HTTP/1.1\r\nHost: {host}\r\n{last}\r\n");
+    let both = format!("{}{}", request(""), request("Connection: close\r\n"));
+    let answer = running.send(&both);
+    let whole = [answer.head.as_bytes(), &answer.body].concat();
+    let text = String::from_utf8_lossy(&whole).into_owned();
+    assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2);
+}
