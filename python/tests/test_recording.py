@@ -1,6 +1,7 @@
 """What is recorded is what happened: counts, exceptions, recursion, threads, forks."""
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import os
@@ -393,6 +394,48 @@ def test_levels_measure_what_they_say():
             assert row.custom_metrics["memory_delta"] > 30
             assert row.memory_peak >= row.memory_after
             assert row.custom_metrics["cpu_time"] > 0
+
+
+def test_bytes_are_those_of_the_operation_alone():
+    settings = {"profile_io": True, "profile_memory": True}
+    manager = started(level=ProfilerLevel.COMPREHENSIVE, **settings)
+
+    @profile_function
+    def nothing():
+        pass
+
+    @profile_function
+    def writes(path):
+        with open(path, "wb", buffering=0) as file:
+            file.write(b"x" * 10_000)
+
+    @profile_function
+    def reads(path):
+        with open(path, "rb", buffering=0) as file:
+            return file.read(4_000)
+
+    nothing()
+    # So long after the last one, memory is read anew.
+    time.sleep(0.001)
+    nothing()
+    writes("some")
+    reads("some")
+    manager.end_session()
+    rows = [row.custom_metrics for row in manager.get_profiler("all").operations]
+    moved = [(row["bytes_read"], row["bytes_written"]) for row in rows]
+    assert moved == [(0, 0), (0, 0), (0, 10_000), (4_000, 0)]
+
+
+def test_a_span_is_for_with_alone():
+    block = spanwise.span("not called", "test")
+    with pytest.raises(TypeError):
+        block("what")
+    # Entered and left by hand, as ExitStack does.
+    manager = started()
+    with contextlib.ExitStack() as stack:
+        assert stack.enter_context(block) is block
+    manager.end_session()
+    assert counts(manager) == {"not called": 1}
 
 
 def test_below_its_level_nothing_is_recorded():

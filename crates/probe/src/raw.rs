@@ -63,6 +63,59 @@ pub fn record(state: u32, record: Record) {
     ring::record(state, record);
 }
 
+/// What belongs to the calling thread. Finding it costs as much as all else at one end of a
+/// span, in a library that is loaded late; who begins and ends a span in one function finds it
+/// once. It stays on its thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Here(*const ring::Local);
+
+/// What belongs to the calling thread.
+#[inline(always)]
+pub fn here() -> Here {
+    ring::LOCAL.with(|local| Here(local))
+}
+
+impl Here {
+    #[inline(always)]
+    fn local(&self) -> &ring::Local {
+        // SAFETY: made from the thread's own, which stays where it is until the thread is gone;
+        // a pointer is not `Send`, so this is that thread.
+        unsafe { &*self.0 }
+    }
+
+    /// Whether the thread has not recorded anything under this state.
+    #[inline(always)]
+    pub fn is_new(self, state: u32) -> bool {
+        self.local().state.get() != state
+    }
+
+    /// One span more is open on the thread.
+    #[inline(always)]
+    pub fn enter(self) {
+        let open = &self.local().open;
+        open.set(open.get().wrapping_add(1));
+    }
+
+    /// One span less is open on the thread; gives how many are left.
+    #[inline(always)]
+    pub fn leave(self) -> u32 {
+        let open = &self.local().open;
+        open.set(open.get().saturating_sub(1));
+        open.get()
+    }
+
+    /// Nothing is open on the thread any more.
+    pub fn forget_open(self) {
+        self.local().open.set(0);
+    }
+
+    /// Adds a record of the thread, if the state still is what it was.
+    #[inline(always)]
+    pub fn record(self, state: u32, record: Record) {
+        self.local().record(state, record);
+    }
+}
+
 /// What the system calls the calling thread.
 pub fn thread_id() -> u64 {
     ring::thread_id()

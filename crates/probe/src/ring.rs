@@ -76,7 +76,7 @@ impl Ring {
     }
 
     /// Adds a record. Only the thread that the ring belongs to may call it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, record: Record) {
         let written = self.written.load(Ordering::Relaxed);
         if written - self.taken_seen.get() == self.slots.len() as u64 && !self.has_room(written) {
@@ -215,11 +215,26 @@ fn lock() -> std::sync::MutexGuard<'static, Option<Rings>> {
 }
 
 /// What a thread knows of its ring.
-struct Local {
+pub(crate) struct Local {
     ring: Cell<*const Ring>,
     /// The state under which the ring was made.
-    state: Cell<u32>,
+    pub(crate) state: Cell<u32>,
     has_ended: Cell<bool>,
+    /// Spans that have begun and not ended, for who counts them.
+    pub(crate) open: Cell<u32>,
+}
+
+impl Local {
+    /// Adds a record of the thread, if the state still is what it was.
+    #[inline(always)]
+    pub(crate) fn record(&self, state: u32, record: Record) {
+        if self.state.get() != state && !find_ring(self, state) {
+            return;
+        }
+        // SAFETY: the keeper holds the ring until the thread ends or gets another one, and
+        // takes the pointer away before it lets go.
+        unsafe { (*self.ring.get()).push(record) };
+    }
 }
 
 /// Keeps a thread's ring alive, and says when the thread ends.
@@ -239,11 +254,12 @@ impl Drop for Keeper {
 }
 
 thread_local! {
-    static LOCAL: Local = const {
+    pub(crate) static LOCAL: Local = const {
         Local {
             ring: Cell::new(ptr::null()),
             state: Cell::new(clock::OFF),
             has_ended: Cell::new(false),
+            open: Cell::new(0),
         }
     };
     static KEEPER: Keeper = const { Keeper(Cell::new(None)) };
@@ -252,14 +268,7 @@ thread_local! {
 /// Adds a record of the calling thread, if the state still is what it was.
 #[inline]
 pub(crate) fn record(state: u32, record: Record) {
-    LOCAL.with(|local| {
-        if local.state.get() != state && !find_ring(local, state) {
-            return;
-        }
-        // SAFETY: the keeper holds the ring until the thread ends or gets another one, and
-        // takes the pointer away before it lets go.
-        unsafe { (*local.ring.get()).push(record) };
-    });
+    LOCAL.with(|local| local.record(state, record));
 }
 
 /// Gives the thread a ring of the session; false where that is over.

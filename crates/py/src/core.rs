@@ -66,6 +66,7 @@ pub(crate) fn set_level(level: u8, probes: u8, keeps_files: bool) -> io::Result<
             *hub = Some(Hub::start(options, Box::new(ToStore))?);
         }
     }
+    probes::prepare();
     LEVEL.store(level, Ordering::Relaxed);
     Ok(())
 }

@@ -6,17 +6,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use spanwise_probe::raw;
+use spanwise_probe::raw::{self, Here};
 use spanwise_probe::{Site, SiteKind};
 
 use crate::core::{LEVEL, PROBES};
 use crate::probes::{self, Measured};
 use crate::store::{Audience, Meaning, SiteFacts, store};
 
-/// What a thread knows of itself.
+/// What a thread knows of itself, beside what is open on it.
 struct OfThread {
-    /// Spans that have begun and not ended.
-    open: Cell<u32>,
     is_named: Cell<bool>,
     /// As the system numbers it; 0 until it was asked.
     id: Cell<u64>,
@@ -24,7 +22,7 @@ struct OfThread {
 
 thread_local! {
     static OF_THREAD: OfThread = const {
-        OfThread { open: Cell::new(0), is_named: Cell::new(false), id: Cell::new(0) }
+        OfThread { is_named: Cell::new(false), id: Cell::new(0) }
     };
 }
 
@@ -40,10 +38,8 @@ pub(crate) fn thread_id() -> u64 {
 
 /// In a forked child: its one thread has another number, and nothing open of its own.
 pub(crate) fn forget_thread() {
-    OF_THREAD.with(|thread| {
-        thread.id.set(0);
-        thread.open.set(0);
-    });
+    OF_THREAD.with(|thread| thread.id.set(0));
+    raw::here().forget_open();
 }
 
 /// A span that has begun.
@@ -59,19 +55,18 @@ pub(crate) fn is_on(level: u8) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level
 }
 
-/// Begins a span; the time is taken last. `None` while nothing is recorded.
+/// Begins a span of the calling thread; the time is taken last. `None` while nothing is
+/// recorded.
 #[inline(always)]
-pub(crate) fn begin() -> Option<Open> {
+pub(crate) fn begin(here: Here) -> Option<Open> {
     let state = raw::state();
     if state == raw::OFF {
         return None;
     }
-    OF_THREAD.with(|thread| {
-        thread.open.set(thread.open.get() + 1);
-        if !thread.is_named.get() {
-            name_thread(thread);
-        }
-    });
+    if here.is_new(state) {
+        name_thread();
+    }
+    here.enter();
     let wanted = PROBES.load(Ordering::Relaxed) & probes::OF_SPANS;
     let before = if wanted == 0 { None } else { Some(measured(wanted)) };
     Some(Open { state, start: raw::now(state), before })
@@ -82,55 +77,56 @@ fn measured(wanted: u8) -> Box<Measured> {
     Box::new(probes::measure(wanted))
 }
 
-/// Ends a span: the time is taken first. `exception` is the site of its type's name. Gives
-/// the time.
+/// Ends a span of the calling thread: the time is taken first. Gives the time.
 #[inline(always)]
-pub(crate) fn end(open: Open, site: u64, exception: Option<u64>) -> u64 {
+pub(crate) fn end(here: Here, open: Open, site: u64) -> u64 {
     let end = raw::now(open.state);
-    let is_outermost = leave() == 0;
-    let word = if is_outermost { site | raw::IS_OUTERMOST } else { site };
-    record(&open, end, word, exception);
+    let word = if here.leave() == 0 { site | raw::IS_OUTERMOST } else { site };
+    record(here, &open, end, word);
+    end
+}
+
+/// Ends a span with an exception: the site of its type's name.
+#[cold]
+pub(crate) fn end_failed(here: Here, open: Open, site: u64, exception: Option<u64>) -> u64 {
+    let end = raw::now(open.state);
+    let word = if here.leave() == 0 { site | raw::IS_OUTERMOST } else { site };
+    record_failed(here, &open, end, word, exception);
     end
 }
 
 /// Ends a span that began on another thread.
 pub(crate) fn end_elsewhere(open: Open, site: u64, exception: Option<u64>) -> u64 {
     let end = raw::now(open.state);
-    record(&open, end, site, exception);
+    record_failed(raw::here(), &open, end, site, exception);
     end
 }
 
-/// One span less is open on the thread; gives how many are left.
-#[inline(always)]
-pub(crate) fn leave() -> u32 {
-    OF_THREAD.with(|thread| {
-        let left = thread.open.get().saturating_sub(1);
-        thread.open.set(left);
-        left
-    })
+fn record_failed(here: Here, open: &Open, end: u64, mut word: u64, exception: Option<u64>) {
+    if let Some(exception) = exception.filter(|_| open.state == raw::state()) {
+        word |= raw::HAS_FAILED;
+        here.record(open.state, [end, end, exception]);
+    }
+    record(here, open, end, word);
 }
 
 #[inline(always)]
-fn record(open: &Open, end: u64, mut word: u64, exception: Option<u64>) {
+fn record(here: Here, open: &Open, end: u64, word: u64) {
     // A session that began or ended in between has no use for half a span.
     if open.state != raw::state() {
         return;
     }
     if let Some(before) = &open.before {
-        after(before, open, end);
+        after(here, before, open, end);
     }
-    if let Some(exception) = exception {
-        word |= raw::HAS_FAILED;
-        raw::record(open.state, [end, end, exception]);
-    }
-    raw::record(open.state, [open.start, end, word]);
+    here.record(open.state, [open.start, end, word]);
 }
 
 #[cold]
-fn after(before: &Measured, open: &Open, end: u64) {
-    before.record(open.state, open.start);
+fn after(here: Here, before: &Measured, open: &Open, end: u64) {
+    before.record(here, open.state, open.start);
     let wanted = PROBES.load(Ordering::Relaxed) & probes::OF_SPANS;
-    probes::measure(wanted).record(open.state, end);
+    probes::measure(wanted).record(here, open.state, end);
 }
 
 /// One site for each name of an exception's type.
@@ -164,8 +160,10 @@ pub(crate) fn exception_name(number: u32) -> Option<String> {
 /// Files call a thread what Python does. Looked up, not asked for: asking makes up a thread
 /// object where Python has none.
 #[cold]
-fn name_thread(thread: &OfThread) {
-    thread.is_named.set(true);
+fn name_thread() {
+    if OF_THREAD.with(|thread| thread.is_named.replace(true)) {
+        return;
+    }
     Python::attach(|py| {
         let name = || -> PyResult<String> {
             let threading = py.import("threading")?;

@@ -1,16 +1,22 @@
 //! What is measured beside time, each as cheaply as it can be had.
 //!
 //! Files of the kernel stay open and are read from their beginning: half a microsecond instead
-//! of four. Torch is asked by a function of the Python side, where it is loaded.
+//! of four. Memory is read by a thread at most every [`FRESH_S`]: who asks sooner gets what was
+//! seen before, since so short a time brings a few pages at most. Bytes read and written are
+//! those of the thread, so that what our own thread writes is not among them, less what these
+//! probes read. Torch is asked by a function of the Python side, where it is loaded.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use pyo3::prelude::*;
-use spanwise_probe::raw;
+use spanwise_probe::raw::{self, Here};
 use spanwise_probe::{Site, SiteKind};
 
+use crate::core::rate;
 use crate::store::{Audience, Meaning, SiteFacts, store};
 use crate::values::{QUANTITIES, Quantity};
 
@@ -27,11 +33,39 @@ pub(crate) const SAMPLES: u8 = 16;
 /// The probes that run at each span.
 pub(crate) const OF_SPANS: u8 = MEMORY | CPU_TIME | GPU | IO;
 
-/// Sites of the counters, by quantity.
-static SITES: RwLock<Vec<&'static Site>> = RwLock::new(Vec::new());
+/// For so long a thread takes what it saw of the memory for what there is.
+const FRESH_S: f64 = 5e-6;
+
+/// The same in ticks.
+static FRESH_TICKS: AtomicU64 = AtomicU64::new(0);
+
+/// Numbers of the counters' sites, by quantity.
+static SITES: [AtomicU32; QUANTITIES.len()] = [const { AtomicU32::new(0) }; QUANTITIES.len()];
 
 static MEMORY_FILE: RwLock<Option<File>> = RwLock::new(None);
-static IO_FILE: RwLock<Option<File>> = RwLock::new(None);
+
+/// How often the process has forked: files of the kernel tell of the process that opened them.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// What a thread has for its probes.
+struct OfThread {
+    /// Bytes that it has read and written, opened when first asked for; and in which process.
+    moved: Cell<Option<(File, u32)>>,
+    /// Bytes that its probes have read themselves.
+    own_bytes: Cell<u64>,
+    /// When memory was last read, and what it was.
+    memory: Cell<(u64, f64)>,
+}
+
+thread_local! {
+    static OF_THREAD: OfThread = const {
+        OfThread {
+            moved: Cell::new(None),
+            own_bytes: Cell::new(0),
+            memory: Cell::new((0, f64::NAN)),
+        }
+    };
+}
 
 /// Asks Torch and the GPU: gives memory in MiB and utilization in percent, or none.
 static GPU_FUNCTION: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
@@ -41,20 +75,29 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 /// Defines the counters, once; in a forked child, the files of the kernel are its own.
 pub(crate) fn reopen() {
-    let mut sites = SITES.write().unwrap_or_else(PoisonError::into_inner);
-    if sites.is_empty() {
-        for quantity in QUANTITIES {
+    for quantity in QUANTITIES {
+        let known = &SITES[quantity as usize];
+        if known.load(Ordering::Relaxed) == 0 {
             let site = Site::leak(SiteKind::Counter, quantity.name(), "", 0);
-            let (name, component) = (0, 0);
             let meaning = Meaning::Value(quantity);
-            let audience = Audience::default();
-            store().define(site.number(), SiteFacts { meaning, name, component, audience });
-            sites.push(site);
+            let facts = SiteFacts { meaning, name: 0, component: 0, audience: Audience::default() };
+            store().define(site.number(), facts);
+            known.store(site.number(), Ordering::Relaxed);
         }
     }
+    FORKS.fetch_add(1, Ordering::Relaxed);
     *MEMORY_FILE.write().unwrap_or_else(PoisonError::into_inner) =
         File::open("/proc/self/statm").ok();
-    *IO_FILE.write().unwrap_or_else(PoisonError::into_inner) = File::open("/proc/self/io").ok();
+}
+
+/// To be called when probes are about to run: what a while is in ticks is known well by then.
+pub(crate) fn prepare() {
+    FRESH_TICKS.store(rate().ticks(FRESH_S), Ordering::Relaxed);
+}
+
+/// Has the calling thread read the memory when it is next asked for, for trials.
+pub(crate) fn forget_memory() {
+    OF_THREAD.with(|thread| thread.memory.set((0, f64::NAN)));
 }
 
 pub(crate) fn set_gpu_function(function: Option<Py<PyAny>>) {
@@ -65,69 +108,112 @@ pub(crate) fn set_gpu_function(function: Option<Py<PyAny>>) {
 pub(crate) fn sample_memory() -> Option<(u64, f64)> {
     let mebibytes = memory()?;
     let tick = raw::now_always();
-    value(raw::state(), tick, Quantity::Memory, mebibytes);
+    value(raw::here(), raw::state(), tick, Quantity::Memory, mebibytes);
     Some((tick, mebibytes))
 }
 
-/// What was measured at one end of a span.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Measured(pub(crate) Vec<(Quantity, f64)>);
+/// What was measured at one end of a span; what was not is not a number.
+#[derive(Debug, Clone)]
+pub(crate) struct Measured([f64; QUANTITIES.len()]);
 
 /// Measures what is asked for. Called with the interpreter's lock, never while unwinding.
 pub(crate) fn measure(wanted: u8) -> Measured {
-    let mut found = Vec::new();
+    let mut found = Measured([f64::NAN; QUANTITIES.len()]);
     if wanted & GPU != 0 {
         gpu(&mut found);
     }
-    if wanted & IO != 0 {
-        bytes_moved(&mut found);
-    }
-    if wanted & MEMORY != 0 {
-        found.extend(memory().map(|mebibytes| (Quantity::Memory, mebibytes)));
-    }
+    OF_THREAD.with(|thread| {
+        // Before what is read of the memory, which would be among it.
+        if wanted & IO != 0 {
+            bytes_moved(thread, &mut found);
+        }
+        if wanted & MEMORY != 0 {
+            found.set(Quantity::Memory, recent_memory(thread));
+        }
+    });
     if wanted & CPU_TIME != 0 {
-        found.push((Quantity::CpuTime, cpu_time_ns() as f64));
+        found.set(Quantity::CpuTime, cpu_time_ns() as f64);
     }
-    Measured(found)
+    found
 }
 
 impl Measured {
-    pub(crate) fn record(&self, state: u32, tick: u64) {
-        self.0.iter().for_each(|&(quantity, measured)| value(state, tick, quantity, measured));
+    fn set(&mut self, quantity: Quantity, value: f64) {
+        self.0[quantity as usize] = value;
+    }
+
+    /// What was measured, and how much it was.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (Quantity, f64)> {
+        let all = QUANTITIES.into_iter().map(|quantity| (quantity, self.0[quantity as usize]));
+        all.filter(|row| !row.1.is_nan())
+    }
+
+    pub(crate) fn record(&self, here: Here, state: u32, tick: u64) {
+        self.values().for_each(|(quantity, measured)| value(here, state, tick, quantity, measured));
     }
 }
 
-fn value(state: u32, tick: u64, quantity: Quantity, value: f64) {
-    let sites = SITES.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(site) = sites.get(quantity as usize)
-        && state != raw::OFF
-    {
-        raw::record(state, [tick, value.to_bits(), u64::from(site.number())]);
+fn value(here: Here, state: u32, tick: u64, quantity: Quantity, value: f64) {
+    let site = SITES[quantity as usize].load(Ordering::Relaxed);
+    if state != raw::OFF && site != 0 {
+        here.record(state, [tick, value.to_bits(), u64::from(site)]);
     }
+}
+
+/// Memory of the process in MiB, as the thread saw it last if that was just now.
+fn recent_memory(thread: &OfThread) -> f64 {
+    let (now, (seen_at, seen)) = (raw::now_always(), thread.memory.get());
+    if now.saturating_sub(seen_at) < FRESH_TICKS.load(Ordering::Relaxed) && !seen.is_nan() {
+        return seen;
+    }
+    let (pages, bytes) = resident_pages().unwrap_or((f64::NAN, 0));
+    thread.own_bytes.set(thread.own_bytes.get() + bytes);
+    let mebibytes = pages * PAGE_BYTES / MEBIBYTE;
+    thread.memory.set((now, mebibytes));
+    mebibytes
 }
 
 /// Resident memory of the process in MiB.
 pub(crate) fn memory() -> Option<f64> {
+    resident_pages().map(|(pages, _)| pages * PAGE_BYTES / MEBIBYTE)
+}
+
+/// Pages that the process has in memory, and how many bytes were read to know.
+fn resident_pages() -> Option<(f64, u64)> {
     let file = MEMORY_FILE.read().unwrap_or_else(PoisonError::into_inner);
-    let mut text = [0; 128];
+    let mut text = [0; 64];
     let len = file.as_ref()?.read_at(&mut text, 0).ok()?;
-    let mut fields = std::str::from_utf8(&text[..len]).ok()?.split_ascii_whitespace();
-    let pages: u64 = fields.nth(1)?.parse().ok()?;
-    Some(pages as f64 * PAGE_BYTES / MEBIBYTE)
+    let after = text[..len].iter().position(|&byte| byte == b' ')? + 1;
+    Some((number(&text[after..len])? as f64, len as u64))
 }
 
-fn bytes_moved(found: &mut Vec<(Quantity, f64)>) {
-    let file = IO_FILE.read().unwrap_or_else(PoisonError::into_inner);
-    let mut text = [0; 512];
-    let Some(Ok(len)) = file.as_ref().map(|file| file.read_at(&mut text, 0)) else { return };
-    let text = String::from_utf8_lossy(&text[..len]);
-    for (key, quantity) in [("rchar: ", Quantity::BytesRead), ("wchar: ", Quantity::BytesWritten)] {
-        let line = text.lines().find_map(|line| line.strip_prefix(key));
-        found.extend(line.and_then(|value| value.parse().ok()).map(|value| (quantity, value)));
+/// The number that a text begins with.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
+}
+
+fn bytes_moved(thread: &OfThread, found: &mut Measured) {
+    let forks = FORKS.load(Ordering::Relaxed);
+    let known = thread.moved.take().filter(|row| row.1 == forks);
+    let opened = || File::open("/proc/thread-self/io").ok().map(|file| (file, forks));
+    let Some((file, forks)) = known.or_else(opened) else { return };
+    let mut text = [0; 256];
+    let len = file.read_at(&mut text, 0).unwrap_or(0);
+    thread.moved.set(Some((file, forks)));
+    // The first two lines, with names of one length.
+    let read = text[..len].strip_prefix(b"rchar: ".as_slice()).and_then(number);
+    let second = text[..len].iter().position(|&byte| byte == b'\n').map_or(len, |at| at + 1);
+    let written = text[second..len].strip_prefix(b"wchar: ".as_slice()).and_then(number);
+    let own = thread.own_bytes.get();
+    if let (Some(read), Some(written)) = (read, written) {
+        found.set(Quantity::BytesRead, read.saturating_sub(own) as f64);
+        found.set(Quantity::BytesWritten, written as f64);
     }
+    thread.own_bytes.set(own + len as u64);
 }
 
-fn gpu(found: &mut Vec<(Quantity, f64)>) {
+fn gpu(found: &mut Measured) {
     Python::attach(|py| {
         // Not held during the call, which may come here again.
         let function = {
@@ -136,13 +222,13 @@ fn gpu(found: &mut Vec<(Quantity, f64)>) {
         };
         let Some(Ok(answer)) = function.map(|function| function.call0(py)) else { return };
         let Ok((memory, busy)) = answer.extract::<(Option<f64>, Option<f64>)>(py) else { return };
-        found.extend(memory.map(|mebibytes| (Quantity::GpuMemory, mebibytes)));
-        found.extend(busy.map(|percent| (Quantity::GpuBusy, percent)));
+        found.set(Quantity::GpuMemory, memory.unwrap_or(f64::NAN));
+        found.set(Quantity::GpuBusy, busy.unwrap_or(f64::NAN));
     });
 }
 
 /// Time of the calling thread on processors.
-fn cpu_time_ns() -> i64 {
+pub(crate) fn cpu_time_ns() -> i64 {
     #[repr(C)]
     struct Time {
         seconds: std::ffi::c_long,

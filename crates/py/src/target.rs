@@ -5,7 +5,7 @@ use std::ptr;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use spanwise_probe::raw;
+use spanwise_probe::raw::{self, Here};
 
 use crate::hot;
 
@@ -73,16 +73,17 @@ pub(crate) unsafe fn recorded(
     // SAFETY: Python holds its lock and the arguments; what was given is given on.
     unsafe {
         let site = site(target, arguments, count);
-        let Some(open) = hot::begin() else { return on(function, arguments, count, keywords) };
+        let here = raw::here();
+        let Some(open) = hot::begin(here) else { return on(function, arguments, count, keywords) };
         let result = on(function, arguments, count, keywords);
         let positional = ffi::PyVectorcall_NARGS(count) as usize;
         let keyword = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) as usize };
         let word = site | raw::arguments(positional, keyword);
         let (start, is_measured) = (open.start, open.before.is_some());
         if result.is_null() {
-            end_failed(open, word);
+            end_failed(here, open, word);
         } else {
-            hot::end(open, word, None);
+            hot::end(here, open, word);
         }
         if is_measured && positional > 0 && !(*target).about_self.is_null() {
             tell_of_self((*target).about_self, *arguments, start);
@@ -116,7 +117,7 @@ unsafe fn tell_of_self(about_self: *mut ffi::PyObject, object: *mut ffi::PyObjec
 
 /// Ends a span while an exception is on its way, which stays.
 #[cold]
-pub(crate) fn end_failed(open: hot::Open, word: u64) {
+fn end_failed(here: Here, open: hot::Open, word: u64) {
     // SAFETY: called with the interpreter's lock; what is taken out is put back.
     unsafe {
         let name = type_name(ffi::PyErr_Occurred());
@@ -124,7 +125,7 @@ pub(crate) fn end_failed(open: hot::Open, word: u64) {
         let (mut kind, mut value, mut trace) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
         ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace);
-        hot::end(open, word, exception);
+        hot::end_failed(here, open, word, exception);
         #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
         ffi::PyErr_Restore(kind, value, trace);
     }
@@ -151,6 +152,16 @@ unsafe fn site(target: *mut Target, arguments: *const *mut ffi::PyObject, count:
             return (*target).site;
         }
         let class = ffi::Py_TYPE(*arguments);
+        let (known, site) = (*target).classes[0];
+        if known == class { site } else { site_of_other(target, class) }
+    }
+}
+
+/// Not the first class that was seen.
+#[inline(never)]
+unsafe fn site_of_other(target: *mut Target, class: *mut ffi::PyTypeObject) -> u64 {
+    // SAFETY: as for the call.
+    unsafe {
         for &(known, site) in &(*target).classes {
             if known == class {
                 return site;

@@ -86,7 +86,7 @@ fn step<'py>(
 ) -> PyResult<Py<PyAny>> {
     let py = this.py();
     let inner = this.borrow().inner.clone_ref(py).into_bound(py);
-    let open = hot::begin();
+    let open = hot::begin(raw::here());
     if let Some(open) = &open {
         this.borrow_mut().began.get_or_insert((open.state, open.start));
     }
@@ -94,7 +94,7 @@ fn step<'py>(
     let mut parts = this.borrow_mut();
     if let Some(open) = open {
         let start = open.start;
-        let end = hot::end(open, parts.part, None);
+        let end = hot::end(raw::here(), open, parts.part);
         parts.active += end.saturating_sub(start);
     }
     if let Err(error) = &result {

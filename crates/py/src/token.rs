@@ -22,13 +22,15 @@ pub(crate) struct Token {
 /// Begins an operation. It is recorded where something is; else it goes to who asks alone.
 #[pyfunction]
 pub(crate) fn begin(site: u32, probes: u8) -> Token {
-    let open = hot::begin().unwrap_or_else(|| alone(probes));
+    let open = hot::begin(raw::here()).unwrap_or_else(|| alone(probes));
     Token { open: Some(open), site, thread_id: hot::thread_id(), probes }
 }
 
 /// Begins an operation of nobody, to see what one costs.
 #[pyfunction]
 pub(crate) fn begin_trial(probes: u8) -> Token {
+    // One after the other, they would find the memory read already.
+    probes::forget_memory();
     Token { open: Some(alone(probes)), site: 0, thread_id: hot::thread_id(), probes }
 }
 
@@ -72,7 +74,7 @@ impl Token {
             let is_here = hot::thread_id() == self.thread_id;
             self.thread_id = hot::thread_id();
             if is_here {
-                hot::end(open, site, exception)
+                hot::end_failed(raw::here(), open, site, exception)
             } else {
                 hot::end_elsewhere(open, site, exception)
             }
@@ -93,13 +95,13 @@ impl Token {
     fn end_alone(&self, open: &Open, exception: Option<u64>) -> u64 {
         let end = raw::now_always();
         if open.state != raw::OFF {
-            hot::leave();
+            raw::here().leave();
         }
         let mut values = Values::default();
         if let Some(before) = &open.before {
-            before.0.iter().for_each(|&(quantity, value)| values.set(quantity, false, value));
+            before.values().for_each(|(quantity, value)| values.set(quantity, false, value));
             let after = probes::measure(self.probes);
-            after.0.iter().for_each(|&(quantity, value)| values.set(quantity, true, value));
+            after.values().for_each(|(quantity, value)| values.set(quantity, true, value));
         }
         let failed = exception.map_or(0, |_| raw::HAS_FAILED);
         store().add(Operation {

@@ -12,9 +12,9 @@ pub(crate) enum Quantity {
     GpuBusy = 2,
     /// Time of the thread on a processor, in nanoseconds.
     CpuTime = 3,
-    /// Bytes read by the process.
+    /// Bytes read by the thread.
     BytesRead = 4,
-    /// Bytes written by the process.
+    /// Bytes written by the thread.
     BytesWritten = 5,
 }
 
@@ -35,8 +35,8 @@ impl Quantity {
             Quantity::GpuMemory => "GPU memory of tensors (MiB)",
             Quantity::GpuBusy => "GPU utilization (%)",
             Quantity::CpuTime => "CPU time of a thread (ns)",
-            Quantity::BytesRead => "bytes read",
-            Quantity::BytesWritten => "bytes written",
+            Quantity::BytesRead => "bytes read by the thread",
+            Quantity::BytesWritten => "bytes written by the thread",
         }
     }
 }
