@@ -1,0 +1,97 @@
+// Colours of spans: a hue for each kind, a little lighter or darker by name, so that
+// neighbours can be told apart and the same name looks the same everywhere.
+
+import { kindOf, kindOfName, type Kind } from "./kinds";
+
+export type Theme = "light" | "dark";
+
+const LIGHTEST: Record<Theme, number> = { light: 64, dark: 56 };
+const SHADES = 8;
+const SHADE_STEP = 2;
+
+/** FNV-1a: stable from one version of the page to the next. */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  }
+  // The low bits of FNV depend on the last letter most; fold the high ones in.
+  return (hash ^ (hash >>> 15)) >>> 0;
+}
+
+/** By theme, then kind, then name: asked for each rectangle of each frame. */
+const made: Record<Theme, Map<string, string>[]> = { light: [], dark: [] };
+const NAMES_KEPT = 50_000;
+
+/** The fill of a span. */
+export function spanColour(kind: number, name: string, theme: Theme): string {
+  let ofKind = made[theme][kind];
+  if (ofKind === undefined || ofKind.size > NAMES_KEPT) {
+    ofKind = new Map();
+    made[theme][kind] = ofKind;
+  }
+  let colour = ofKind.get(name);
+  if (colour === undefined) {
+    colour = colourOf(kindOf(kind, name), name, theme);
+    ofKind.set(name, colour);
+  }
+  return colour;
+}
+
+/** The fill of a flame graph's frame, whose kind the name must tell. */
+export function frameColour(name: string, theme: Theme): string {
+  return colourOf(kindOfName(name), name, theme);
+}
+
+export function colourOf({ hue, saturation }: Kind, name: string, theme: Theme): string {
+  const light = LIGHTEST[theme] + (hashOf(name) % SHADES) * SHADE_STEP;
+  return `hsl(${hue} ${saturation}% ${light}%)`;
+}
+
+/** What a canvas needs of the page's colours: it cannot read them from the style sheet. */
+export interface Paints {
+  theme: Theme;
+  background: string;
+  alternate: string;
+  line: string;
+  text: string;
+  faint: string;
+  /** On a span's own fill. */
+  onSpan: string;
+  accent: string;
+  selection: string;
+  hit: string;
+  counter: string;
+  counterEdge: string;
+}
+
+export const PAINTS: Record<Theme, Paints> = {
+  light: {
+    theme: "light",
+    background: "#ffffff",
+    alternate: "#f6f7f9",
+    line: "#dfe3e8",
+    text: "#1d2430",
+    faint: "#697586",
+    onSpan: "#14181f",
+    accent: "#0b6bcb",
+    selection: "rgb(11 107 203 / 12%)",
+    hit: "#c2410c",
+    counter: "rgb(11 107 203 / 28%)",
+    counterEdge: "#0b6bcb",
+  },
+  dark: {
+    theme: "dark",
+    background: "#14181f",
+    alternate: "#191e27",
+    line: "#2b323e",
+    text: "#e6e9ef",
+    faint: "#97a3b4",
+    onSpan: "#0d1015",
+    accent: "#6cb6ff",
+    selection: "rgb(108 182 255 / 16%)",
+    hit: "#ffa657",
+    counter: "rgb(108 182 255 / 28%)",
+    counterEdge: "#6cb6ff",
+  },
+};

@@ -1,0 +1,59 @@
+// What kinds of spans there are: the server sends their list, this page knows how each is
+// called and coloured. The hues follow Okabe and Ito's palette, which people with
+// colour-blindness can tell apart; what matters is never told by colour alone.
+
+export interface Kind {
+  title: string;
+  hue: number;
+  saturation: number;
+}
+
+const OTHER: Kind = { title: "other", hue: 215, saturation: 14 };
+const COMMUNICATION: Kind = { title: "communication", hue: 272, saturation: 50 };
+
+const KINDS: Record<string, Kind> = {
+  other: OTHER,
+  python: { title: "Python", hue: 46, saturation: 74 },
+  operator: { title: "operator", hue: 205, saturation: 62 },
+  annotation: { title: "annotation", hue: 240, saturation: 48 },
+  runtime: { title: "GPU runtime call", hue: 325, saturation: 44 },
+  kernel: { title: "GPU kernel", hue: 160, saturation: 48 },
+  memcpy: { title: "copy", hue: 25, saturation: 76 },
+  memset: { title: "memset", hue: 12, saturation: 52 },
+  sync: { title: "synchronisation", hue: 0, saturation: 52 },
+  gpu_annotation: { title: "annotation on the GPU", hue: 240, saturation: 30 },
+  overhead: { title: "profiler's overhead", hue: 0, saturation: 12 },
+  window: { title: "recording", hue: 135, saturation: 22 },
+  off_cpu: { title: "not running", hue: 215, saturation: 10 },
+  lock_wait: { title: "waiting for a lock", hue: 350, saturation: 45 },
+};
+
+let known: Kind[] = Object.values(KINDS);
+
+/** Takes the server's list; a kind that this page does not know is shown by its name. */
+export function learnKinds(names: readonly string[]): void {
+  known = names.map((name) => KINDS[name] ?? { ...OTHER, title: name.replaceAll("_", " ") });
+}
+
+/** The kind of a span. Communication has no kind of its own: its kernels' names tell it. */
+export function kindOf(index: number, name: string): Kind {
+  const kind = known[index] ?? OTHER;
+  return kind === KINDS["kernel"] && isCommunication(name) ? COMMUNICATION : kind;
+}
+
+/** The kind that a name most likely has, where the server does not say. */
+export function kindOfName(name: string): Kind {
+  if (/\.py\b|^<built-in|^nn\.Module/.test(name)) return KINDS["python"]!;
+  if (/^(cuda|hip|cu)[A-Z]/.test(name)) return KINDS["runtime"]!;
+  if (/^Memcpy/i.test(name)) return KINDS["memcpy"]!;
+  if (/^Memset/i.test(name)) return KINDS["memset"]!;
+  if (isCommunication(name)) return COMMUNICATION;
+  if (/^ProfilerStep|^## |^execute_context/.test(name)) return KINDS["annotation"]!;
+  if (/^[a-z_0-9]+::[a-zA-Z_0-9.:]+$/.test(name)) return KINDS["operator"]!;
+  if (/^void |_kernel\b|gemm|^triton_|<.*>\(/.test(name)) return KINDS["kernel"]!;
+  return OTHER;
+}
+
+function isCommunication(name: string): boolean {
+  return /nccl|rccl|all_?reduce|all_?gather|reduce_?scatter/i.test(name);
+}

@@ -1,0 +1,132 @@
+// Two traces: their timelines one above the other on one clock, the second shifted as the
+// user likes, and the table of what changed.
+
+import { button, choice, element, replaceChildren } from "../dom";
+import { nanosText } from "../format";
+import type { Place, Section } from "../protocol";
+import { around, lengthOf } from "../scale";
+import { askCompare, reasonText } from "../server";
+import { Source, boundsOf, traceTitle } from "../source";
+import type { State } from "../state";
+import { Timeline } from "../timeline/timeline";
+import { sectionElement } from "./tables";
+
+export class ComparePanel {
+  readonly element = element("section", { class: "panel compare", "aria-label": "Compare" });
+  readonly #state: State;
+  readonly #controls = element("div", { class: "controls" });
+  readonly #tables = element("div", { class: "compare-tables" });
+  readonly #timelines: [Timeline, Timeline];
+  #chosen: [number, number] = [0, 1];
+  #shift = 0;
+  #sources: [Source, Source] | null = null;
+  #shown = "";
+
+  constructor(state: State, pick: (trace: number, span: number) => void) {
+    this.#state = state;
+    const one = (at: 0 | 1): Timeline => new Timeline(state, () => this.#shownSources(at), pick);
+    this.#timelines = [one(0), one(1)];
+    const pair = element("div", { class: "pair" }, ...this.#timelines.map((it) => it.element));
+    this.element.append(this.#controls, pair, this.#tables);
+  }
+
+  get timelines(): readonly Timeline[] {
+    return this.#timelines;
+  }
+
+  show(): void {
+    this.#arrange();
+    void this.#ask();
+  }
+
+  #shownSources(at: 0 | 1): readonly Source[] {
+    return this.#sources === null ? [] : [this.#sources[at]];
+  }
+
+  #arrange(): void {
+    const [base, other] = this.#chosen.map((id) => this.#state.source(id)?.trace);
+    if (base === undefined || other === undefined) return;
+    this.#sources = [new Source(base), new Source(other, this.#shift)];
+    for (const timeline of this.#timelines) timeline.refresh();
+    this.#fillControls();
+  }
+
+  #fillControls(): void {
+    const traces = this.#state.sources.value.map(({ trace }) => [String(trace.id), traceTitle(trace)] as const);
+    const select = (label: string, at: 0 | 1): HTMLElement => {
+      const made = choice(label, traces, (id) => {
+        this.#chosen[at] = Number(id);
+        this.#shift = 0;
+        this.show();
+      });
+      made.value = String(this.#chosen[at]);
+      return element("label", {}, `${label} `, made);
+    };
+    const nudge = (share: number): void => {
+      this.#shift += Math.round(share * lengthOf(this.#state.view.value));
+      this.#arrange();
+    };
+    const told = this.#shift === 0 ? "aligned at their start" : `shifted by ${nanosText(this.#shift)}`;
+    replaceChildren(
+      this.#controls,
+      select("Base", 0),
+      select("Other", 1),
+      button("⟵", () => nudge(-0.02), { "aria-label": "Shift the other earlier" }),
+      button("⟶", () => nudge(0.02), { "aria-label": "Shift the other later" }),
+      button("Align starts", () => {
+        this.#shift = 0;
+        this.#arrange();
+      }),
+      this.#alignButton(),
+      element("span", { class: "quiet", text: told, "data-role": "shift" }),
+    );
+  }
+
+  /** With a span of the other trace selected, that may be laid where the view begins. */
+  #alignButton(): HTMLElement {
+    const made = button("Selected to the left edge", () => {
+      const chosen = this.#state.selected.value;
+      const other = this.#sources?.[1];
+      if (chosen === null || other === undefined || chosen.trace !== other.trace.id) return;
+      this.#shift = Math.round(this.#state.view.value.from + other.trace.from - chosen.answer.start);
+      this.#arrange();
+    }, { title: "Shift the other trace so that its selected span begins at the left edge" });
+    return made;
+  }
+
+  async #ask(): Promise<void> {
+    const [base, other] = this.#chosen;
+    const key = `${base}/${other}`;
+    if (key === this.#shown) return;
+    this.#shown = key;
+    replaceChildren(this.#tables, element("p", { class: "quiet", text: "Comparing …" }));
+    try {
+      const { sections } = await askCompare(base, other);
+      if (this.#shown !== key) return;
+      replaceChildren(this.#tables, ...sections.map((section) => this.#section(section)));
+    } catch (error) {
+      this.#shown = "";
+      replaceChildren(this.#tables, element("p", { class: "error", text: reasonText(error) }));
+    }
+  }
+
+  #section(section: Section): HTMLElement {
+    return sectionElement(section, (place) => this.#go(section, place));
+  }
+
+  /** Goes to a place of the base, and shifts the other so that its own place is below. */
+  #go(section: Section, place: Place): void {
+    const sources = this.#sources;
+    if (sources === null) return;
+    const at = section.places?.indexOf(place) ?? -1;
+    const otherPlace = section.other_places?.[at] ?? null;
+    const onScreen = sources[0].toScreen(place);
+    if (otherPlace !== null) {
+      this.#shift = Math.round(onScreen.from + sources[1].trace.from - otherPlace.from);
+      this.#arrange();
+    }
+    this.#state.view.set(around(onScreen, boundsOf(this.#sources ?? sources)));
+    if (place.track !== null) this.#timelines[0].reveal(sources[0].trace.id, place.track, 0);
+    if (otherPlace?.track != null) this.#timelines[1].reveal(sources[1].trace.id, otherPlace.track, 0);
+  }
+}

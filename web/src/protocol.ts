@@ -1,0 +1,166 @@
+// The answers of the server, as docs/viewer-protocol.md describes them. Times are whole
+// nanoseconds since the trace's own zero.
+
+export interface TrackInfo {
+  id: number;
+  kind: "thread" | "gpu_stream" | "async" | "counter" | "profiler";
+  process: string | null;
+  process_name: string | null;
+  thread: string | null;
+  thread_name: string | null;
+  spans: number;
+  rows: number;
+  marks: number;
+  least: number | null;
+  most: number | null;
+}
+
+export interface Notice {
+  text: string;
+  count: number;
+}
+
+export interface TraceInfo {
+  id: number;
+  file: string;
+  producer: string | null;
+  rank: number | null;
+  from: number;
+  to: number;
+  spans: number;
+  live: boolean;
+  notices: Notice[];
+  tracks: TrackInfo[];
+}
+
+export interface TracesAnswer {
+  version: number;
+  /** What the numbers in `kind` mean. */
+  kinds: string[];
+  traces: TraceInfo[];
+}
+
+/** `[time, least, most, last]` of one pixel. */
+export type CounterPoint = [number, number, number, number];
+
+export interface CountersAnswer {
+  tracks: { id: number; points: CounterPoint[] }[];
+}
+
+/** `[time, count, index into names]`. */
+export type MarkPoint = [number, number, number];
+
+export interface MarksAnswer {
+  names: string[];
+  tracks: { id: number; marks: MarkPoint[] }[];
+}
+
+/** A span, as far as one needs to know it to go there. */
+export interface SpanPlace {
+  span: number;
+  name: string;
+  track: number;
+  row: number;
+  start: number;
+  dur: number;
+}
+
+export interface FrameName {
+  span: number;
+  name: string;
+}
+
+export interface SpanAnswer extends SpanPlace {
+  category: string;
+  kind: number;
+  self: number;
+  args: [string, string][];
+  stack: FrameName[];
+  launched_by: SpanPlace | null;
+  launched: { count: number; total: number; first: SpanPlace[] };
+  python: FrameName[];
+  links: { category: string; to: boolean; other: SpanPlace }[];
+  same_name: {
+    count: number;
+    total: number;
+    rank: number;
+    previous: number | null;
+    next: number | null;
+  };
+}
+
+export interface SearchAnswer {
+  count: number;
+  names: { name: string; count: number; total: number; first: number }[];
+  spans: SpanPlace[];
+}
+
+export type Unit = "text" | "nanos" | "count" | "bytes" | "share" | "status";
+
+/** A text, a number with the text that people read, or nothing. */
+export type Cell = string | { text: string; value: number } | null;
+
+export interface Column {
+  key: string;
+  title: string;
+  unit: Unit;
+  shown: boolean;
+}
+
+export interface Place {
+  from: number;
+  to: number;
+  track: number | null;
+}
+
+export interface Paragraph {
+  title: string;
+  evidence: string;
+  advice: string;
+}
+
+export interface Section {
+  key: string;
+  title: string;
+  left_out: number;
+  when_empty: string | null;
+  /** One row, to be shown as lines of title and value. */
+  is_record: boolean;
+  columns: Column[];
+  rows: Cell[][];
+  notes?: string[];
+  prose?: Paragraph[];
+  places?: (Place | null)[];
+  /** In a comparison: where a row is in the other trace; `places` is the base then. */
+  other_places?: (Place | null)[];
+}
+
+export interface SectionsAnswer {
+  sections: Section[];
+  /** Lines for the end. */
+  hints?: string[];
+}
+
+export const FLAME_VALUES = ["wall", "gpu", "count", "bytes"] as const;
+export type FlameValue = (typeof FLAME_VALUES)[number];
+
+export interface FlameAnswer {
+  value: FlameValue;
+  unit: Unit;
+  total: number;
+  dropped: number;
+  names: string[];
+  parent: number[];
+  name: number[];
+  weight: number[];
+  self: number[];
+}
+
+export type QueryValue = string | number | boolean | null;
+
+export interface QueryAnswer {
+  columns: string[];
+  rows: QueryValue[][];
+  more: boolean;
+  took_ms: number;
+}

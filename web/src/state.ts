@@ -1,0 +1,47 @@
+// What the page shows, as signals: every part reads and changes these and knows nothing of
+// the others.
+
+import type { Theme } from "./colour";
+import type { SpanAnswer } from "./protocol";
+import type { Range } from "./scale";
+import { Signal } from "./signal";
+import { boundsOf, type Source } from "./source";
+
+export const PANELS = ["timeline", "flame", "compare", "findings", "sql"] as const;
+export type Panel = (typeof PANELS)[number];
+
+export interface Selected {
+  trace: number;
+  answer: SpanAnswer;
+}
+
+/** The request to show a span, which comes true when the server has told about it. */
+export interface SpanReference {
+  trace: number;
+  span: number;
+}
+
+export class State {
+  readonly sources = new Signal<readonly Source[]>([]);
+  readonly panel = new Signal<Panel>("timeline");
+  /** What is on the screen; all times of signals are the screen's. */
+  readonly view = new Signal<Range>({ from: 0, to: 1 });
+  readonly selected = new Signal<Selected | null>(null);
+  readonly range = new Signal<Range | null>(null);
+  readonly search = new Signal("");
+  readonly theme = new Signal<Theme>("light");
+  /** What the live region says. */
+  readonly announced = new Signal("");
+  /** What went wrong last; empty when nothing did. */
+  readonly trouble = new Signal("");
+  /** Which trace the flame graph, the findings and the summary of a range are about. */
+  readonly trace = new Signal(0);
+
+  get bounds(): Range {
+    return boundsOf(this.sources.value);
+  }
+
+  source(trace: number): Source | undefined {
+    return this.sources.value.find((source) => source.trace.id === trace);
+  }
+}

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { hashOf, spanColour } from "../src/colour";
+import { kindOf, kindOfName, learnKinds } from "../src/kinds";
+import { arrowsOf } from "../src/timeline/arrows";
+import type { SpanAnswer } from "../src/protocol";
+
+const LIST = ["other", "python", "operator", "annotation", "runtime", "kernel"];
+
+test("a name has one colour, and names of a kind differ in lightness only", () => {
+  learnKinds(LIST);
+  assert.equal(spanColour(2, "aten::mm", "light"), spanColour(2, "aten::mm", "light"));
+  const hues = new Set(["a", "b", "c", "d"].map((name) => spanColour(2, name, "light").split(" ")[0]));
+  assert.equal(hues.size, 1);
+  assert.ok(new Set(Array.from({ length: 50 }, (_, at) => hashOf(`name${at}`) % 8)).size === 8);
+});
+
+test("the server's list says what a number means", () => {
+  learnKinds(["kernel", "made_up"]);
+  assert.equal(kindOf(0, "gemm").title, "GPU kernel");
+  assert.equal(kindOf(0, "ncclDevKernel_AllReduce").title, "communication");
+  assert.equal(kindOf(1, "x").title, "made up");
+  assert.equal(kindOf(99, "x").title, "other");
+  learnKinds(LIST);
+});
+
+test("names of frames tell their kind", () => {
+  const lines: [string, string][] = [
+    ["torch/nn/modules/module.py(1783): _call_impl", "Python"],
+    ["<built-in method linear>", "Python"],
+    ["aten::mm", "operator"],
+    ["cudaLaunchKernel", "GPU runtime call"],
+    ["void gemm<float>(int)", "GPU kernel"],
+    ["Memcpy DtoH (Device -> Pinned)", "copy"],
+    ["main", "other"],
+  ];
+  for (const [name, title] of lines) assert.equal(kindOfName(name).title, title, name);
+});
+
+test("arrows lead from cause to effect", () => {
+  const place = (span: number): SpanAnswer["launched"]["first"][number] => ({ span, name: "", track: 0, row: 0, start: 0, dur: 1 });
+  const answer = {
+    ...place(1),
+    launched_by: place(2),
+    launched: { count: 1, total: 1, first: [place(3)] },
+    links: [{ category: "x", to: true, other: place(4) }, { category: "x", to: false, other: place(5) }],
+  } as unknown as SpanAnswer;
+  const pairs = arrowsOf(answer).map(({ from, to }) => [from.span, to.span]);
+  assert.deepEqual(pairs, [[2, 1], [1, 3], [1, 4], [5, 1]]);
+});
