@@ -59,6 +59,9 @@ export class App {
     });
     this.#search = new Search(state, {
       go: (place) => void navigator.goToSpan(place),
+      begin: () => {
+        if (!this.#hasTimeline()) state.panel.set("timeline");
+      },
       show: (content) => this.#side.show("search", content),
       clear: () => this.#side.clear("search"),
     });
@@ -109,13 +112,18 @@ export class App {
     state.selected.watch(() => this.#showSelected());
     state.range.watch(() => this.#showRangeSoon());
     attachKeys({
-      canMove: () => ["timeline", "compare"].includes(state.panel.value),
+      canMove: () => this.#hasTimeline() && !this.#help.element.open,
       move: (direction, seconds) => this.#move(direction, seconds),
       press: (key) => this.#press(key),
     });
   }
 
+  #hasTimeline(): boolean {
+    return ["timeline", "compare"].includes(this.#state.panel.value);
+  }
+
   #showPanel(flameRange: Range | null): void {
+    this.#side.want(this.#hasTimeline());
     switch (this.#state.panel.value) {
       case "flame":
         return this.#flame.show(flameRange);
@@ -192,6 +200,7 @@ export class App {
 
   /** Whether the key means something. */
   #press(key: string): boolean {
+    if (this.#help.element.open && key !== "?") return false;
     const { selected, view, panel, sources } = this.#state;
     const goToSame = (which: "previous" | "next"): void => {
       const chosen = selected.value;

@@ -5,7 +5,7 @@ import { kindOf, kindOfName, type Kind } from "./kinds";
 
 export type Theme = "light" | "dark";
 
-const LIGHTEST: Record<Theme, number> = { light: 64, dark: 56 };
+const LIGHTEST: Record<Theme, number> = { light: 68, dark: 54 };
 const SHADES = 8;
 const SHADE_STEP = 2;
 

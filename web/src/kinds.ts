@@ -13,8 +13,8 @@ const COMMUNICATION: Kind = { title: "communication", hue: 272, saturation: 50 }
 
 const KINDS: Record<string, Kind> = {
   other: OTHER,
-  python: { title: "Python", hue: 46, saturation: 74 },
-  operator: { title: "operator", hue: 205, saturation: 62 },
+  python: { title: "Python", hue: 44, saturation: 58 },
+  operator: { title: "operator", hue: 207, saturation: 58 },
   annotation: { title: "annotation", hue: 240, saturation: 48 },
   runtime: { title: "GPU runtime call", hue: 325, saturation: 44 },
   kernel: { title: "GPU kernel", hue: 160, saturation: 48 },

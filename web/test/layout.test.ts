@@ -26,6 +26,18 @@ test("tracks of a process stand together, and empty ones are left out", () => {
   assert.deepEqual(told, ["python 7", 1, 3, "python 8", 2]);
 });
 
+test("what only the profiler needs comes last", () => {
+  const noise = source(0, [
+    track(1, "1", { kind: "profiler" }),
+    track(2, "2", { spans: 0, rows: 0, marks: 1 }),
+    track(3, "3", { kind: "gpu_stream" }),
+    track(4, "4"),
+  ]);
+  const { lines } = layoutOf([noise], new Set());
+  const told = lines.flatMap((line) => (line.type === "group" ? [] : [line.track.id]));
+  assert.deepEqual(told, [3, 4, 1, 2]);
+});
+
 test("lines follow each other without gaps", () => {
   const { lines, height } = layoutOf([ONE, source(1, [track(1, "7")])], new Set());
   let top = 0;

@@ -18,7 +18,7 @@ export function nameTable(
     element("th", { text: "Name", scope: "col" }));
   const rows = namesByWeight(tree).slice(0, ROWS_MAX).map(({ name, total, self }) => {
     const text = tree.names[name] ?? "";
-    const link = button(text, () => choose(name), { class: "link", title: `Callers and callees of ${text}` });
+    const link = button(text, () => choose(name), { class: "link clamped", title: `Callers and callees of ${text}` });
     return element("tr", {},
       element("td", { class: "number", text: amountText(self, unit) }),
       element("td", { class: "number", text: amountText(total, unit) }),

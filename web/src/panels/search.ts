@@ -17,6 +17,8 @@ interface Found {
 
 export interface SearchActions {
   go(place: SpanReference): void;
+  /** The user types: what is found stands beside the timeline. */
+  begin(): void;
   show(content: HTMLElement): void;
   clear(): void;
 }
@@ -59,6 +61,7 @@ export class Search {
   }
 
   #soon(): void {
+    this.#actions.begin();
     window.clearTimeout(this.#timer);
     this.#timer = window.setTimeout(() => this.#state.search.set(this.input.value.trim()), REST_MS);
   }

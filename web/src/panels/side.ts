@@ -17,6 +17,7 @@ export class Side {
   readonly #filled = new Map<Slot, HTMLElement>();
   readonly #close: (slot: Slot) => void;
   #shown: Slot = "details";
+  #isWanted = true;
 
   /** `close` is called when the user closes what a slot shows. */
   constructor(close: (slot: Slot) => void) {
@@ -39,8 +40,14 @@ export class Side {
     this.#render();
   }
 
+  /** Beside panels that it says nothing about it stays away. */
+  want(isWanted: boolean): void {
+    this.#isWanted = isWanted;
+    this.#render();
+  }
+
   #render(): void {
-    this.element.hidden = this.#filled.size === 0;
+    this.element.hidden = this.#filled.size === 0 || !this.#isWanted;
     this.element.dataset["slot"] = this.element.hidden ? "" : this.#shown;
     const tabs = SLOTS.filter(([slot]) => this.#filled.has(slot)).map(([slot, title]) =>
       button(title, () => this.show(slot, this.#filled.get(slot)!), {

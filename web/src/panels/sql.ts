@@ -53,7 +53,7 @@ export class SqlPanel {
     try {
       this.#show(await askQuery(this.#text.value));
     } catch (error) {
-      const isMissing = error instanceof Refused && error.status === 404;
+      const isMissing = error instanceof Refused && [404, 405].includes(error.status);
       const text = isMissing ? "This build of spanwise answers no SQL." : reasonText(error);
       replaceChildren(this.#result, element("p", { class: "error", text }));
     }

@@ -65,7 +65,8 @@ function table(section: Section, go: Go): HTMLTableElement {
       const text = cellText(row[at] ?? null);
       const cell = element("td", { class: alignment(column) });
       const isLink = place !== null && nth === linkColumn(columns.map((it) => it.column));
-      if (isLink) cell.append(button(text, () => go(place), { class: "link", title: "Show in the timeline" }));
+      if (isLink) cell.append(button(text, () => go(place), { class: "link clamped", title: `${text}: show in the timeline` }));
+      else if (column.unit === "text") cell.append(element("span", { class: "clamped", text, title: text }));
       else cell.textContent = text;
       return cell;
     });

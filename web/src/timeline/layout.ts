@@ -72,7 +72,10 @@ function groupsOf(source: Source, withTrace: boolean): Map<string, TrackInfo[]> 
     if (tracks === undefined) groups.set(title, [track]);
     else tracks.push(track);
   }
-  return groups;
+  // What the profiler keeps for itself, or has only marks, is seldom looked for.
+  const isMinor = (tracks: TrackInfo[]): boolean => tracks.every(({ kind, spans }) => kind === "profiler" || (kind !== "counter" && spans === 0));
+  const minorLast = [...groups].sort(([, a], [, b]) => Number(isMinor(a)) - Number(isMinor(b)));
+  return new Map(minorLast);
 }
 
 function isEmpty(track: TrackInfo): boolean {

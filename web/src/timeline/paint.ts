@@ -10,7 +10,7 @@ import type { TrackPicture } from "./store";
 const LABEL_WIDTH_MIN = 28;
 const LABEL_PADDING = 4;
 export const LABEL_FONT = "11px system-ui, sans-serif";
-const DIMMED = 0.22;
+const DIMMED = 0.3;
 
 /** How a track's own time becomes pixels. */
 export interface Projection {
