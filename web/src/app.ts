@@ -49,7 +49,11 @@ export class App {
     const navigator = new Navigator(state, timelines);
     this.#navigator = navigator;
     const pick = (trace: number, span: number): void => void navigator.select({ trace, span });
-    this.#timeline = new Timeline(state, () => state.sources.value, pick);
+    this.#timeline = new Timeline(state, {
+      sources: () => state.sources.value,
+      bounds: () => state.bounds,
+      pick,
+    });
     this.#flame = new FlamePanel(state);
     this.#compare = new ComparePanel(state, pick);
     this.#findings = new FindingsPanel(state, (trace, place) => navigator.goToPlace(trace, place));

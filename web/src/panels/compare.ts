@@ -4,7 +4,7 @@
 import { button, choice, element, replaceChildren } from "../dom";
 import { nanosText } from "../format";
 import type { Place, Section } from "../protocol";
-import { around, lengthOf } from "../scale";
+import { around, lengthOf, type Range } from "../scale";
 import { askCompare, reasonText } from "../server";
 import { Source, boundsOf, traceTitle } from "../source";
 import type { State } from "../state";
@@ -24,7 +24,9 @@ export class ComparePanel {
 
   constructor(state: State, pick: (trace: number, span: number) => void) {
     this.#state = state;
-    const one = (at: 0 | 1): Timeline => new Timeline(state, () => this.#shownSources(at), pick);
+    const bounds = (): Range => boundsOf(this.#sources ?? []);
+    const one = (at: 0 | 1): Timeline =>
+      new Timeline(state, { sources: () => this.#shownSources(at), bounds, pick });
     this.#timelines = [one(0), one(1)];
     const pair = element("div", { class: "pair" }, ...this.#timelines.map((it) => it.element));
     this.element.append(this.#controls, pair, this.#tables);

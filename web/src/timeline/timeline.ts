@@ -6,7 +6,7 @@ import { PAINTS } from "../colour";
 import { element, replaceChildren } from "../dom";
 import { insideOf, panBy, timeAt, zoomAt, type Range } from "../scale";
 import type { State } from "../state";
-import { boundsOf, type Source } from "../source";
+import type { Source } from "../source";
 import { chunkOf } from "./chunk";
 import { layoutOf, linesBetween, trackLineOf, ROW_HEIGHT, rowsTop } from "./layout";
 import type { Layout, TrackLine } from "./layout";
@@ -21,10 +21,19 @@ import { Tooltip } from "./tooltip";
 /** How long the view rests before the server is asked. */
 const REST_MS = 40;
 
+export interface TimelineOptions {
+  /** Which of the state's traces this one shows, and how they are shifted. */
+  sources: () => readonly Source[];
+  /** What one may look at; more than the sources where two timelines move together. */
+  bounds: () => Range;
+  pick: (trace: number, span: number) => void;
+}
+
 export class Timeline {
   readonly element: HTMLElement;
   readonly #state: State;
   readonly #sources: () => readonly Source[];
+  readonly #bounds: () => Range;
   readonly #pick: (trace: number, span: number) => void;
   readonly #overview = new Surface(element("canvas", { class: "overview", role: "img", "aria-label": "Overview of the whole trace" }));
   readonly #ruler = new Surface(element("canvas", { class: "ruler", role: "img", "aria-label": "Ruler; drag to select a range" }));
@@ -41,15 +50,11 @@ export class Timeline {
   #hovered: Hit | null = null;
   #timer = 0;
 
-  /** `sources` says which of the state's traces this one shows, and how they are shifted. */
-  constructor(
-    state: State,
-    sources: () => readonly Source[],
-    pick: (trace: number, span: number) => void,
-  ) {
+  constructor(state: State, options: TimelineOptions) {
     this.#state = state;
-    this.#sources = sources;
-    this.#pick = pick;
+    this.#sources = options.sources;
+    this.#bounds = options.bounds;
+    this.#pick = options.pick;
     const rulers = element("div", { class: "rulers" }, this.#overview.canvas, this.#ruler.canvas);
     const head = element("div", { class: "timeline-head" }, this.#corner, rulers);
     this.#tall.append(this.#names.element, this.#tracks.canvas);
@@ -67,7 +72,7 @@ export class Timeline {
 
   panBy(share: number): void {
     const { view } = this.#state;
-    view.set(panBy(view.value, share * (view.value.to - view.value.from), boundsOf(this.#sources())));
+    view.set(panBy(view.value, share * (view.value.to - view.value.from), this.#bounds()));
   }
 
   scrollBy(pixels: number): void {
@@ -124,7 +129,7 @@ export class Timeline {
     range.watch(repaint);
     search.watch(repaint);
     theme.watch(repaint);
-    const bounds = (): Range => boundsOf(this.#sources());
+    const bounds = this.#bounds;
     const actions = {
       pick: (x: number, y: number) => this.#pickAt(x, y),
       hover: (x: number, y: number, event: PointerEvent) => this.#hover(x, y, event),
@@ -151,7 +156,7 @@ export class Timeline {
   #zoom(factor: number, x: number): void {
     const { view } = this.#state;
     const at = timeAt(x, view.value, this.#tracks.width);
-    view.set(zoomAt(view.value, factor, at, boundsOf(this.#sources())));
+    view.set(zoomAt(view.value, factor, at, this.#bounds()));
   }
 
   #resize(): void {
@@ -198,7 +203,7 @@ export class Timeline {
         return picture === undefined || picture.len === 0 ? [] : [{ source, picture }];
       }),
     );
-    paintOverview(this.#overview.context, tracks, boundsOf(this.#sources()), view.value, width, paints);
+    paintOverview(this.#overview.context, tracks, this.#bounds(), view.value, width, paints);
     const painted = paintScene({
       surface: this.#tracks,
       state: this.#state,
