@@ -10,7 +10,7 @@ use crate::{Failure, licence};
 const ROOMS: &[[&str; 4]] = &[
     ["spanwise-model", "", "arrow-buffer hashbrown serde thiserror", "proptest"],
     ["spanwise-flow", "spanwise-model", "", "proptest"],
-    ["spanwise-pt", "", "", "proptest"],
+    ["spanwise-pt", "", "", "libc proptest"],
     [
         "spanwise-read",
         "spanwise-model spanwise-flow",

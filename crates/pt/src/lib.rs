@@ -2,18 +2,35 @@
 //! branches again.
 //!
 //! The processor writes one bit for a conditional branch and an address for an indirect one,
-//! and nothing for what can be read from the program. [`Packets`] takes the bytes apart. The
-//! crate does no I/O and does not know where the bytes came from.
+//! and nothing for what can be read from the program. [`Packets`] takes the bytes apart;
+//! [`decode`] follows the program with them and tells calls, returns and whatever else changes
+//! the stack, or every instruction. The crate does no I/O and does not know where the bytes
+//! came from.
 //!
 //! [`Writer`] is the other direction: it writes packets as a processor would, so that
 //! everything here can be tested on machines without this hardware.
 
+mod blocks;
+mod clock;
+mod decode;
+mod event;
+mod image;
+mod insn;
 mod ip;
 mod packet;
+mod parallel;
 mod read;
+mod returns;
+mod walk;
 mod write;
 
+pub use clock::{ClockRates, TickScale};
+pub use decode::{DecodeCounts, DecodeOptions};
+pub use event::{At, BranchKind, Event, Lost, Ran, Sink};
+pub use image::{Functions, Image, Program, Stretch};
+pub use insn::{Insn, Kind, decode as decode_instruction};
 pub use ip::{Ip, IpForm, LastIp};
 pub use packet::{ExecMode, Packet, PowerExit, Tnt};
+pub use parallel::{decode, decode_parallel};
 pub use read::{BadPacket, PSB, Packets, find_psb};
 pub use write::Writer;

@@ -89,12 +89,14 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// Where the next place to begin is, from `from` on.
+/// Where the next place to begin is, from `from` on. Of bytes that could be two such places,
+/// because those before happen to look alike, it is the last.
 pub fn find_psb(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(window) = bytes.get(at..).and_then(|rest| rest.get(..PSB.len())) {
         if window == PSB {
-            return Some(at);
+            let more = bytes[at + PSB.len()..].chunks(2).take_while(|pair| *pair == &PSB[..2]);
+            return Some(at + 2 * more.count());
         }
         // It holds no other bytes than these two, so it cannot begin before a third.
         at += match window.iter().rposition(|byte| !matches!(byte, 0x02 | 0x82)) {
@@ -416,6 +418,7 @@ mod tests {
         check(&[0x82; 5], Some(5));
         check(&[0x02; 40], Some(40));
         check(&PSB[..15], Some(15));
+        check(&PSB[..6], Some(6));
         check(&[&PSB[..12], &[0x83]].concat(), Some(13));
         assert_eq!(find_psb(&PSB, 1), None);
         assert_eq!(find_psb(&PSB[..15], 0), None);

@@ -155,7 +155,8 @@ proptest! {
     ) {
         let mut bytes = bytes;
         bytes.splice(at.min(bytes.len())..at.min(bytes.len()), PSB);
-        let expected = (from..bytes.len()).find(|&from| bytes[from..].starts_with(&PSB));
+        let is_psb = |from: usize| bytes.get(from..).is_some_and(|rest| rest.starts_with(&PSB));
+        let expected = (from..bytes.len()).find(|&from| is_psb(from) && !is_psb(from + 2));
         prop_assert_eq!(find_psb(&bytes, from), expected);
     }
 }

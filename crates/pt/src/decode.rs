@@ -1,0 +1,429 @@
+//! Packets and the program become what ran.
+//!
+//! Packets are taken in order. Each says how the program went on at the next branch that the
+//! code itself does not decide; up to there the code is followed. Where the two contradict one
+//! another, what ran is lost up to the next packet with an address.
+
+use crate::blocks::Blocks;
+use crate::clock::Clock;
+use crate::event::{At, BranchKind, Event, Lost, Sink};
+use crate::image::{Image, Program};
+use crate::returns::Returns;
+use crate::{BadPacket, ClockRates, ExecMode, Ip, LastIp, Packet, Packets, find_psb};
+
+/// What the bytes do not say themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DecodeOptions {
+    pub rates: ClockRates,
+    /// Returns always have an address: the processor was told not to leave it out.
+    pub has_all_returns: bool,
+    /// The bits of the time stamp counter above those that are told, from any time near.
+    pub ticks_near: u64,
+}
+
+/// How much was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DecodeCounts {
+    /// Bytes that could not be read: before the first place to begin, and after bad packets.
+    pub skipped_bytes: u64,
+}
+
+/// Where the program is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Place {
+    /// Nobody knows, until a packet says it.
+    #[default]
+    Unknown,
+    /// Not traced.
+    Off,
+    On,
+}
+
+/// All that what comes next depends on, but for returns: those are forgotten where decoding
+/// may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct State {
+    pub(crate) place: Place,
+    /// Where it goes on, when traced.
+    pub(crate) ip: u64,
+    pub(crate) last: LastIp,
+    mode: ExecMode,
+    /// Holds from the next address on.
+    next_mode: Option<ExecMode>,
+    is_in_transaction: bool,
+    /// A transaction begins or ends at the next address.
+    transaction: Option<Transaction>,
+    pub(crate) clock: Clock,
+    /// Something happened here that the code does not show; a packet will say what it led to.
+    pub(crate) event_at: Option<u64>,
+    is_aborted: bool,
+    /// Packets that the next address belongs to, and that change nothing.
+    marks: u8,
+    has_overflown: bool,
+    /// Between `Psb` and `PsbEnd`; then the address that was told there.
+    head: Option<Option<u64>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Transaction {
+    is_inside: bool,
+    is_aborted: bool,
+}
+
+/// A decoder on its way through bytes.
+pub(crate) struct Decoder<'a, S> {
+    pub(crate) program: &'a Program<'a>,
+    pub(crate) options: DecodeOptions,
+    pub(crate) state: State,
+    pub(crate) returns: Returns,
+    pub(crate) sink: S,
+    pub(crate) counts: DecodeCounts,
+    /// Of each image in each mode.
+    pub(crate) caches: Vec<Blocks>,
+    /// The one in use, where there is any code.
+    pub(crate) cache: Option<usize>,
+    /// The block where the program is, when traced.
+    pub(crate) here: u32,
+    stretch: usize,
+    stretch_times: std::ops::Range<u64>,
+    /// What is told now was told already.
+    pub(crate) is_silent: bool,
+}
+
+const MODES: usize = 3;
+
+impl<'a, S: Sink> Decoder<'a, S> {
+    pub(crate) fn new(program: &'a Program<'a>, options: DecodeOptions, sink: S) -> Self {
+        let caches = program.images().len() * MODES;
+        let mut decoder = Decoder {
+            program,
+            options,
+            state: State::default(),
+            returns: Returns::default(),
+            sink,
+            counts: DecodeCounts::default(),
+            caches: std::iter::repeat_with(Blocks::default).take(caches).collect(),
+            cache: None,
+            here: 0,
+            stretch: 0,
+            stretch_times: 0..0,
+            is_silent: false,
+        };
+        decoder.find_stretch();
+        decoder
+    }
+
+    /// Reads packets up to the end; with `until`, up to the first end of a head behind it.
+    /// Gives back where it stopped.
+    pub(crate) fn run(&mut self, bytes: &[u8], from: usize, until: Option<usize>) -> usize {
+        let mut packets = Packets::new(bytes, from);
+        loop {
+            let offset = packets.offset();
+            match packets.next_packet() {
+                Ok(None) => return offset,
+                Ok(Some(packet)) => {
+                    if let Err(lost) = self.packet(packet, &mut packets) {
+                        self.lose(lost);
+                    }
+                    let is_past = until.is_some_and(|until| packets.offset() > until);
+                    if is_past && packet == Packet::PsbEnd {
+                        return packets.offset();
+                    }
+                }
+                Err(bad) => match self.begin_again(bytes, offset, bad) {
+                    Some(next) => packets = Packets::new(bytes, next),
+                    None => return bytes.len(),
+                },
+            }
+        }
+    }
+
+    fn begin_again(&mut self, bytes: &[u8], bad_at: usize, bad: BadPacket) -> Option<usize> {
+        let next = find_psb(bytes, bad_at + 1);
+        self.counts.skipped_bytes += (next.unwrap_or(bytes.len()) - bad_at) as u64;
+        // The last packet of a snapshot is cut as a rule; nothing is known to be missing.
+        if next.is_some() || bad != BadPacket::Cut {
+            self.lose(Lost::Packet(bad));
+        }
+        next
+    }
+
+    pub(crate) fn lose(&mut self, lost: Lost) {
+        self.tell(Event::Lost(lost));
+        self.returns.clear();
+        let State { last, mode, next_mode, clock, head, .. } = self.state;
+        let has_overflown = lost == Lost::Overflow;
+        self.state =
+            State { last, mode, next_mode, clock, head, has_overflown, ..State::default() };
+    }
+
+    #[inline]
+    pub(crate) fn tell(&mut self, event: Event) {
+        if !self.is_silent {
+            let at = At { ticks: self.state.clock.now(), stretch: self.stretch as u32 };
+            self.sink.event(at, event);
+        }
+    }
+
+    pub(crate) fn branch(&mut self, kind: BranchKind, from: u64, to: u64) {
+        let is_in_transaction = self.state.is_in_transaction;
+        self.tell(Event::Branch { kind, from, to, is_in_transaction });
+    }
+
+    #[inline]
+    fn packet(&mut self, packet: Packet, packets: &mut Packets<'_>) -> Result<(), Lost> {
+        match packet {
+            Packet::Tnt(tnt) => match self.state.place {
+                Place::On => self.follow_bits(tnt, packets),
+                Place::Off => Err(Lost::Mismatch(0)),
+                Place::Unknown => Ok(()),
+            },
+            Packet::Tip(ip) => {
+                let ip = self.state.last.resolve(ip);
+                self.arrive(ip)
+            }
+            Packet::TipPge(ip) => {
+                let ip = self.state.last.resolve(ip);
+                self.switch_on(ip)
+            }
+            Packet::TipPgd(ip) => {
+                let ip = self.state.last.resolve(ip);
+                self.switch_off(ip)
+            }
+            Packet::Fup(ip) => self.happen(ip),
+            Packet::Tsc(_)
+            | Packet::Tma { .. }
+            | Packet::Mtc(_)
+            | Packet::Cyc(_)
+            | Packet::Cbr(_) => {
+                self.time(packet);
+                Ok(())
+            }
+            _ => self.other(packet),
+        }
+    }
+
+    /// Takes in a time; false for a packet that is none.
+    pub(crate) fn time(&mut self, packet: Packet) -> bool {
+        let rates = &self.options.rates;
+        let clock = &mut self.state.clock;
+        match packet {
+            Packet::Cyc(cycles) => clock.cycles(cycles, rates),
+            Packet::Mtc(part) => clock.crystal(part, rates),
+            Packet::Tsc(low) => clock.counter(low | self.options.ticks_near & !TOLD_TICKS),
+            Packet::Tma { ctc, fast } => clock.relation(ctc, fast),
+            Packet::Cbr(ratio) => {
+                let is_new = ratio != clock.core_ratio();
+                clock.ratio(ratio);
+                if is_new {
+                    self.tell(Event::CoreRatio(ratio));
+                }
+            }
+            Packet::Pad => {}
+            _ => return false,
+        }
+        if !self.stretch_times.contains(&self.state.clock.now()) {
+            self.find_stretch();
+        }
+        true
+    }
+
+    fn other(&mut self, packet: Packet) -> Result<(), Lost> {
+        match packet {
+            Packet::Psb => {
+                self.returns.clear();
+                self.state.last = LastIp::default();
+                self.state.head = Some(None);
+            }
+            Packet::PsbEnd => self.end_head(),
+            Packet::Ovf => {
+                self.state.head = None;
+                return Err(Lost::Overflow);
+            }
+            Packet::ModeExec { mode, .. } => self.state.next_mode = Some(mode),
+            Packet::ModeTsx { is_in_transaction: is_inside, is_aborted } => {
+                match self.state.head.is_some() || self.state.place != Place::On {
+                    true => self.state.is_in_transaction = is_inside,
+                    false => self.state.transaction = Some(Transaction { is_inside, is_aborted }),
+                }
+            }
+            Packet::Ptw { payload, has_ip, .. } => {
+                self.tell(Event::Written(payload));
+                self.mark(has_ip);
+            }
+            Packet::Exstop { has_ip } | Packet::Bep { has_ip } | Packet::Trig { has_ip, .. } => {
+                self.mark(has_ip);
+            }
+            // The rest says nothing of the way that the program takes.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, has_ip: bool) {
+        self.state.marks = self.state.marks.saturating_add(has_ip.into());
+    }
+
+    /// `Fup`: something happens at an address, or the address itself is what is told.
+    fn happen(&mut self, ip: Ip) -> Result<(), Lost> {
+        let Some(ip) = self.state.last.resolve(ip) else { return Ok(()) };
+        if let Some(head) = &mut self.state.head {
+            *head = Some(ip);
+            return Ok(());
+        }
+        match self.state.place {
+            Place::On => self.walk_to(ip)?,
+            Place::Off => return Ok(()),
+            Place::Unknown => self.start(ip),
+        }
+        if std::mem::take(&mut self.state.has_overflown) {
+            return Ok(());
+        }
+        if let Some(transaction) = self.state.transaction.take() {
+            self.state.is_in_transaction = transaction.is_inside;
+            self.state.is_aborted = transaction.is_aborted;
+            self.state.event_at = transaction.is_aborted.then_some(ip);
+        } else if self.state.marks > 0 {
+            self.state.marks -= 1;
+        } else {
+            self.state.event_at = Some(ip);
+        }
+        Ok(())
+    }
+
+    /// `Tip`: a branch that only packets know the target of, or what an event led to.
+    pub(crate) fn arrive(&mut self, ip: Option<u64>) -> Result<(), Lost> {
+        match (self.state.place, ip) {
+            (Place::On, Some(ip)) => match self.state.event_at.take() {
+                Some(from) => {
+                    let kind = match std::mem::take(&mut self.state.is_aborted) {
+                        true => BranchKind::TransactionAbort,
+                        false => BranchKind::Interrupt,
+                    };
+                    self.branch(kind, from, ip);
+                    self.enter(ip);
+                    Ok(())
+                }
+                None => self.walk_to_target(ip),
+            },
+            (Place::Unknown, Some(ip)) => {
+                self.start(ip);
+                Ok(())
+            }
+            (Place::Unknown, None) => Ok(()),
+            (Place::Off, _) | (Place::On, None) => Err(Lost::Mismatch(self.state.ip)),
+        }
+    }
+
+    fn switch_on(&mut self, ip: Option<u64>) -> Result<(), Lost> {
+        self.state.event_at = None;
+        match (self.state.place, ip) {
+            (_, None) => Ok(()),
+            (place, Some(ip)) => {
+                if place == Place::On {
+                    self.lose(Lost::Mismatch(self.state.ip));
+                }
+                self.start(ip);
+                self.state.has_overflown = false;
+                Ok(())
+            }
+        }
+    }
+
+    fn switch_off(&mut self, ip: Option<u64>) -> Result<(), Lost> {
+        match (self.state.place, self.state.event_at.take()) {
+            (Place::On, Some(from)) => {
+                let is_aborted = std::mem::take(&mut self.state.is_aborted);
+                let kind = match is_aborted {
+                    true => BranchKind::TransactionAbort,
+                    false => BranchKind::Interrupt,
+                };
+                self.tell(Event::End { kind: Some(kind), from, to: ip });
+            }
+            (Place::On, None) => self.walk_to_end(ip)?,
+            (Place::Unknown | Place::Off, _) => {}
+        }
+        self.state.place = Place::Off;
+        self.state.ip = 0;
+        Ok(())
+    }
+
+    /// `PsbEnd`: the state of the processor was told.
+    fn end_head(&mut self) {
+        let Some(told) = self.state.head.take() else { return };
+        match (self.state.place, told) {
+            (Place::On, Some(ip)) => {
+                if let Err(lost) = self.walk_to(ip) {
+                    self.lose(lost);
+                    self.start(ip);
+                }
+            }
+            (Place::On, None) => {
+                let from = self.state.ip;
+                self.tell(Event::End { kind: None, from, to: None });
+                (self.state.place, self.state.ip) = (Place::Off, 0);
+            }
+            (Place::Unknown | Place::Off, Some(ip)) => self.start(ip),
+            (Place::Unknown | Place::Off, None) => self.state.place = Place::Off,
+        }
+        self.state.has_overflown = false;
+        if self.state.place == Place::On {
+            self.enter(self.state.ip);
+        }
+    }
+
+    fn start(&mut self, ip: u64) {
+        self.state.place = Place::On;
+        self.enter(ip);
+        self.tell(Event::Start { to: ip });
+    }
+
+    /// Goes on at an address that a packet has told.
+    pub(crate) fn enter(&mut self, ip: u64) {
+        if let Some(mode) = self.state.next_mode.take()
+            && mode != self.state.mode
+        {
+            self.state.mode = mode;
+            self.find_cache();
+        }
+        self.move_to(ip);
+    }
+
+    #[inline]
+    pub(crate) fn move_to(&mut self, ip: u64) {
+        self.state.ip = ip;
+        if let Some(cache) = self.cache {
+            let image = &self.program.images()[cache / MODES];
+            self.here = self.caches[cache].at(ip, image, self.state.mode);
+        }
+    }
+
+    /// The code in use.
+    #[inline]
+    pub(crate) fn code(&mut self) -> Option<(&mut Blocks, (&'a Image<'a>, ExecMode))> {
+        let cache = self.cache?;
+        let image = &self.program.images()[cache / MODES];
+        Some((&mut self.caches[cache], (image, self.state.mode)))
+    }
+
+    fn find_stretch(&mut self) {
+        let (stretch, until) = self.program.stretch_at(self.state.clock.now());
+        let since = self.program.since(stretch);
+        let is_other = self.program.image_of(stretch) != self.program.image_of(self.stretch);
+        (self.stretch, self.stretch_times) = (stretch, since..until);
+        if is_other || self.cache.is_none() {
+            self.find_cache();
+        }
+    }
+
+    fn find_cache(&mut self) {
+        let image = self.program.image_of(self.stretch);
+        self.cache = image.map(|image| image * MODES + self.state.mode as usize);
+        if self.state.place == Place::On {
+            self.move_to(self.state.ip);
+        }
+    }
+}
+
+/// The bits of the time stamp counter that packets tell.
+const TOLD_TICKS: u64 = (1 << 56) - 1;

@@ -1,0 +1,64 @@
+//! Everything that decoding tells.
+
+use std::collections::HashMap;
+
+use spanwise_pt::{At, Event, Lost, Program, Ran, Sink, decode, decode_parallel};
+
+use super::record::{RecorderOptions, image, instruction_at, options};
+use super::step::Code;
+
+/// Everything that is told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct All {
+    pub events: Vec<(At, Event)>,
+    pub runs: Vec<Ran>,
+}
+
+impl Sink for All {
+    const HAS_RUNS: bool = true;
+
+    fn event(&mut self, at: At, event: Event) {
+        self.events.push((at, event));
+    }
+
+    fn ran(&mut self, ran: Ran) {
+        self.runs.push(ran);
+    }
+}
+
+impl All {
+    pub fn instructions(&self, code: &[Code]) -> Vec<u64> {
+        let (mut found, mut lengths) = (Vec::new(), HashMap::new());
+        for ran in &self.runs {
+            let mut ip = ran.first;
+            for _ in 0..ran.instructions {
+                found.push(ip);
+                ip += *lengths.entry(ip).or_insert_with(|| u64::from(instruction_at(code, ip).len));
+            }
+        }
+        found
+    }
+
+    pub fn losses(&self) -> Vec<Lost> {
+        let lost = |&(_, event): &(At, Event)| match event {
+            Event::Lost(lost) => Some(lost),
+            _ => None,
+        };
+        self.events.iter().filter_map(lost).collect()
+    }
+}
+
+/// Decodes at once and in parts, which must be the same.
+pub fn decoded(bytes: &[u8], code: &[Code], recorder: &RecorderOptions) -> All {
+    let program = Program::single(image(code));
+    let (serial, counts) = decode(&program, options(recorder), bytes, All::default());
+    let (parts, parallel_counts) = decode_parallel::<All>(&program, options(recorder), bytes, 5);
+    let mut joined = All::default();
+    for part in parts {
+        joined.events.extend(part.events);
+        joined.runs.extend(part.runs);
+    }
+    assert!(joined == serial, "decoding in parts differs");
+    assert_eq!(parallel_counts, counts);
+    serial
+}

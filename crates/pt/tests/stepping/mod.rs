@@ -1,0 +1,12 @@
+//! What the tests of decoding share: real programs, stepped; the packets that a processor
+//! would have written for those steps; and what is expected of decoding them.
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test uses its part")]
+
+pub mod build;
+pub mod decoded;
+pub mod record;
+pub mod step;
+
+pub use build::{Built, build};
+pub use record::{Recorded, Recorder, RecorderOptions, Timing};
+pub use step::{Code, Step, Stepped, step};
