@@ -21,9 +21,10 @@ const ROOMS: &[[&str; 4]] = &[
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
     ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],
+    ["spanwise-query", "spanwise-model spanwise-analyze", "rusqlite thiserror", "spanwise-read"],
     [
         "spanwise-serve",
-        "spanwise-model spanwise-analyze spanwise-write",
+        "spanwise-model spanwise-analyze spanwise-query spanwise-write",
         "serde_json",
         "spanwise-read tempfile",
     ],
@@ -35,7 +36,7 @@ const ROOMS: &[[&str; 4]] = &[
     [
         "spanwise",
         "spanwise-capture spanwise-model spanwise-flow spanwise-read spanwise-analyze \
-         spanwise-serve spanwise-write",
+         spanwise-query spanwise-serve spanwise-write",
         "anyhow clap clap_complete terminal_size",
         "flate2 serde_json tempfile",
     ],

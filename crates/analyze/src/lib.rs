@@ -68,7 +68,7 @@ pub use calls::{
     Bucket, CallDifference, CallSelection, CallsRow, Latency, NamePattern, SlowCall, calls,
     latency, select_calls,
 };
-pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, class_use};
+pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, SpanClasses, class_use, span_classes};
 pub use compare::{
     Allowance, BaselineError, Cause, CauseKind, CompareBy, CompareOptions, CompareRow,
     CompareSeries, ComparedBy, Comparison, KernelSwap, Place, Reason, STEPS_MIN, SideTotals,
@@ -130,6 +130,7 @@ pub use roofline::{
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;
+pub use steps::step_numbers;
 pub use syncs::{SyncRow, syncs};
 pub use tables::TableError;
 use threads::thread_times;

@@ -6,6 +6,16 @@ use crate::Batch;
 
 const STEP: &str = "ProfilerStep#";
 
+/// For each span the number of the step that it began in; GPU work has that of its launch.
+pub fn step_numbers(trace: &Trace) -> Vec<Option<i64>> {
+    let (steps, spans) = (Steps::new(trace), trace.spans());
+    let number = |span: SpanId| {
+        let began = spans.launch(span).unwrap_or(span);
+        steps.row_at(spans.start(began)).map(|row| steps.rows()[row].number)
+    };
+    spans.ids().map(number).collect()
+}
+
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {

@@ -9,14 +9,17 @@ use crate::session::{Session, Viewed};
 
 /// The answer to a request that may be asked.
 pub(crate) fn answer(session: &Session, path: &str, request: &Request) -> Response {
+    let asked = Asked { session, request };
+    if request.is_post && path == "api/query" {
+        return told(questions::query(&asked));
+    }
     if request.is_post {
         return Response::refusal(Status::MethodNotAllowed, "this address is asked by GET");
     }
     if let Some(response) = asset(path) {
         return response;
     }
-    let asked = Asked { session, request };
-    let answered = match path {
+    told(match path {
         "api/traces" => Ok(questions::traces(session)),
         "api/slices" => questions::slices(&asked),
         "api/counters" => questions::counters(&asked),
@@ -28,7 +31,10 @@ pub(crate) fn answer(session: &Session, path: &str, request: &Request) -> Respon
         "api/compare" => questions::compare(&asked),
         "api/flame" => questions::flame(&asked),
         _ => Err(Refusal::missing("there is nothing at this address")),
-    };
+    })
+}
+
+fn told(answered: Result<Response, Refusal>) -> Response {
     answered.unwrap_or_else(|refusal| Response::refusal(refusal.status, &refusal.why))
 }
 
@@ -56,6 +62,10 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
+    pub(crate) fn body(&self) -> &'a [u8] {
+        &self.request.body
+    }
+
     pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
         let pair = self.request.query.iter().find(|(name, _)| name == key);
         pair.map(|(_, value)| value.as_str())

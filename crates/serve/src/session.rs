@@ -1,9 +1,10 @@
 //! The traces that are looked at, and what was worked out about them once.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use spanwise_analyze::{LaunchedWork, ProfileOptions, Rows};
 use spanwise_model::{Nanos, Profile, Trace, TrackId, map_indices, threads_available};
+use spanwise_query::Database;
 use spanwise_write::Document;
 
 /// What the program around the server can do and the server need not know how.
@@ -19,18 +20,20 @@ pub struct Shell {
 pub struct Session {
     pub(crate) traces: Vec<Viewed>,
     pub(crate) shell: Shell,
+    /// Made when first asked; one question at a time.
+    pub(crate) database: Mutex<Option<Database>>,
 }
 
 impl Session {
     pub fn new(traces: Vec<Viewed>, shell: Shell) -> Self {
-        Session { traces, shell }
+        Session { traces, shell, database: Mutex::new(None) }
     }
 }
 
 /// One trace.
 pub struct Viewed {
     pub(crate) file: String,
-    pub(crate) trace: Trace,
+    pub(crate) trace: Arc<Trace>,
     /// One entry a track.
     rows: Vec<Rows>,
     launches: OnceLock<LaunchedWork>,
@@ -41,6 +44,7 @@ pub struct Viewed {
 impl Viewed {
     /// `file` is what people know it by.
     pub fn new(file: String, trace: Trace) -> Self {
+        let trace = Arc::new(trace);
         let tracks = trace.tracks().rows();
         let rows = map_indices(tracks.len(), threads_available(), |track| {
             Rows::of(&trace, &tracks[track])

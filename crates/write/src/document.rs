@@ -168,18 +168,18 @@ fn write_record(table: &Table, style: Style, out: &mut dyn io::Write) -> io::Res
     let Some(row) = table.rows().first() else { return Ok(()) };
     let shown = |at: &usize| table.columns()[*at].in_text && row[*at] != crate::Cell::None;
     let fields: Vec<usize> = (0..row.len()).filter(shown).collect();
-    let titles = fields.iter().map(|&at| text::display_width(table.columns()[at].title));
+    let titles = fields.iter().map(|&at| text::display_width(&table.columns()[at].title));
     let title_width = titles.max().unwrap_or(0);
     for at in fields {
         let column = &table.columns()[at];
         let value = text::value_text(&row[at], column.unit);
-        let padding = " ".repeat(title_width - text::display_width(column.title));
+        let padding = " ".repeat(title_width - text::display_width(&column.title));
         let room = match column.unit {
             Unit::Text => style.width.saturating_sub(title_width + 4).max(40),
             _ => usize::MAX,
         };
         let value = text::shortened(&value, room);
-        writeln!(out, "  {}{padding}  {value}", style.dim(column.title))?;
+        writeln!(out, "  {}{padding}  {value}", style.dim(&column.title))?;
     }
     Ok(())
 }

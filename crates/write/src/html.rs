@@ -91,7 +91,7 @@ fn write_table(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
     };
     out.write_all(b"<table>\n<tr>")?;
     for &at in &shown {
-        write!(out, "<th class=\"{}\">{}</th>", class(at), markup(columns[at].title))?;
+        write!(out, "<th class=\"{}\">{}</th>", class(at), markup(&columns[at].title))?;
     }
     out.write_all(b"</tr>\n")?;
     for (row, note) in table.rows().iter().zip(table.notes()) {

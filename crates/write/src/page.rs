@@ -91,7 +91,7 @@ fn write_column(column: &Column, out: &mut dyn io::Write) -> io::Result<()> {
     out.write_all(b"{\"key\": ")?;
     write_json_string(&column.full_key(), out)?;
     out.write_all(b", \"title\": ")?;
-    write_json_string(column.title, out)?;
+    write_json_string(&column.title, out)?;
     write!(out, ", \"unit\": \"{unit}\", \"shown\": {}}}", column.in_text)
 }
 

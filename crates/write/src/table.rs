@@ -3,6 +3,7 @@
 //! Values stay integers; only text output turns them into units. In CSV and JSON
 //! the unit stands in the key, as in `self_ns`.
 
+use std::borrow::Cow;
 use std::io;
 
 use crate::escape::{write_csv_field, write_json_string};
@@ -23,8 +24,8 @@ pub enum Unit {
 /// One column. `key` is for programs, `title` for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    pub key: &'static str,
-    pub title: &'static str,
+    pub key: Cow<'static, str>,
+    pub title: Cow<'static, str>,
     pub unit: Unit,
     /// Whether people see it; programs always do.
     pub in_text: bool,
@@ -34,17 +35,30 @@ pub struct Column {
 
 impl Column {
     pub const fn new(key: &'static str, title: &'static str, unit: Unit) -> Self {
+        let (key, title) = (Cow::Borrowed(key), Cow::Borrowed(title));
         Column { key, title, unit, in_text: true, is_optional: false }
     }
 
     /// A column that only CSV and JSON have.
     pub const fn hidden(key: &'static str, unit: Unit) -> Self {
-        Column { key, title: "", unit, in_text: false, is_optional: false }
+        let (key, title) = (Cow::Borrowed(key), Cow::Borrowed(""));
+        Column { key, title, unit, in_text: false, is_optional: false }
     }
 
     /// A column that a narrow screen does without.
-    pub const fn optional(self) -> Self {
-        Column { is_optional: true, ..self }
+    pub const fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self
+    }
+
+    /// A column whose name somebody else has chosen: `gpu_ns` is told in nanoseconds.
+    pub fn named(name: &str, is_number: bool) -> Self {
+        let (key, unit) = match name.strip_suffix("_ns").filter(|_| is_number) {
+            Some(key) => (key, Unit::Nanos),
+            None => (name, if is_number { Unit::Count } else { Unit::Text }),
+        };
+        let (key, title) = (Cow::Owned(key.to_owned()), Cow::Owned(name.to_owned()));
+        Column { key, title, unit, in_text: true, is_optional: false }
     }
 
     /// The key with its unit, such as `self_ns`.

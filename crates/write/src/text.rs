@@ -56,7 +56,7 @@ pub(crate) fn write_table(table: &Table, style: Style, out: &mut dyn io::Write) 
         .collect();
     let widths = fitted_widths(table, &shown, &cells, style.width);
     let header: Vec<String> =
-        shown.iter().map(|&at| table.columns()[at].title.to_owned()).collect();
+        shown.iter().map(|&at| printable(&table.columns()[at].title).into_owned()).collect();
     writeln!(out, "{}", style.dim(&line(table, &shown, &widths, &header, None)))?;
     let notes: Vec<String> = table.notes().iter().map(|note| printable(note).into()).collect();
     let note_indent = note_indent(&notes, &widths, style.width);
@@ -80,7 +80,7 @@ fn shown_columns(table: &Table, screen: usize) -> Vec<usize> {
         let cells = table.rows().iter().map(|row| cell_text(&row[at], columns[at].unit));
         let widest = cells.map(|cell| display_width(&cell)).max().unwrap_or(0);
         let wanted = if columns[at].unit == Unit::Text { TEXT_WIDTH_WANTED } else { usize::MAX };
-        widest.min(wanted).max(display_width(columns[at].title).min(wanted))
+        widest.min(wanted).max(display_width(&columns[at].title).min(wanted))
     };
     while INDENT + shown.iter().map(|&at| width(at) + GAP).sum::<usize>() > screen + GAP {
         match shown.iter().rposition(|&at| columns[at].is_optional) {
@@ -144,7 +144,7 @@ fn fitted_widths(
 ) -> Vec<usize> {
     let natural = shown.iter().enumerate().map(|(place, &at)| {
         let of_cells = cells.iter().map(|row| display_width(&row[place])).max().unwrap_or(0);
-        of_cells.max(display_width(table.columns()[at].title))
+        of_cells.max(display_width(&table.columns()[at].title))
     });
     let mut widths: Vec<usize> = natural.collect();
     let spaces = INDENT + GAP * widths.len().saturating_sub(1);

@@ -80,6 +80,21 @@ pub fn class_use(facts: &Facts<'_>, rules: &ClassRules) -> ClassUse {
     ClassUse { work_ns: rows.iter().map(|row| row.total_ns).sum(), rows }
 }
 
+/// The class of each span's work, as a number of `classes`; nothing for what is no GPU work.
+pub struct SpanClasses {
+    pub classes: Vec<String>,
+    pub of_span: Vec<Option<u32>>,
+}
+
+pub fn span_classes(facts: &Facts<'_>, rules: &ClassRules) -> SpanClasses {
+    let mut classifier = Classifier::new(facts, rules);
+    let mut of_span = vec![None; facts.trace().spans().len()];
+    for span in gpu_work(facts.trace()) {
+        of_span[span.index()] = Some(classifier.class(span));
+    }
+    SpanClasses { classes: classifier.classes, of_span }
+}
+
 #[derive(Default)]
 struct Sum {
     count: u64,

@@ -81,6 +81,11 @@ impl ClassRules {
         ClassRules::parse(STANDARD).expect("a test reads the table")
     }
 
+    /// Every class that a rule gives, and [`OTHER`].
+    pub fn class_names(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.class.as_str()).chain([OTHER])
+    }
+
     /// A user's rules, then the project's.
     pub fn with_own(text: &str) -> Result<Self, TableError> {
         let mut rules = ClassRules::parse(text)?;

@@ -47,6 +47,11 @@ impl Rows {
         Rows { ids, begins, towers, row_of, first: track.spans.start }
     }
 
+    /// How many spans are around each span of a track, itself not counted.
+    pub fn depths(trace: &Trace, track: &Track) -> Vec<u32> {
+        by_depth(trace, track)
+    }
+
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.towers.len()

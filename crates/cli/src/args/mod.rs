@@ -7,6 +7,7 @@ mod compare;
 mod decode;
 mod fusion;
 mod profiles;
+mod query;
 mod record;
 mod report;
 mod shared;
@@ -23,6 +24,7 @@ pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
     ThreadProfileArg,
 };
+pub(crate) use query::QueryArgs;
 pub(crate) use record::{
     AttachArgs, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
     StacksArg, WaitStacksArg,
@@ -59,6 +61,7 @@ pub(crate) enum Command {
     Info(InfoArgs),
     Report(ReportArgs),
     View(ViewArgs),
+    Query(QueryArgs),
     #[command(visible_alias = "merge")]
     Convert(ConvertArgs),
     Diff(DiffArgs),

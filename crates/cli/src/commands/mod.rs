@@ -23,6 +23,7 @@ mod fusion;
 mod index;
 mod info;
 mod profiles;
+mod query;
 mod record;
 pub(crate) mod report;
 mod top;
@@ -38,6 +39,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),
         Command::View(args) => view::run(args),
+        Command::Query(args) => query::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Diff(args) => diff::run(args),

@@ -2,6 +2,7 @@
 
 mod changes;
 mod flame;
+mod query;
 mod search;
 mod slices;
 mod span;
@@ -10,6 +11,7 @@ mod traces;
 
 pub(crate) use changes::{counters, marks};
 pub(crate) use flame::flame;
+pub(crate) use query::query;
 pub(crate) use search::search;
 pub(crate) use slices::slices;
 pub(crate) use span::span;

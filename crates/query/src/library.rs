@@ -1,0 +1,101 @@
+//! Views for what people ask most, and the help on tables.
+
+use std::sync::Arc;
+
+use crate::relation::Source;
+use crate::tables::{Traces, relations};
+
+/// A view: its name, a few words, what it selects.
+const VIEWS: &[(&str, &str, &str)] = &[
+    (
+        "gpu_work",
+        "kernels, copies and fills of GPUs",
+        "SELECT * FROM spans WHERE kind IN ('kernel', 'memcpy', 'memset')",
+    ),
+    ("kernels", "kernels of GPUs", "SELECT * FROM spans WHERE kind = 'kernel'"),
+    (
+        "operators",
+        "framework operators, such as aten::mm",
+        "SELECT * FROM spans WHERE kind = 'operator'",
+    ),
+    ("python", "frames of Python", "SELECT * FROM spans WHERE kind = 'python'"),
+    ("runtime", "calls of a GPU's runtime or driver", "SELECT * FROM spans WHERE kind = 'runtime'"),
+    ("threads", "tracks that are threads", "SELECT * FROM tracks WHERE kind = 'thread'"),
+    (
+        "gpu_by_line",
+        "GPU time by the Python line that launched it",
+        "SELECT line, count(*) AS launches, sum(dur) AS gpu_ns FROM gpu_work GROUP BY line",
+    ),
+    (
+        "gpu_by_kernel",
+        "GPU time by name",
+        "SELECT name, count(*) AS count, sum(dur) AS gpu_ns, max(dur) AS longest_ns \
+         FROM gpu_work GROUP BY name",
+    ),
+    (
+        "self_by_name",
+        "self time of threads by name",
+        "SELECT name, count(*) AS count, sum(self) AS self_ns FROM spans \
+         WHERE track IN (SELECT id FROM threads) GROUP BY name",
+    ),
+    (
+        "gpu_gaps",
+        "stretches without work on a GPU's stream, and what came next",
+        "SELECT track, prev_end AS start, start - prev_end AS dur, id AS next, name AS next_name \
+         FROM (SELECT id, name, track, start, \
+         max(\"end\") OVER (PARTITION BY track ORDER BY start \
+         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS prev_end FROM gpu_work) \
+         WHERE prev_end < start",
+    ),
+    (
+        "launches",
+        "each launch with its kernel, and how long that waited in the queue",
+        "SELECT call.id AS call, call.name AS call_name, work.id AS work, work.name AS work_name, \
+         call.start AS call_start, work.start AS work_start, work.start - call.start AS delay \
+         FROM gpu_work AS work JOIN spans AS call ON call.id = work.launch",
+    ),
+];
+
+/// SQL that makes the views.
+pub(crate) fn views() -> String {
+    let sql = VIEWS.iter().map(|(name, _, select)| format!("CREATE VIEW {name} AS {select};\n"));
+    sql.collect()
+}
+
+/// A table, a view or a function, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableHelp {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Name, sort and meaning of each column; of a view, none.
+    pub columns: Vec<(&'static str, &'static str, &'static str)>,
+}
+
+/// What can be asked.
+pub fn tables_help() -> Vec<TableHelp> {
+    let tables = relations(&Arc::new(Traces::new(Vec::new()))).into_iter().map(|relation| {
+        let columns = relation.columns.iter().map(|column| {
+            let sort = match column.source {
+                Source::Int(_) => "integer",
+                Source::Real(_) => "real",
+                Source::Text(..) => "text",
+            };
+            (column.name, sort, column.about)
+        });
+        TableHelp { name: relation.name, about: relation.about, columns: columns.collect() }
+    });
+    let plain = |&(name, about): &(&'static str, &'static str)| TableHelp {
+        name,
+        about,
+        columns: Vec::new(),
+    };
+    let views: Vec<(&'static str, &'static str)> =
+        VIEWS.iter().map(|&(name, about, _)| (name, about)).collect();
+    let functions = [
+        ("stack(span)", "the names of the spans around it and its own, outermost first, by `;`"),
+        ("arg(span, key)", "one of its arguments"),
+        ("args(span)", "all of its arguments, as JSON"),
+        ("overlap(start, dur, start, dur)", "how long both last at once"),
+    ];
+    tables.chain(views.iter().map(plain)).chain(functions.iter().map(plain)).collect()
+}

@@ -1,0 +1,137 @@
+//! The tables, as relations over the columns of all open traces.
+
+mod events;
+mod spans;
+
+use std::sync::{Arc, OnceLock};
+
+use spanwise_analyze::{ClassRules, Frames, Rows, SelfTime, self_time, step_numbers};
+use spanwise_model::{Nanos, SpanId, StrId, Trace};
+
+use crate::dictionary::Dictionary;
+use crate::relation::{Column, Relation, Source};
+
+/// The open traces, with what tables need of them and is dear enough to be made when asked for.
+pub(crate) struct Traces {
+    traces: Vec<Opened>,
+    /// Texts of all traces.
+    texts: Arc<Dictionary>,
+}
+
+struct Opened {
+    trace: Arc<Trace>,
+    /// The number of its first span among all.
+    first_span: usize,
+    /// The same for tracks.
+    first_track: usize,
+    zero: Nanos,
+    /// The number in `texts` of each string.
+    codes: Vec<u32>,
+    self_time: OnceLock<SelfTime>,
+    frames: OnceLock<Frames>,
+    depths: OnceLock<Vec<u32>>,
+    steps: OnceLock<Vec<Option<i64>>>,
+    /// The class of each span's work, as a number in `texts`.
+    classes: OnceLock<Vec<u32>>,
+}
+
+impl Traces {
+    pub(crate) fn new(traces: Vec<Arc<Trace>>) -> Self {
+        let mut texts = Dictionary::default();
+        let (mut first_span, mut first_track) = (0, 0);
+        let mut opened = Vec::with_capacity(traces.len());
+        for trace in traces {
+            let strings = trace.strings();
+            let codes = (0..strings.len() as u32).map(|id| texts.number(strings.get(StrId(id))));
+            let codes = codes.collect();
+            let (spans, tracks) = (trace.spans().len(), trace.tracks().len());
+            opened.push(Opened {
+                first_span,
+                first_track,
+                zero: trace.window().map_or(0, |(from, _)| from),
+                codes,
+                trace,
+                self_time: OnceLock::new(),
+                frames: OnceLock::new(),
+                depths: OnceLock::new(),
+                steps: OnceLock::new(),
+                classes: OnceLock::new(),
+            });
+            (first_span, first_track) = (first_span + spans, first_track + tracks);
+        }
+        for class in ClassRules::standard().class_names() {
+            texts.number(class);
+        }
+        for kind in spans::KINDS.iter().chain(&events::TRACK_KINDS) {
+            texts.number(kind);
+        }
+        Traces { traces: opened, texts: Arc::new(texts) }
+    }
+
+    /// A span by its number among all.
+    pub(crate) fn span(&self, id: usize) -> Option<(&Trace, SpanId)> {
+        let opened = &self.traces[self.of_row(id, |opened| opened.first_span)?];
+        let span = id - opened.first_span;
+        (span < opened.trace.spans().len()).then_some((&*opened.trace, SpanId(span as u32)))
+    }
+
+    /// The trace that a row belongs to, by where the rows of each begin.
+    fn of_row(&self, row: usize, first: impl Fn(&Opened) -> usize) -> Option<usize> {
+        // Most of the time there is one.
+        match self.traces.len() {
+            1 => Some(0),
+            _ => self.traces.partition_point(|opened| first(opened) <= row).checked_sub(1),
+        }
+    }
+}
+
+impl Opened {
+    fn self_ns(&self, span: SpanId) -> Nanos {
+        let time = self.self_time.get_or_init(|| self_time(&self.trace));
+        let track = self.trace.spans().track(span);
+        match self.trace.tracks().get(track).kind {
+            spanwise_model::TrackKind::Thread => time.span_ns[span.index()],
+            _ => self.trace.spans().dur(span),
+        }
+    }
+
+    fn frames(&self) -> &Frames {
+        self.frames.get_or_init(|| Frames::new(&self.trace))
+    }
+
+    fn depth(&self, span: SpanId) -> u32 {
+        let make = || {
+            let tracks = self.trace.tracks().rows().iter();
+            tracks.flat_map(|track| Rows::depths(&self.trace, track)).collect()
+        };
+        self.depths.get_or_init(make)[span.index()]
+    }
+
+    fn step(&self, span: SpanId) -> Option<i64> {
+        self.steps.get_or_init(|| step_numbers(&self.trace))[span.index()]
+    }
+
+    /// A time as tables tell it: since the trace began.
+    fn told(&self, time: Nanos) -> i64 {
+        time.saturating_sub(self.zero)
+    }
+}
+
+/// All tables.
+pub(crate) fn relations(traces: &Arc<Traces>) -> Vec<Relation> {
+    vec![
+        spans::spans(traces),
+        events::tracks(traces),
+        events::instants(traces),
+        events::counters(traces),
+        events::links(traces),
+    ]
+}
+
+fn int(
+    name: &'static str,
+    about: &'static str,
+    value: impl Fn(usize) -> Option<i64> + Send + Sync + 'static,
+) -> Column {
+    Column::new(name, about, Source::Int(Box::new(value)))
+}

@@ -1,0 +1,272 @@
+//! Real questions in SQL, against what the analyses say, and the bounds of a database.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spanwise_analyze::{ClassRules, Facts, class_use, hot_functions, self_time};
+use spanwise_model::{SpanKind, Trace, TrackKind};
+use spanwise_query::{Database, Limits, Value};
+use spanwise_read::{IndexUse, OpenOptions};
+
+const ALL: Limits = Limits { rows_max: usize::MAX, time_max: None };
+
+fn open(path: &str) -> Arc<Trace> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path);
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    Arc::new(spanwise_read::open(&path, &options).expect("a trace of ours"))
+}
+
+fn small() -> (Arc<Trace>, Database) {
+    let trace = open("kineto/llama_small.json.gz");
+    let database = Database::new(vec![Arc::clone(&trace)]).expect("tables");
+    (trace, database)
+}
+
+fn rows(database: &mut Database, sql: &str) -> Vec<Vec<Value>> {
+    database.ask(sql, ALL).unwrap_or_else(|error| panic!("{sql}: {error}")).rows
+}
+
+fn int(value: &Value) -> i64 {
+    match value {
+        Value::Int(value) => *value,
+        other => panic!("not a number: {other:?}"),
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        Value::Null => String::new(),
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+/// The only value of an answer.
+fn single(database: &mut Database, sql: &str) -> i64 {
+    int(&rows(database, sql)[0][0])
+}
+
+/// Sums by name that a closure gives, costliest first, as `name, sum` rows.
+fn sums(
+    trace: &Trace,
+    mut amount: impl FnMut(spanwise_model::SpanId) -> Option<(String, i64)>,
+) -> BTreeMap<String, i64> {
+    let mut sums = BTreeMap::new();
+    for (name, ns) in trace.spans().ids().filter_map(&mut amount) {
+        *sums.entry(name).or_insert(0) += ns;
+    }
+    sums
+}
+
+fn as_map(rows: &[Vec<Value>]) -> BTreeMap<String, i64> {
+    rows.iter().map(|row| (text(&row[0]), int(&row[1]))).collect()
+}
+
+#[test]
+fn time_by_class_is_that_of_the_analysis() {
+    let (trace, mut database) = small();
+    let found = rows(&mut database, "SELECT class, sum(dur) FROM gpu_work GROUP BY class");
+    let expected = class_use(&Facts::new(&trace), &ClassRules::standard());
+    let expected = expected.rows.iter().map(|row| (row.class.clone(), row.total_ns as i64));
+    assert_eq!(as_map(&found), expected.collect());
+}
+
+#[test]
+fn self_times_are_those_of_the_analysis() {
+    let (trace, mut database) = small();
+    let found = rows(&mut database, "SELECT name, self_ns FROM self_by_name");
+    let own = self_time(&trace);
+    let is_thread = |span| trace.tracks().get(trace.spans().track(span)).kind == TrackKind::Thread;
+    let expected = sums(&trace, |span| {
+        is_thread(span).then(|| (trace.name(span).to_owned(), own.span_ns[span.index()]))
+    });
+    assert_eq!(as_map(&found), expected);
+    let busy: i128 = own.threads.iter().map(|thread| thread.busy_ns).sum();
+    assert_eq!(i128::from(single(&mut database, "SELECT sum(self_ns) FROM self_by_name")), busy);
+}
+
+#[test]
+fn gpu_time_by_kernel_and_by_line_adds_up() {
+    let (trace, mut database) = small();
+    let work = |span| trace.kind(span).is_gpu_work().then(|| trace.spans().dur(span));
+    let expected = sums(&trace, |span| Some((trace.name(span).to_owned(), work(span)?)));
+    let found = rows(&mut database, "SELECT name, gpu_ns FROM gpu_by_kernel");
+    assert_eq!(as_map(&found), expected);
+    let facts = Facts::new(&trace);
+    let lines = sums(&trace, |span| {
+        let launch = trace.spans().launch(span).unwrap_or(span);
+        let line = facts.frames().line(launch).map_or("", |line| trace.name(line));
+        Some((line.to_owned(), work(span)?))
+    });
+    let found = rows(&mut database, "SELECT line, gpu_ns FROM gpu_by_line");
+    assert_eq!(as_map(&found), lines);
+}
+
+#[test]
+fn hot_functions_are_the_same() {
+    let (trace, mut database) = small();
+    let facts = Facts::new(&trace);
+    let hot = hot_functions(&facts);
+    let total: i128 = hot.rows.iter().map(|row| row.self_ns).sum();
+    assert!(total > 0);
+    let sum = single(
+        &mut database,
+        "SELECT sum(self) FROM spans WHERE track IN (SELECT id FROM threads)",
+    );
+    assert_eq!(i128::from(sum), total);
+}
+
+#[test]
+fn filters_and_orders_are_those_of_sql() {
+    let (trace, mut database) = small();
+    let spans = trace.spans();
+    let zero = trace.window().expect("spans").0;
+    let begin = spans.start(spans.ids().nth(1000).expect("many")) - zero;
+    let (from, to) = (begin, begin + 500_000);
+    let expected = spans.ids().filter(|&span| {
+        let start = spans.start(span) - zero;
+        start >= from && start < to
+    });
+    let sql = format!("SELECT count(*) FROM spans WHERE start >= {from} AND start < {to}");
+    assert_eq!(single(&mut database, &sql), expected.count() as i64);
+    for (sql, same) in [
+        // Left: pushed down. Right: hidden from us by a sign or a function.
+        (
+            "SELECT count(*) FROM spans WHERE kind = 'kernel'",
+            "SELECT count(*) FROM spans WHERE kind || '' = 'kernel'",
+        ),
+        (
+            "SELECT count(*) FROM spans WHERE name = 'aten::mm'",
+            "SELECT count(*) FROM spans WHERE name || '' = 'aten::mm'",
+        ),
+        (
+            "SELECT count(*) FROM spans WHERE name = 'ATEN::MM' COLLATE NOCASE",
+            "SELECT count(*) FROM spans WHERE lower(name) = 'aten::mm'",
+        ),
+        (
+            "SELECT count(*) FROM spans WHERE dur > 1000.5",
+            "SELECT count(*) FROM spans WHERE +dur > 1000.5",
+        ),
+        (
+            "SELECT count(*) FROM spans WHERE parent IS NULL",
+            "SELECT count(*) FROM spans WHERE coalesce(parent, -1) = -1",
+        ),
+        (
+            "SELECT count(*) FROM spans WHERE depth <= 2 AND dur >= 5",
+            "SELECT count(*) FROM spans WHERE +depth <= 2 AND +dur >= 5",
+        ),
+        (
+            "SELECT group_concat(id) FROM (SELECT id FROM spans ORDER BY dur DESC, id LIMIT 50)",
+            "SELECT group_concat(id) FROM (SELECT id FROM spans ORDER BY +dur DESC, +id LIMIT 50)",
+        ),
+        (
+            "SELECT group_concat(n) FROM (SELECT count(*) AS n FROM spans GROUP BY name, depth)",
+            "SELECT group_concat(n) FROM (SELECT count(*) AS n FROM spans GROUP BY name || '', +depth)",
+        ),
+        (
+            "SELECT group_concat(line) FROM (SELECT DISTINCT line FROM spans ORDER BY line)",
+            "SELECT group_concat(line) FROM (SELECT DISTINCT line || '' AS line FROM spans ORDER BY 1)",
+        ),
+        (
+            "SELECT sum(p.dur) FROM spans s JOIN spans p ON p.id = s.parent WHERE s.kind = 'runtime'",
+            "SELECT sum(p.dur) FROM spans s JOIN spans p ON +p.id = +s.parent WHERE s.kind = 'runtime' AND s.id < 400",
+        ),
+    ] {
+        if sql.contains("JOIN") {
+            let limited = sql.replace("'runtime'", "'runtime' AND s.id < 400");
+            assert_eq!(rows(&mut database, &limited), rows(&mut database, same), "{sql}");
+        } else {
+            assert_eq!(rows(&mut database, sql), rows(&mut database, same), "{sql}");
+        }
+    }
+}
+
+#[test]
+fn looked_up_rows_stay_the_same() {
+    let (_, mut database) = small();
+    let sql = "SELECT s.id, count(c.id) FROM spans s JOIN spans c ON c.parent = s.id \
+               WHERE s.depth = 6 GROUP BY s.id ORDER BY s.id";
+    let scanned = "SELECT parent, count(*) FROM spans WHERE parent IN \
+                   (SELECT id FROM spans WHERE depth = 6) GROUP BY +parent ORDER BY +parent";
+    let joined = rows(&mut database, sql);
+    assert!(joined.len() > 10);
+    assert_eq!(joined, rows(&mut database, scanned));
+}
+
+#[test]
+fn functions_tell_stacks_args_and_overlap() {
+    let (trace, mut database) = small();
+    let kernel = trace.spans().ids().find(|&span| trace.kind(span) == SpanKind::Kernel);
+    let launch = trace.spans().launch(kernel.expect("a kernel")).expect("its launch");
+    let id = kernel.expect("a kernel").0;
+    let sql = format!(
+        "SELECT stack(launch), arg({id}, 'stream'), json_extract(args({id}), '$.stream') FROM spans WHERE id = {id}"
+    );
+    let row = &rows(&mut database, &sql)[0];
+    assert!(text(&row[0]).ends_with(&format!(";{}", trace.name(launch))));
+    assert_eq!(row[1], row[2]);
+    assert!(matches!(row[1], Value::Int(_)));
+    assert_eq!(single(&mut database, "SELECT overlap(0, 10, 5, 10)"), 5);
+    assert_eq!(single(&mut database, "SELECT overlap(0, 10, 10, 10)"), 0);
+    assert_eq!(
+        rows(&mut database, "SELECT stack(NULL), args(99999999), arg(-1, 'x')")[0],
+        [Value::Null, Value::Null, Value::Null,]
+    );
+}
+
+#[test]
+fn several_traces_stand_in_the_same_tables() {
+    let trace = open("kineto/llama_small.json.gz");
+    let mut database = Database::new(vec![Arc::clone(&trace), Arc::clone(&trace)]).expect("tables");
+    let sql = "SELECT trace, count(*), sum(dur), sum(self), min(start), count(DISTINCT track) \
+               FROM spans GROUP BY trace";
+    let both = rows(&mut database, sql);
+    assert_eq!(both.len(), 2);
+    assert_eq!(both[0][1..], both[1][1..]);
+    let parents =
+        "SELECT count(*) FROM spans s JOIN spans p ON p.id = s.parent WHERE p.trace <> s.trace";
+    assert_eq!(single(&mut database, parents), 0);
+    let tracks =
+        rows(&mut database, "SELECT trace, group_concat(thread_name) FROM tracks GROUP BY trace");
+    assert_eq!(tracks[0][1], tracks[1][1]);
+}
+
+#[test]
+fn a_database_only_reads_and_knows_its_bounds() {
+    let (_, mut database) = small();
+    for sql in [
+        "ATTACH 'x.db' AS x",
+        "CREATE TABLE t(a)",
+        "DELETE FROM spans",
+        "INSERT INTO spans(id) VALUES (1)",
+        "DROP VIEW kernels",
+        "PRAGMA writable_schema = 1",
+        "SELECT load_extension('x')",
+        "SELECT writefile('x', 'y')",
+        "SELECT readfile('/etc/passwd')",
+        "VACUUM INTO 'x.db'",
+        "SELECT nothing FROM spans",
+        "SELEC 1",
+        "",
+    ] {
+        assert!(database.ask(sql, ALL).is_err(), "{sql}");
+    }
+    let answer = database.ask("SELECT id FROM spans", Limits { rows_max: 3, time_max: None });
+    let answer = answer.expect("rows");
+    assert_eq!((answer.rows.len(), answer.has_more), (3, true));
+    let endless =
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
+    let limits = Limits { rows_max: 1, time_max: Some(Duration::from_millis(50)) };
+    let error = database.ask(endless, limits).expect_err("it never ends").to_string();
+    assert!(error.contains("longer than"), "{error}");
+    assert_eq!(single(&mut database, "SELECT 1"), 1);
+}
+
+#[test]
+fn an_empty_database_answers() {
+    let mut database = Database::new(Vec::new()).expect("tables");
+    assert_eq!(single(&mut database, "SELECT count(*) FROM spans"), 0);
+    assert_eq!(single(&mut database, "SELECT count(*) FROM launches"), 0);
+}
