@@ -57,7 +57,7 @@ pub(crate) fn ask(
 
 fn rows(connection: &Connection, sql: &str, rows_max: usize) -> Result<Answer, QueryError> {
     let mut statement = connection.prepare(sql)?;
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut answer = Answer { columns, rows: Vec::new(), has_more: false };
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

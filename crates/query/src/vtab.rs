@@ -155,11 +155,11 @@ unsafe impl VTabCursor for Cursor<'_> {
     }
 
     fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
-        let Some(row) = self.current else { return context.set_result(&Null) };
+        let Some(row) = self.current else { return context.set_result(Null) };
         match &self.relation.columns[column as usize].source {
-            Source::Int(value) => context.set_result(&value(row)),
-            Source::Real(value) => context.set_result(&value(row)),
-            Source::Text(code, dictionary) => context.set_result(&dictionary.text(code(row))),
+            Source::Int(value) => context.set_result(value(row)),
+            Source::Real(value) => context.set_result(value(row)),
+            Source::Text(code, dictionary) => context.set_result(dictionary.text(code(row))),
         }
     }
 

@@ -47,7 +47,7 @@ impl Rows {
         Rows { ids, begins, towers, row_of, first: track.spans.start }
     }
 
-    /// How many spans are around each span of a track, itself not counted.
+    /// The row of each span of a track.
     pub fn depths(trace: &Trace, track: &Track) -> Vec<u32> {
         by_depth(trace, track)
     }
@@ -75,15 +75,30 @@ impl Rows {
     }
 }
 
-/// One row below the innermost span that is open: a stack. As a parent is the last begun of
-/// those that are open, rows of open spans ascend, and no row is ever taken twice.
+/// How many spans around one are looked at, and how many rows, before a new row is begun: files
+/// from strangers may overlap as they like.
+const TRIES_MAX: usize = 256;
+
+/// Below the innermost span that contains it, in the first row that is free: a stack. What only
+/// overlaps its neighbour, as steps of a training loop do by microseconds, stands beside it and
+/// not inside, so that a chain of such neighbours needs two rows and not one for each.
 fn by_depth(trace: &Trace, track: &Track) -> Vec<u32> {
     let spans = trace.spans();
     let mut row_of: Vec<u32> = Vec::with_capacity(track.spans.len());
+    let mut taken_until: Vec<Nanos> = Vec::new();
     for span in track.span_ids() {
-        let above =
-            spans.parent(span).map(|parent| row_of[(parent.0 - track.spans.start) as usize]);
-        row_of.push(above.map_or(0, |row| row + 1));
+        let (start, end) = (spans.start(span), spans.end(span));
+        let around = std::iter::successors(spans.parent(span), |&inner| spans.parent(inner));
+        let around = around.take(TRIES_MAX).find(|&outer| spans.end(outer) >= end);
+        let first =
+            around.map_or(0, |outer| row_of[(outer.0 - track.spans.start) as usize] as usize + 1);
+        let mut tried = (first..taken_until.len()).take(TRIES_MAX);
+        let row = tried.find(|&row| taken_until[row] <= start).unwrap_or(taken_until.len());
+        if row == taken_until.len() {
+            taken_until.push(end);
+        }
+        taken_until[row] = end;
+        row_of.push(row as u32);
     }
     row_of
 }

@@ -59,6 +59,18 @@ fn only_the_window_is_shown() {
 }
 
 #[test]
+fn neighbours_that_overlap_a_little_need_two_rows() {
+    let steps: Vec<(i64, i64)> =
+        (0..100).flat_map(|at| [(at * 100, 105), (at * 100 + 20, 60)]).collect();
+    let trace = trace_of(SpanKind::Operator, &steps);
+    let rows = rows_of(&trace);
+    assert_eq!(rows.len(), 3);
+    let rows_of_steps = trace.spans().ids().filter(|&span| trace.spans().dur(span) == 105);
+    let rows_of_steps: Vec<_> = rows_of_steps.filter_map(|span| rows.row_of(span)).collect();
+    assert_eq!(rows_of_steps[..4], [0, 1, 0, 1]);
+}
+
+#[test]
 fn galloping_finds_what_bisection_finds() {
     for len in 0..40 {
         let entries: Vec<usize> = (0..len).collect();

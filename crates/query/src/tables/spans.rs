@@ -62,9 +62,12 @@ fn columns(traces: &Arc<Traces>) -> Vec<Column> {
         number(traces, "track", "id in tracks", |opened, _, span| {
             Some((opened.first_track + opened.trace.spans().track(span).index()) as i64)
         }),
-        number(traces, "depth", "how many spans are around it", |opened, _, span| {
-            Some(opened.depth(span).into())
-        }),
+        number(
+            traces,
+            "depth",
+            "its row in the timeline; 0 is the outermost",
+            |opened, _, span| Some(opened.depth(span).into()),
+        ),
         number(traces, "parent", "id of the span around it", |opened, _, span| {
             opened.id(opened.trace.spans().parent(span))
         }),

@@ -28,7 +28,7 @@ pub(crate) fn compare(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let base = asked.trace_named("base")?;
     let other = asked.trace_named("other")?;
     let document = (asked.session.shell.compare)(base, other);
-    Ok(Response::json(text(&document, other)))
+    Ok(Response::json(text(&document, base)))
 }
 
 fn text(document: &Document, viewed: &Viewed) -> String {
