@@ -107,6 +107,42 @@ impl Here {
     /// Nothing is open on the thread any more.
     pub fn forget_open(self) {
         self.local().open.set(0);
+        self.local().mask.set(0);
+    }
+
+    /// How many spans are open on the thread.
+    #[inline(always)]
+    pub fn open(self) -> u32 {
+        self.local().open.get()
+    }
+
+    /// Bits that whoever opened something has set.
+    #[inline(always)]
+    pub fn open_mask(self) -> u64 {
+        self.local().mask.get()
+    }
+
+    #[inline(always)]
+    pub fn set_open_mask(self, mask: u64) {
+        self.local().mask.set(mask);
+    }
+
+    /// Ticks of spans that were outermost, so far; only differences mean something.
+    #[inline(always)]
+    pub fn inside(self) -> u64 {
+        self.local().inside.get()
+    }
+
+    #[inline(always)]
+    pub fn add_inside(self, ticks: u64) {
+        let inside = &self.local().inside;
+        inside.set(inside.get().wrapping_add(ticks));
+    }
+
+    /// Tells threads apart while they live.
+    #[inline(always)]
+    pub fn id(self) -> usize {
+        self.0 as usize
     }
 
     /// Adds a record of the thread, if the state still is what it was.

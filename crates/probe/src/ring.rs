@@ -222,6 +222,10 @@ pub(crate) struct Local {
     has_ended: Cell<bool>,
     /// Spans that have begun and not ended, for who counts them.
     pub(crate) open: Cell<u32>,
+    /// For who sums up: a bit for each sort of thing that is open.
+    pub(crate) mask: Cell<u64>,
+    /// For who sums up: ticks of all spans that were outermost.
+    pub(crate) inside: Cell<u64>,
 }
 
 impl Local {
@@ -260,6 +264,8 @@ thread_local! {
             state: Cell::new(clock::OFF),
             has_ended: Cell::new(false),
             open: Cell::new(0),
+            mask: Cell::new(0),
+            inside: Cell::new(0),
         }
     };
     static KEEPER: Keeper = const { Keeper(Cell::new(None)) };

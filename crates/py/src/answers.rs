@@ -11,7 +11,7 @@ use crate::core::{self, Rate};
 use crate::store::{Audience, Meaning, Operation, SiteFacts, Subscriber, Sums, store};
 use crate::target::OfMethods;
 use crate::values::Quantity;
-use crate::{hot, patch, probes, span, wrapper};
+use crate::{hot, patch, probes, span, tally, wrapper};
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(define, module)?)?;
@@ -29,6 +29,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operations, module)?)?;
     module.add_function(wrap_pyfunction!(sums, module)?)?;
     module.add_function(wrap_pyfunction!(memory, module)?)?;
+    module.add_function(wrap_pyfunction!(writer_cost, module)?)?;
+    module.add_function(wrap_pyfunction!(mark, module)?)?;
     module.add_function(wrap_pyfunction!(set_gpu_function, module)?)?;
     module.add_function(wrap_pyfunction!(before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(after_fork_in_parent, module)?)?;
@@ -97,7 +99,7 @@ fn is_on(level: u8) -> bool {
 /// without a name sums up what any profiler of the manager gets.
 #[pyfunction]
 fn subscribe(number: u32, manager: u32, name: String, is_active: bool, operations_max: usize) {
-    core::flush();
+    bring_in();
     let mut store = store();
     let subscriber = store.subscribers.entry(number).or_default();
     subscriber.manager = manager;
@@ -116,7 +118,7 @@ fn unsubscribe(number: u32) {
 
 #[pyfunction]
 fn clear(number: u32) {
-    core::flush();
+    bring_in();
     if let Some(subscriber) = store().subscribers.get_mut(&number) {
         subscriber.clear();
     }
@@ -124,20 +126,27 @@ fn clear(number: u32) {
 
 #[pyfunction]
 fn set_current_manager(manager: u32) {
-    core::flush();
+    bring_in();
     store().current_manager = manager;
 }
 
 #[pyfunction]
 fn set_level(py: Python<'_>, level: u8, probes: u8, keeps_files: bool) -> PyResult<()> {
+    tally::hand_over();
     let done = py.detach(|| core::set_level(level, probes, keeps_files));
     patch::switch_all();
     done.map_err(PyErr::from)
 }
 
+/// Has the store know all that was recorded so far.
+fn bring_in() {
+    core::flush();
+    tally::hand_over();
+}
+
 #[pyfunction]
 fn flush() {
-    core::flush();
+    bring_in();
 }
 
 #[pyfunction]
@@ -176,27 +185,46 @@ fn after_fork_in_parent() {
 #[pyfunction]
 fn after_fork_in_child() {
     core::after_fork_in_child();
+    tally::forget_parent();
     patch::switch_all();
 }
 
-/// The operations of a subscriber from a number on, as dictionaries.
+/// What the thread that writes has taken so far, in seconds, and for how many records.
 #[pyfunction]
-fn operations<'py>(py: Python<'py>, subscriber: u32, from: u64) -> PyResult<Bound<'py, PyList>> {
-    core::flush();
-    let kept: Vec<Operation> = match store().subscribers.get(&subscriber) {
+fn writer_cost() -> (f64, u64) {
+    core::writer_cost()
+}
+
+/// Puts a moment with these words into the files; kept for good, so not for each call.
+#[pyfunction]
+fn mark(text: &str) {
+    let state = raw::state();
+    if state != raw::OFF {
+        let site = Site::leak(SiteKind::Mark, text, "", 0);
+        let now = raw::now(state);
+        raw::record(state, [now, now, u64::from(site.number())]);
+    }
+}
+
+/// The operations of a subscriber from a number on, as dictionaries, and the number of the next.
+#[pyfunction]
+fn operations(py: Python<'_>, subscriber: u32, from: u64) -> PyResult<(Bound<'_, PyList>, u64)> {
+    bring_in();
+    let (kept, next): (Vec<Operation>, u64) = match store().subscribers.get(&subscriber) {
         Some(known) => {
-            let gone = known.all.count - known.operations.len() as u64;
+            let rows = known.all.count - known.all.without_row;
+            let gone = rows - known.operations.len() as u64;
             let skip = usize::try_from(from.saturating_sub(gone)).unwrap_or(usize::MAX);
-            known.operations.iter().skip(skip).cloned().collect()
+            (known.operations.iter().skip(skip).cloned().collect(), rows)
         }
-        None => Vec::new(),
+        None => (Vec::new(), from),
     };
     let rate = core::rate();
     let list = PyList::empty(py);
     for operation in kept {
         list.append(row(py, &operation, &rate)?)?;
     }
-    Ok(list)
+    Ok((list, next))
 }
 
 fn row<'py>(py: Python<'py>, operation: &Operation, rate: &Rate) -> PyResult<Bound<'py, PyDict>> {
@@ -225,13 +253,17 @@ fn row<'py>(py: Python<'py>, operation: &Operation, rate: &Rate) -> PyResult<Bou
     Ok(row)
 }
 
-/// Sums of a subscriber: count, seconds of all, seconds covered, least, most, failed, by hand.
-type SumsRow = (u64, f64, f64, f64, f64, u64, u64);
+/// Sums of a subscriber: count, seconds of all, seconds covered, least, most, failed, by hand,
+/// how many have no row, and of how many the time is estimated.
+type SumsRow = (u64, f64, f64, f64, f64, u64, u64, u64, u64);
 
 fn sums_row(sums: &Sums, rate: &Rate) -> SumsRow {
     let seconds = |ticks| rate.seconds(ticks);
-    let Sums { count, failed, by_hand, ticks, covered, min, max } = *sums;
-    (count, seconds(ticks), seconds(covered), seconds(min), seconds(max), failed, by_hand)
+    let Sums { count, failed, by_hand, ticks, covered, min, max, .. } = *sums;
+    let (least, most) = (seconds(min), seconds(max));
+    let (without_row, estimated) = (sums.without_row, sums.estimated);
+    let covered = seconds(covered);
+    (count, seconds(ticks), covered, least, most, failed, by_hand, without_row, estimated)
 }
 
 /// All that is known of a subscriber's operations without the operations: the sums of all, by
@@ -239,7 +271,7 @@ fn sums_row(sums: &Sums, rate: &Rate) -> SumsRow {
 #[pyfunction]
 #[allow(clippy::type_complexity, reason = "a tuple for Python to take apart")]
 fn sums(subscriber: u32) -> (SumsRow, Vec<((u32, u32), SumsRow)>, Vec<(u32, SumsRow)>, (f64, f64)) {
-    core::flush();
+    bring_in();
     let rate = core::rate();
     let nobody = Subscriber::default();
     let store = store();

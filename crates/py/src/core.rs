@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -33,8 +33,19 @@ fn hub() -> MutexGuard<'static, Option<Hub>> {
 
 struct ToStore;
 
+/// Processor time of the hub's thread, and records that were handed out, so far.
+static WRITER_NS: AtomicU64 = AtomicU64::new(0);
+static RECORDS: AtomicU64 = AtomicU64::new(0);
+
+/// What the hub's thread has taken so far, in seconds, and for how many records.
+pub(crate) fn writer_cost() -> (f64, u64) {
+    let nanos = WRITER_NS.load(Ordering::Relaxed);
+    (nanos as f64 / 1e9, RECORDS.load(Ordering::Relaxed))
+}
+
 impl Observer for ToStore {
     fn before_flush(&mut self) {
+        WRITER_NS.store(probes::cpu_time_ns().unsigned_abs(), Ordering::Relaxed);
         if PROBES.load(Ordering::Relaxed) & probes::SAMPLES != 0
             && let Some((tick, mebibytes)) = probes::sample_memory()
         {
@@ -43,6 +54,7 @@ impl Observer for ToStore {
     }
 
     fn see(&mut self, thread_id: u64, records: &[Record]) {
+        RECORDS.fetch_add(records.len() as u64, Ordering::Relaxed);
         let mut store = store();
         records.iter().for_each(|&record| store.see(thread_id, record));
     }

@@ -12,6 +12,7 @@ use spanwise_probe::{Site, SiteKind};
 use crate::core::{LEVEL, PROBES};
 use crate::probes::{self, Measured};
 use crate::store::{Audience, Meaning, SiteFacts, store};
+use crate::tally::{self, Tally};
 
 /// What a thread knows of itself, beside what is open on it.
 struct OfThread {
@@ -47,6 +48,8 @@ pub(crate) struct Open {
     pub(crate) state: u32,
     pub(crate) start: u64,
     pub(crate) before: Option<Box<Measured>>,
+    /// Bits of what was open around it.
+    pub(crate) mask: u64,
 }
 
 /// Whether a site of this level is recorded now.
@@ -58,7 +61,7 @@ pub(crate) fn is_on(level: u8) -> bool {
 /// Begins a span of the calling thread; the time is taken last. `None` while nothing is
 /// recorded.
 #[inline(always)]
-pub(crate) fn begin(here: Here) -> Option<Open> {
+pub(crate) fn begin(here: Here, tally: &Tally) -> Option<Open> {
     let state = raw::state();
     if state == raw::OFF {
         return None;
@@ -67,9 +70,21 @@ pub(crate) fn begin(here: Here) -> Option<Open> {
         name_thread();
     }
     here.enter();
+    let mask = here.open_mask();
+    here.set_open_mask(mask | tally.bit);
     let wanted = PROBES.load(Ordering::Relaxed) & probes::OF_SPANS;
-    let before = if wanted == 0 { None } else { Some(measured(wanted)) };
-    Some(Open { state, start: raw::now(state), before })
+    let before =
+        if wanted == 0 || tally.mode != tally::FULL { None } else { Some(measured(wanted)) };
+    Some(Open { state, start: raw::now(state), before, mask })
+}
+
+/// The state for a call that is timed and becomes no row; off while nothing is recorded.
+pub(crate) fn state_for_sums(here: Here) -> u32 {
+    let state = raw::state();
+    if state != raw::OFF && here.is_new(state) {
+        name_thread();
+    }
+    state
 }
 
 #[cold]
@@ -81,16 +96,33 @@ fn measured(wanted: u8) -> Box<Measured> {
 #[inline(always)]
 pub(crate) fn end(here: Here, open: Open, site: u64) -> u64 {
     let end = raw::now(open.state);
-    let word = if here.leave() == 0 { site | raw::IS_OUTERMOST } else { site };
+    let word = site | close(here, &open, end);
     record(here, &open, end, word);
     end
+}
+
+/// One span less is open; gives the flag of one that was outermost.
+#[inline(always)]
+fn close(here: Here, open: &Open, end: u64) -> u64 {
+    here.set_open_mask(open.mask);
+    if here.leave() != 0 {
+        return 0;
+    }
+    here.add_inside(end.saturating_sub(open.start));
+    raw::IS_OUTERMOST
+}
+
+/// One span less is open, which is recorded elsewhere.
+pub(crate) fn give_up(here: Here, open: &Open) {
+    here.set_open_mask(open.mask);
+    here.leave();
 }
 
 /// Ends a span with an exception: the site of its type's name.
 #[cold]
 pub(crate) fn end_failed(here: Here, open: Open, site: u64, exception: Option<u64>) -> u64 {
     let end = raw::now(open.state);
-    let word = if here.leave() == 0 { site | raw::IS_OUTERMOST } else { site };
+    let word = site | close(here, &open, end);
     record_failed(here, &open, end, word, exception);
     end
 }

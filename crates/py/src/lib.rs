@@ -14,6 +14,7 @@ mod patch;
 mod probes;
 mod span;
 mod store;
+mod tally;
 mod target;
 mod task;
 mod token;
@@ -44,5 +45,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(token::cost_of_record, module)?)?;
     module.add_function(wrap_pyfunction!(token::add_past_ticks, module)?)?;
     module.add_function(wrap_pyfunction!(token::seconds, module)?)?;
+    module.add_function(wrap_pyfunction!(tally::tallies, module)?)?;
+    module.add_function(wrap_pyfunction!(tally::set_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(tally::reset_modes, module)?)?;
     answers::add_to(module)
 }

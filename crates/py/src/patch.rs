@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 
 use crate::hot;
 use crate::numbers::NumberMap;
+use crate::tally;
 use crate::target::{OfMethods, Target, recorded};
 
 type SetVectorcall = unsafe extern "C" fn(*mut ffi::PyObject, ffi::vectorcallfunc);
@@ -190,7 +191,11 @@ pub(crate) fn switch_all() {
 
 fn switch(address: usize, patched: &mut Patched) {
     let level = patched.target.level;
-    let is_on = hot::is_on(level) || level == COUNTS_ONLY;
+    // SAFETY: tallies are never freed, and the interpreter's lock is held. A target that has a
+    // site for each class stays patched: its sites are off one by one.
+    let is_off = unsafe { (*patched.target.tally).mode == tally::OFF }
+        && patched.target.site_of_class.is_null();
+    let is_on = hot::is_on(level) && !is_off || level == COUNTS_ONLY;
     if is_on != patched.is_on
         && let Some(set) = set_vectorcall()
     {

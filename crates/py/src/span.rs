@@ -17,19 +17,28 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use spanwise_probe::raw;
 
+use crate::tally::{self, Tally, Timed};
 use crate::{hot, target};
 
 #[repr(C)]
 struct SpanObject {
     base: ffi::PyObject,
     vectorcall: ffi::vectorcallfunc,
-    site: u64,
+    tally: *mut Tally,
     level: u8,
 }
 
+/// A block that has begun.
+enum Block {
+    /// Nothing is recorded of it.
+    Unseen,
+    Row(hot::Open),
+    Summed(Timed),
+}
+
 thread_local! {
-    /// What is open, by the address of its object; nothing where nothing was recorded.
-    static OPEN: RefCell<Vec<(usize, Option<hot::Open>)>> = const { RefCell::new(Vec::new()) };
+    /// What is open, by the address of its object.
+    static OPEN: RefCell<Vec<(usize, Block)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Enters without arguments; leaves with the type of what was raised, its value and its trace.
@@ -57,35 +66,57 @@ unsafe extern "C" fn call(
 unsafe fn enter(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: a span that Python holds.
     unsafe {
-        let is_on = hot::is_on((*object.cast::<SpanObject>()).level);
-        let open = if is_on { hot::begin(raw::here()) } else { None };
-        OPEN.with(|spans| spans.borrow_mut().push((object as usize, open)));
+        let span = object.cast::<SpanObject>();
+        let block = if hot::is_on((*span).level) { begin((*span).tally) } else { Block::Unseen };
+        OPEN.with(|spans| spans.borrow_mut().push((object as usize, block)));
         ffi::Py_INCREF(object);
     }
     object
 }
 
 #[inline(always)]
+unsafe fn begin(tally: *mut Tally) -> Block {
+    let here = raw::here();
+    // SAFETY: tallies are never freed, and the interpreter's lock is held.
+    unsafe {
+        (*tally).calls += 1;
+        if (*tally).mode <= tally::ROWS {
+            return hot::begin(here, &*tally).map_or(Block::Unseen, Block::Row);
+        }
+        if !(*tally).is_timed() {
+            return Block::Unseen;
+        }
+        Block::Summed((*tally).begin(here, hot::state_for_sums(here)))
+    }
+}
+
+#[inline(always)]
 unsafe fn exit(object: *mut ffi::PyObject, raised: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    let open = OPEN.with(|spans| {
+    let block = OPEN.with(|spans| {
         let mut spans = spans.borrow_mut();
         if spans.last().is_some_and(|row| row.0 == object as usize) {
-            return spans.pop()?.1;
+            return spans.pop();
         }
         // Tasks that take turns on a thread do not leave in the order of entering.
         let place = spans.iter().rposition(|row| row.0 == object as usize)?;
-        spans.remove(place).1
+        Some(spans.remove(place))
     });
     // SAFETY: a span and an argument that Python holds.
     unsafe {
-        if let Some(open) = open {
-            let site = (*object.cast::<SpanObject>()).site;
-            if raised == ffi::Py_None() {
-                hot::end(raw::here(), open, site);
-            } else {
-                let exception = target::type_name(raised).map(|name| hot::exception_site(&name));
-                hot::end_failed(raw::here(), open, site, exception);
+        let tally = (*object.cast::<SpanObject>()).tally;
+        let is_well = raised == ffi::Py_None();
+        match block.map(|row| row.1) {
+            Some(Block::Row(open)) if is_well => {
+                hot::end(raw::here(), open, (*tally).site);
             }
+            Some(Block::Row(open)) => {
+                let exception = target::type_name(raised).map(|name| hot::exception_site(&name));
+                hot::end_failed(raw::here(), open, (*tally).site, exception);
+            }
+            Some(Block::Summed(timed)) => {
+                (*tally).end(raw::here(), timed, !is_well);
+            }
+            Some(Block::Unseen) | None => {}
         }
         let none = ffi::Py_None();
         ffi::Py_INCREF(none);
@@ -216,7 +247,7 @@ pub(crate) fn make(class: &Bound<'_, PyAny>, site: u32, level: u8) -> PyResult<P
         }
         let span = object.cast::<SpanObject>();
         (*span).vectorcall = call;
-        (*span).site = u64::from(site);
+        (*span).tally = tally::of_site(u64::from(site));
         (*span).level = level;
         Ok(Bound::from_owned_ptr(py, object).unbind())
     }

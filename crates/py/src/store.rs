@@ -76,9 +76,31 @@ pub(crate) struct Sums {
     pub(crate) covered: u64,
     pub(crate) min: u64,
     pub(crate) max: u64,
+    /// Operations of which only sums are kept.
+    pub(crate) without_row: u64,
+    /// Operations among them whose time is estimated from that of others.
+    pub(crate) estimated: u64,
+    /// Of operations without rows: what they cover of their name, and of their component.
+    pub(crate) covered_name: u64,
+    pub(crate) covered_component: u64,
 }
 
 impl Sums {
+    /// Adds operations that have no rows, which cover so much.
+    fn add_all(&mut self, more: &Sums, covered: u64) {
+        if more.estimated < more.without_row {
+            let is_first = self.count == self.estimated;
+            self.min = if is_first { more.min } else { self.min.min(more.min) };
+            self.max = self.max.max(more.max);
+        }
+        self.count += more.count;
+        self.failed += more.failed;
+        self.ticks += more.ticks;
+        self.covered += covered;
+        self.without_row += more.without_row;
+        self.estimated += more.estimated;
+    }
+
     fn add(&mut self, operation: &Operation) {
         let ticks = operation.ticks;
         self.min = if self.count == 0 { ticks } else { self.min.min(ticks) };
@@ -139,6 +161,15 @@ impl Subscriber {
         let of_component = self.by_component.entry(facts.component).or_default();
         of_component.covered += by_component.add(start, end, era);
         unions.era += u64::from(forget);
+    }
+
+    /// Adds operations of which only sums are kept.
+    fn take_sums(&mut self, facts: &SiteFacts, sums: &Sums) {
+        self.all.add_all(sums, sums.covered);
+        let of_name = self.by_name.entry((facts.name, facts.component)).or_default();
+        of_name.add_all(sums, sums.covered_name);
+        let of_component = self.by_component.entry(facts.component).or_default();
+        of_component.add_all(sums, sums.covered_component);
     }
 
     fn take(&mut self, facts: &SiteFacts, operation: Operation) {
@@ -340,6 +371,29 @@ impl Store {
             pending.forget();
         }
         self.add(operation);
+    }
+
+    /// The number of a site's component.
+    pub(crate) fn component_of(&self, number: u32) -> u32 {
+        let facts = self.sites.get(number as usize).and_then(Option::as_ref);
+        facts.map_or(0, |facts| facts.component)
+    }
+
+    /// Hands operations of a site that have no rows to all that want them.
+    pub(crate) fn add_sums(&mut self, number: u32, sums: &Sums) {
+        let Some(Some(facts)) = self.sites.get(number as usize) else { return };
+        let mut managers = Vec::new();
+        for (&number, subscriber) in &mut self.subscribers {
+            if subscriber.wants(number, facts, self.current_manager) {
+                managers.push(subscriber.manager);
+                subscriber.take_sums(facts, sums);
+            }
+        }
+        for subscriber in self.subscribers.values_mut().filter(|one| one.is_whole) {
+            if managers.contains(&subscriber.manager) {
+                subscriber.take_sums(facts, sums);
+            }
+        }
     }
 
     /// Hands an operation to all that want it.

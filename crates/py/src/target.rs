@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use spanwise_probe::raw::{self, Here};
 
 use crate::hot;
+use crate::tally::{self, Tally};
 
 /// Classes whose own site is remembered, for methods that are named after their class.
 const CLASSES_MAX: usize = 8;
@@ -18,13 +19,13 @@ pub(crate) type OfMethods<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// What calls of a function are recorded as.
 #[repr(C)]
 pub(crate) struct Target {
-    site: u64,
+    pub(crate) tally: *mut Tally,
     pub(crate) level: u8,
     /// Gives the site for a class, where each class has its own; else null.
     pub(crate) site_of_class: *mut ffi::PyObject,
     /// Tells of the first argument, where more than the time is measured; else null.
     pub(crate) about_self: *mut ffi::PyObject,
-    pub(crate) classes: [(*mut ffi::PyTypeObject, u64); CLASSES_MAX],
+    pub(crate) classes: [(*mut ffi::PyTypeObject, *mut Tally); CLASSES_MAX],
 }
 
 impl Target {
@@ -37,11 +38,11 @@ impl Target {
             |(site_of_class, about_self)| (held(site_of_class), held(about_self)),
         );
         Target {
-            site: u64::from(site),
+            tally: tally::of_site(u64::from(site)),
             level,
             site_of_class,
             about_self,
-            classes: [(ptr::null_mut(), 0); CLASSES_MAX],
+            classes: [(ptr::null_mut(), ptr::null_mut()); CLASSES_MAX],
         }
     }
 
@@ -72,13 +73,19 @@ pub(crate) unsafe fn recorded(
 ) -> *mut ffi::PyObject {
     // SAFETY: Python holds its lock and the arguments; what was given is given on.
     unsafe {
-        let site = site(target, arguments, count);
+        let tally = tally_of(target, arguments, count);
+        (*tally).calls += 1;
+        if (*tally).mode > tally::ROWS {
+            return summed_up(tally, function, on, (arguments, count, keywords));
+        }
         let here = raw::here();
-        let Some(open) = hot::begin(here) else { return on(function, arguments, count, keywords) };
+        let Some(open) = hot::begin(here, &*tally) else {
+            return on(function, arguments, count, keywords);
+        };
         let result = on(function, arguments, count, keywords);
         let positional = ffi::PyVectorcall_NARGS(count) as usize;
         let keyword = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) as usize };
-        let word = site | raw::arguments(positional, keyword);
+        let word = (*tally).site | raw::arguments(positional, keyword);
         let (start, is_measured) = (open.start, open.before.is_some());
         if result.is_null() {
             end_failed(here, open, word);
@@ -88,6 +95,31 @@ pub(crate) unsafe fn recorded(
         if is_measured && positional > 0 && !(*target).about_self.is_null() {
             tell_of_self((*target).about_self, *arguments, start);
         }
+        result
+    }
+}
+
+/// Calls on, and adds the call to the sums of its site: it becomes no row.
+#[inline(never)]
+unsafe fn summed_up(
+    tally: *mut Tally,
+    function: *mut ffi::PyObject,
+    on: ffi::vectorcallfunc,
+    (arguments, count, keywords): Given,
+) -> *mut ffi::PyObject {
+    // SAFETY: as for the call; no reference to the tally is kept while Python code runs.
+    unsafe {
+        if !(*tally).is_timed() {
+            let result = on(function, arguments, count, keywords);
+            if result.is_null() {
+                (*tally).note_failed();
+            }
+            return result;
+        }
+        let here = raw::here();
+        let timed = (*tally).begin(here, hot::state_for_sums(here));
+        let result = on(function, arguments, count, keywords);
+        (*tally).end(here, timed, result.is_null());
         result
     }
 }
@@ -143,28 +175,32 @@ pub(crate) unsafe fn type_name(object: *mut ffi::PyObject) -> Option<String> {
     }
 }
 
-/// The site of a call: that of the first argument's class, where classes have their own.
+/// The tally of a call: that of the first argument's class, where classes have their own.
 #[inline(always)]
-unsafe fn site(target: *mut Target, arguments: *const *mut ffi::PyObject, count: usize) -> u64 {
+unsafe fn tally_of(
+    target: *mut Target,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+) -> *mut Tally {
     // SAFETY: as for the call; there is a first argument where the count says so.
     unsafe {
         if (*target).site_of_class.is_null() || ffi::PyVectorcall_NARGS(count) == 0 {
-            return (*target).site;
+            return (*target).tally;
         }
         let class = ffi::Py_TYPE(*arguments);
-        let (known, site) = (*target).classes[0];
-        if known == class { site } else { site_of_other(target, class) }
+        let (known, tally) = (*target).classes[0];
+        if known == class { tally } else { tally_of_other(target, class) }
     }
 }
 
 /// Not the first class that was seen.
 #[inline(never)]
-unsafe fn site_of_other(target: *mut Target, class: *mut ffi::PyTypeObject) -> u64 {
+unsafe fn tally_of_other(target: *mut Target, class: *mut ffi::PyTypeObject) -> *mut Tally {
     // SAFETY: as for the call.
     unsafe {
-        for &(known, site) in &(*target).classes {
+        for &(known, tally) in &(*target).classes {
             if known == class {
-                return site;
+                return tally;
             }
         }
         ask_for_site(target, class)
@@ -172,7 +208,7 @@ unsafe fn site_of_other(target: *mut Target, class: *mut ffi::PyTypeObject) -> u
 }
 
 #[cold]
-unsafe fn ask_for_site(target: *mut Target, class: *mut ffi::PyTypeObject) -> u64 {
+unsafe fn ask_for_site(target: *mut Target, class: *mut ffi::PyTypeObject) -> *mut Tally {
     // SAFETY: as for the call; the class is alive, and held once it is remembered.
     unsafe {
         let answer = ffi::PyObject_CallFunctionObjArgs(
@@ -182,21 +218,22 @@ unsafe fn ask_for_site(target: *mut Target, class: *mut ffi::PyTypeObject) -> u6
         );
         if answer.is_null() {
             ffi::PyErr_Clear();
-            return (*target).site;
+            return (*target).tally;
         }
         let site = ffi::PyLong_AsUnsignedLongLong(answer);
         ffi::Py_DECREF(answer);
         if !ffi::PyErr_Occurred().is_null() {
             ffi::PyErr_Clear();
-            return (*target).site;
+            return (*target).tally;
         }
         // With more classes than there is room for, the last place changes hands.
         let place = (*target).classes.iter().position(|known| known.0.is_null());
         let place = &mut (*target).classes[place.unwrap_or(CLASSES_MAX - 1)];
         let before = place.0;
         ffi::Py_INCREF(class.cast());
-        *place = (class, site);
+        let tally = tally::of_site(site);
+        *place = (class, tally);
         ffi::Py_XDECREF(before.cast());
-        site
+        tally
     }
 }

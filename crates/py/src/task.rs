@@ -10,6 +10,7 @@ use spanwise_probe::raw;
 
 use crate::hot;
 use crate::store::store;
+use crate::tally;
 
 /// Stands between a generator, or what a coroutine's `__await__` gives, and who drives it.
 #[pyclass(module = "spanwise._native")]
@@ -86,7 +87,12 @@ fn step<'py>(
 ) -> PyResult<Py<PyAny>> {
     let py = this.py();
     let inner = this.borrow().inner.clone_ref(py).into_bound(py);
-    let open = hot::begin(raw::here());
+    let tally = tally::of_site(this.borrow().part);
+    // SAFETY: the interpreter's lock is held, and tallies are never freed.
+    let open = unsafe {
+        (*tally).calls += 1;
+        hot::begin(raw::here(), &*tally)
+    };
     if let Some(open) = &open {
         this.borrow_mut().began.get_or_insert((open.state, open.start));
     }

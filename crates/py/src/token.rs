@@ -5,9 +5,9 @@ use spanwise_probe::raw;
 
 use crate::core::rate;
 use crate::hot::{self, Open};
-use crate::probes;
 use crate::store::{Operation, store};
 use crate::values::Values;
+use crate::{probes, tally};
 
 /// An operation that has begun.
 #[pyclass(module = "spanwise._native")]
@@ -22,7 +22,13 @@ pub(crate) struct Token {
 /// Begins an operation. It is recorded where something is; else it goes to who asks alone.
 #[pyfunction]
 pub(crate) fn begin(site: u32, probes: u8) -> Token {
-    let open = hot::begin(raw::here()).unwrap_or_else(|| alone(probes));
+    let tally = tally::of_site(u64::from(site));
+    // SAFETY: called from Python, so with its lock.
+    let tally = unsafe {
+        (*tally).calls += 1;
+        &*tally
+    };
+    let open = hot::begin(raw::here(), tally).unwrap_or_else(|| alone(probes));
     Token { open: Some(open), site, thread_id: hot::thread_id(), probes }
 }
 
@@ -36,7 +42,7 @@ pub(crate) fn begin_trial(probes: u8) -> Token {
 
 fn alone(probes: u8) -> Open {
     let before = (probes != 0).then(|| Box::new(probes::measure(probes)));
-    Open { state: raw::OFF, start: raw::now_always(), before }
+    Open { state: raw::OFF, start: raw::now_always(), before, mask: raw::here().open_mask() }
 }
 
 /// What two times and a record take, in seconds: the best of a few goes.
@@ -95,7 +101,7 @@ impl Token {
     fn end_alone(&self, open: &Open, exception: Option<u64>) -> u64 {
         let end = raw::now_always();
         if open.state != raw::OFF {
-            raw::here().leave();
+            hot::give_up(raw::here(), open);
         }
         let mut values = Values::default();
         if let Some(before) = &open.before {

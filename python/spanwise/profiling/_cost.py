@@ -14,9 +14,26 @@ PER_ROUND = 50
 NEVER = 254
 
 
-def of_operations(count: int, by_hand: int, probes: int) -> float:
-    """Seconds that so many operations cost, some of them begun and ended by hand."""
-    return by_hand * of_operation(probes) + (count - by_hand) * of_call(probes)
+def of_sums(sums: tuple, probes: int) -> float:
+    """Seconds that operations have cost, by their sums: some begun and ended by hand, some
+    without a row, some not even timed.
+    """
+    count, by_hand, without_row, estimated = sums[0], sums[6], sums[7], sums[8]
+    seconds = by_hand * of_operation(probes) + estimated * of_way()
+    seconds += (without_row - estimated) * of_call(0)
+    return seconds + (count - by_hand - without_row) * of_call(probes)
+
+
+def of_way() -> float:
+    """Seconds that a call takes more than a plain one where nothing is recorded of it."""
+    if "way" not in _known:
+
+        def plain() -> None:
+            pass
+
+        through = _native.wrap(_native.ProfiledFunction, plain, 0, NEVER)
+        _known["way"] = max(0.0, _best(through) - _best(plain))
+    return _known["way"]
 
 
 def of_operation(probes: int) -> float:
@@ -29,14 +46,8 @@ def of_operation(probes: int) -> float:
 def of_call(probes: int) -> float:
     """Seconds that a recorded call takes more than a plain one."""
     if ("call", probes) not in _known:
-
-        def plain() -> None:
-            pass
-
-        through = _native.wrap(_native.ProfiledFunction, plain, 0, NEVER)
-        called = max(0.0, _best(through) - _best(plain))
         measured = of_operation(probes) - of_operation(0) if probes else 0.0
-        _known["call", probes] = called + _native.cost_of_record() + max(0.0, measured)
+        _known["call", probes] = of_way() + _native.cost_of_record() + max(0.0, measured)
     return _known["call", probes]
 
 

@@ -26,6 +26,8 @@ class Site(NamedTuple):
     tags: tuple
     # Gives custom metrics from what was recorded, for decorated functions.
     metrics: Optional[Callable]
+    # Each is told of by itself: custom metrics, parts of a task.
+    keeps_rows: bool = False
 
 
 class _Numbers:
@@ -77,6 +79,7 @@ def define(
     profiler_names: Any = None,
     place: tuple = ("", 0),
     metrics: Optional[Callable] = None,
+    keeps_rows: bool = False,
 ) -> int:
     """The number of a new site."""
     with _lock:
@@ -86,7 +89,8 @@ def define(
         audience = (manager, profiler, names)
         text = _names.texts[name_number]
         number = _native.define(meaning, text, place, name_number, component_number, audience)
-        _sites[number] = Site(text, component, tuple(tags or ()), metrics)
+        keeps_rows |= meaning != "operation"
+        _sites[number] = Site(text, component, tuple(tags or ()), metrics, keeps_rows)
         return number
 
 
@@ -101,7 +105,8 @@ def shared(name: str, component: str, tags: Any, manager: int, profiler: int, na
                 if len(_known) >= NAMES_MAX and name != OTHER_NAMES:
                     return shared(OTHER_NAMES, component, tags, manager, profiler, names)
                 number = define(
-                    name, component, tags, manager=manager, profiler=profiler, profiler_names=names
+                    name, component, tags, manager=manager, profiler=profiler,
+                    profiler_names=names, keeps_rows=True,
                 )
                 _known[key] = number
     return number

@@ -1,9 +1,10 @@
-"""Keeps within `max_overhead_percent`: measures less at each operation while it costs too much.
+"""Keeps within `max_overhead_percent`: what costs most is recorded more cheaply.
 
-Every 200 ms what the latest operations cost is set against the processor time of the process
-in that while. Above the budget, the next lower level's probes run; when the higher ones would
-take less than half of the budget three times in a row, they run again. Times are always
-recorded. Each change is kept, with its reason, and stands in the report.
+Every 200 ms what the calls of each site cost is set against the processor time of the process
+in that while. Above the budget, the dearest sites go down a step (`_plan.STEPS`); when all of it
+takes less than half of the budget three times in a row, the one that costs least to restore goes
+up a step. Only where no site is left to save at, the level is lowered. Each change is kept, with
+its reason, stands in the report and is a moment in the session's file; nothing is printed.
 """
 
 from __future__ import annotations
@@ -14,27 +15,36 @@ import weakref
 from typing import Any, NamedTuple, Optional
 
 from .. import _native
-from . import _cost, _runtime
+from . import _cost, _plan, _runtime, _sites, _wrap
 from .config import ProfilerLevel
 
 WINDOW_S = 0.2
-CALM_WINDOWS = 3
 # A while in which the process did next to nothing tells nothing.
 BUSY_MIN_S = 0.01
+# What writing a record takes until that was seen here, and how many records show it.
+RECORD_S = 2e-7
+RECORDS_MIN = 1000
+# Moments in the file, for changes of one session.
+MARKS_MAX = 2000
 
 
 class Adjustment(NamedTuple):
-    """A change of what is measured."""
+    """A change of the level, or of how a call site is recorded."""
 
     time: float
     session_id: Optional[str]
-    before: ProfilerLevel
-    after: ProfilerLevel
+    # Levels; for a call site, how it is recorded, in words.
+    before: Any
+    after: Any
     percent: float
     reason: str
+    # The operation's name; none for a change of the level.
+    operation: Optional[str] = None
 
     def __str__(self) -> str:
-        return f"{self.before.name} → {self.after.name}: {self.reason} ({self.percent:.1f} %)"
+        before, after = (getattr(one, "name", one) for one in (self.before, self.after))
+        whose = "" if self.operation is None else f"{self.operation}: "
+        return f"{whose}{before} → {after}: {self.reason} ({self.percent:.1f} %)"
 
 
 class Window(NamedTuple):
@@ -52,10 +62,21 @@ def next_level(
     if window.percent > budget and level.value > ProfilerLevel.BASIC.value:
         return ProfilerLevel(level.value - 1), 0
     if level.value < highest.value and window.percent_above < budget / 2:
-        if calm + 1 >= CALM_WINDOWS:
+        if calm + 1 >= _plan.CALM_WINDOWS:
             return ProfilerLevel(level.value + 1), 0
         return level, calm + 1
     return level, 0
+
+
+class _Seen:
+    """What a controller knows of a site."""
+
+    __slots__ = ("step", "calls", "off_windows")
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.calls = 0
+        self.off_windows = 0
 
 
 class Controller:
@@ -65,9 +86,15 @@ class Controller:
         self._manager = weakref.ref(manager)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spanwise-adapt", daemon=True)
-        self._calm = 0
-        self._last = (0, 0, time.process_time())
+        self._calm = self._level_calm = 0
+        self._sites: dict = {}
+        self._busy_at = time.process_time()
+        self._written_at = _native.writer_cost()
+        self._record_s = RECORD_S
         self._is_told = False
+        self._marks = 0
+        # What recording has cost so far, of how much processor time: both in seconds.
+        self.spent_s = self.seen_s = 0.0
 
     def start(self) -> None:
         """Begins to watch."""
@@ -75,8 +102,10 @@ class Controller:
         for level in ProfilerLevel:
             manager = self._manager()
             if manager is not None:
-                _cost.of_operations(1, 0, manager._probes_at(level))
-        self._last = (0, 0, time.process_time())
+                _cost.of_call(manager._probes_at(level))
+        _native.reset_modes()
+        self._busy_at = time.process_time()
+        self._loads()
         self._thread.start()
 
     def stop(self) -> None:
@@ -84,57 +113,125 @@ class Controller:
         self._stop.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+        _native.reset_modes()
 
     def _run(self) -> None:
         while not self._stop.wait(WINDOW_S):
             manager = self._manager()
             if manager is None or not manager.is_profiling:
                 return
-            self.look(manager)
+            if _runtime.current() is manager:
+                self.look(manager)
             del manager
+
+    def _loads(self) -> list:
+        """What was called since the last look."""
+        loads = []
+        for number, _mode, _shift, calls in _native.tallies():
+            seen = self._sites.setdefault(number, _Seen())
+            # A forked child counts from nothing.
+            more, seen.calls = max(0, calls - seen.calls), calls
+            is_off = _plan.STEPS[seen.step].mode == _plan.OFF
+            seen.off_windows = seen.off_windows + 1 if is_off else 0
+            if more or seen.step:
+                keeps_rows = _sites.site(number).keeps_rows
+                loads.append(_plan.Load(number, seen.step, more, keeps_rows, seen.off_windows))
+        return loads
+
+    def _costs(self, probes: int) -> _plan.Costs:
+        """What a call costs at each step, as measured here."""
+        written, self._written_at = self._written_at, _native.writer_cost()
+        seconds, records = (now - before for now, before in zip(self._written_at, written))
+        if records >= RECORDS_MIN:
+            self._record_s = seconds / records
+        values = 2 * bin(probes).count("1")
+        way = _cost.of_way()
+        return _plan.Costs(
+            time=_cost.of_call(0) - way,
+            through=way,
+            row=self._record_s,
+            probes=_cost.of_call(probes) - _cost.of_call(0) + values * self._record_s,
+            off=0.0 if _wrap.can_patch() else way,
+            by_hand=_cost.of_operation(0),
+        )
 
     def look(self, manager: Any) -> None:
         """One window: measures, decides, and changes what is to be changed."""
-        sums = _native.sums(manager._whole)[0]
-        now = (sums[0], sums[6], time.process_time())
-        count, by_hand, busy_s = (new - old for new, old in zip(now, self._last))
+        busy_s = time.process_time() - self._busy_at
         if busy_s < BUSY_MIN_S:
             return
-        self._last = now
+        self._busy_at += busy_s
+        loads, level = self._loads(), manager.current_level
+        costs = self._costs(manager._probes_at(level))
+        self.decide(manager, loads, costs, busy_s)
+
+    def decide(self, manager: Any, loads: list, costs: _plan.Costs, busy_s: float) -> None:
+        """Changes what is to be changed, by what was seen in a window."""
+        budget = manager.global_config.max_overhead_percent
+        percent = _plan.percent_of(loads, costs, busy_s)
+        self.spent_s += percent / 100.0 * busy_s
+        self.seen_s += busy_s
+        moves = _plan.down(loads, costs, busy_s, budget)
+        for move in moves:
+            self._move(manager, move, f"over the budget of {budget:g} %")
+        for move in _plan.look_again(loads):
+            self._move(manager, move, "a look at what it costs now")
+        self._calm = self._calm + 1 if percent < budget / 2 else 0
+        if self._calm >= _plan.CALM_WINDOWS:
+            move = _plan.up(loads, costs, busy_s, budget)
+            if move is not None:
+                self._calm = 0
+                self._move(manager, move, f"affordable again within {budget:g} %")
+        if not moves:
+            self._decide_level(manager, loads, percent, busy_s, budget)
+
+    def _decide_level(
+        self, manager: Any, loads: list, percent: float, busy_s: float, budget: float
+    ) -> None:
+        """The level is for when no site is left to save at."""
         level, highest = manager.current_level, manager.global_config.level
         above = ProfilerLevel(min(level.value + 1, highest.value))
-
-        def percent(at: ProfilerLevel) -> float:
-            return 100.0 * _cost.of_operations(count, by_hand, manager._probes_at(at)) / busy_s
-
-        window = Window(percent(level), percent(above))
-        budget = manager.global_config.max_overhead_percent
-        chosen, self._calm = next_level(level, highest, window, budget, self._calm)
+        at_above = _plan.percent_of(loads, self._costs(manager._probes_at(above)), busy_s)
+        window = Window(percent, at_above)
+        chosen, self._level_calm = next_level(level, highest, window, budget, self._level_calm)
         if chosen is not level:
+            is_more = chosen.value > level.value
             reason = f"over the budget of {budget:g} %"
-            share = window.percent
-            if chosen.value > level.value:
-                reason, share = f"affordable again within {budget:g} %", window.percent_above
-            self._change(manager, level, chosen, share, reason)
-        elif window.percent > budget and not self._is_told:
+            if is_more:
+                reason = f"affordable again within {budget:g} %"
+            share = at_above if is_more else percent
+            self._tell(manager, Adjustment(*_now(manager), level, chosen, share, reason))
+            manager._cap = chosen
+            _runtime.refresh()
+        elif percent > budget and not self._is_told:
             # Nothing is left to save; said once.
             self._is_told = True
-            reason = f"over the budget of {budget:g} % with times alone"
-            self._change(manager, level, level, window.percent, reason)
+            reason = f"over the budget of {budget:g} % with nothing left to save"
+            self._tell(manager, Adjustment(*_now(manager), level, level, percent, reason))
 
-    @staticmethod
-    def _change(
-        manager: Any, before: ProfilerLevel, after: ProfilerLevel, percent: float, reason: str
-    ) -> None:
-        change = Adjustment(time.time(), manager.session_id, before, after, percent, reason)
+    def _move(self, manager: Any, move: _plan.Move, reason: str) -> None:
+        """Has a site recorded in another way."""
+        step = _plan.STEPS[move.after]
+        seen = self._sites.setdefault(move.site, _Seen())
+        seen.step, seen.off_windows = move.after, 0
+        _native.set_mode(move.site, step.mode, step.shift)
+        before, name = _plan.STEPS[move.before].words, _sites.site(move.site).name
+        self._tell(
+            manager,
+            Adjustment(*_now(manager), before, step.words, move.percent, reason, name),
+        )
+
+    def _tell(self, manager: Any, change: Adjustment) -> None:
         manager._adjustments.append(change)
-        manager._cap = after
-        _runtime.refresh()
+        self._marks += 1
+        if self._marks <= MARKS_MAX:
+            _native.mark(f"spanwise: {change}")
+
+
+def _now(manager: Any) -> tuple:
+    return time.time(), manager.session_id
 
 
 def controller_for(manager: Any) -> Optional[Controller]:
-    """A controller, if there is anything to adapt and that is wanted."""
-    settings = manager.global_config
-    if not settings.adaptive_sampling or manager._probes() == 0:
-        return None
-    return Controller(manager)
+    """A controller, if that is wanted."""
+    return Controller(manager) if manager.global_config.adaptive_sampling else None

@@ -166,7 +166,7 @@ class KernelProfiler(BaseProfiler):
         """What is known of a component without looking at single operations."""
         for number, sums in _native.sums(self._number)[2]:
             if _sites.component_of(number) == component_name:
-                count, seconds, covered, _, _, failed, _ = sums
+                count, seconds, covered, _, _, failed = sums[:6]
                 return {
                     "component_name": component_name,
                     "total_operations": count,
@@ -201,7 +201,8 @@ class KernelProfiler(BaseProfiler):
 
     def get_kernel_health_metrics(self) -> dict:
         """How the profiler and its process are."""
-        count, *_, failed, _ = _native.sums(self._number)[0]
+        sums = _native.sums(self._number)[0]
+        count, failed = sums[0], sums[5]
         uptime = self.kernel_uptime
         overhead = self.total_overhead
         return {

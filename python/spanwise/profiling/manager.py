@@ -78,6 +78,8 @@ class ProfilerManager:
         self._cap = ProfilerLevel.COMPREHENSIVE
         self._adjustments: list = []
         self._controller: Any = None
+        # What recording has cost in the session, of how much processor time, in seconds.
+        self._spent = (0.0, 0.0)
         self._wanted_at = -1
         self._wanted_last = -1
 
@@ -140,7 +142,12 @@ class ProfilerManager:
 
     @property
     def level_adjustments(self) -> list:
-        """Changes that were made to keep within `max_overhead_percent`."""
+        """Changes of the level that were made to keep within `max_overhead_percent`."""
+        return [change for change in self._adjustments if change.operation is None]
+
+    @property
+    def adjustments(self) -> list:
+        """All changes that were made to keep within the budget: of call sites, and of the level."""
         return list(self._adjustments)
 
     def _is_recording(self) -> bool:
@@ -192,6 +199,7 @@ class ProfilerManager:
         if not self.is_profiling:
             return {}
         self._stop_controller()
+        report.mark_sums(self)
         self._close_session_file()
         self._session_end_time = time.time()
         self._memory_at_end = _native.memory()
@@ -254,6 +262,7 @@ class ProfilerManager:
         controller, self._controller = self._controller, None
         if controller is not None:
             controller.stop()
+            self._spent = (controller.spent_s, controller.seen_s)
 
     def _after_fork(self) -> None:
         """In a forked child: the parent's file is the parent's, and so is what it counted."""

@@ -146,11 +146,11 @@ class BaseProfiler(ABC):
     def operations(self) -> list:
         """The operations, oldest first: the latest 200 000 at least."""
         with self.lock:
-            for row in _native.operations(self._number, self._fetched_count):
+            rows, self._fetched_count = _native.operations(self._number, self._fetched_count)
+            for row in rows:
                 site = _sites.site(row["site"])
                 told = _sites.told(row["thread_id"], row["start_tick"])
                 self._fetched.append(operation_of(row, site, told))
-            self._fetched_count = self.operation_count
             excess = len(self._fetched) - max(KEPT_MIN, self.config.max_samples)
             if excess > 0:
                 del self._fetched[:excess]
@@ -180,7 +180,7 @@ class BaseProfiler(ABC):
     def total_overhead(self) -> float:
         """What recording has cost, in seconds: so many operations, at what one costs here."""
         sums = _native.sums(self._number)[0]
-        return _cost.of_operations(sums[0], sums[6], _runtime.probes_for(self.config))
+        return _cost.of_sums(sums, _runtime.probes_for(self.config))
 
     @property
     def average_overhead(self) -> float:

@@ -9,6 +9,8 @@ from .. import _native
 from . import _sites
 
 TOP_OPERATIONS = 10
+# Changes that the report lists: the latest ones.
+CHANGES_MAX = 20
 
 
 def aggregated(manager: Any, component: Any = None, operation_name: Any = None) -> dict:
@@ -25,6 +27,9 @@ def aggregated(manager: Any, component: Any = None, operation_name: Any = None) 
         row = operations.setdefault(
             name, {"count": 0, "total_time": 0.0, "avg_time": 0.0, "profilers": seen_by[name]}
         )
+        if sums[7]:
+            row["without_rows"] = row.get("without_rows", 0) + sums[7]
+            row["estimated"] = row.get("estimated", 0) + sums[8]
         seconds = row["avg_time"] * row["count"] + sums[1]
         row["count"] += sums[0]
         row["total_time"] += sums[2]
@@ -52,6 +57,39 @@ def _seen_by(manager: Any) -> Any:
             if name not in seen[_sites.name_of(number)]:
                 seen[_sites.name_of(number)].append(name)
     return seen
+
+
+def _overhead_lines(manager: Any) -> list:
+    """What recording cost in all, what was done about it, and what is not exact for that."""
+    controller, lines = manager._controller, []
+    spent = manager._spent if controller is None else (controller.spent_s, controller.seen_s)
+    if spent[1] > 0:
+        lines.append(
+            f"  in all {100 * spent[0] / spent[1]:.1f}% of the processor time of the process, by what "
+            "calls cost here; the times above are not reduced by it"
+        )
+    sums = _native.sums(manager._whole)[0]
+    if sums[7]:
+        lines.append(
+            f"  of {sums[0]:,} operations, {sums[7]:,} are in sums only, and the times of "
+            f"{sums[8]:,} are estimated from others"
+        )
+    changes = manager.adjustments
+    lines += [f"  {change}" for change in changes[-CHANGES_MAX:]]
+    if len(changes) > CHANGES_MAX:
+        lines.append(f"  and {len(changes) - CHANGES_MAX} changes before")
+    return lines
+
+
+def mark_sums(manager: Any) -> None:
+    """Puts into the session's file what its rows do not show: operations in sums only."""
+    for (number, _), sums in _native.sums(manager._whole)[1]:
+        if sums[7]:
+            estimated = ", estimated" if sums[8] else ""
+            _native.mark(
+                f"spanwise: {_sites.name_of(number)}: {sums[0]:,} calls, {sums[1]:.6f} s"
+                f"{estimated}, {sums[7]:,} of them without rows"
+            )
 
 
 def _session_memory(manager: Any) -> float:
@@ -92,13 +130,14 @@ def text(manager: Any) -> str:
         rows = sorted(sums["operation_breakdown"].items(), key=lambda row: -row[1]["total_time"])
         for name, row in rows[:TOP_OPERATIONS]:
             calls = f"{row['count']:,} calls, {row['avg_time']:.4f}s avg"
+            calls += ", estimated" if row.get("estimated") else ""
             lines.append(f"  {name}: {row['total_time']:.3f}s ({calls})")
         if len(rows) > TOP_OPERATIONS:
             lines.append(f"  and {len(rows) - TOP_OPERATIONS} more")
     lines += ["", "⚡ Profiler Overhead:"]
     for name, summary in sums["profiler_breakdown"].items():
         lines.append(f"  {name}: {summary.get('overhead_percentage', 0.0):.2f}%")
-    lines += [f"  {change}" for change in manager.level_adjustments]
+    lines += _overhead_lines(manager)
     if manager._dropped:
         lines += ["", f"Records dropped for want of room: {manager._dropped:,}"]
     return "\n".join(lines)
