@@ -258,7 +258,7 @@ def test_blocks_are_summed_up_too():
 
 
 def test_a_hot_function_ends_within_its_budget():
-    manager = started(level=DETAILED, max_overhead_percent=5.0)
+    manager = started(level=BASIC, max_overhead_percent=5.0)
 
     @profile_function
     def hot():
@@ -270,11 +270,11 @@ def test_a_hot_function_ends_within_its_budget():
     manager._controller.look(manager)
     manager.end_session()
     row = manager.get_aggregated_metrics()["operation_breakdown"]["hot"]
-    known = row["count"] + manager._dropped
     # From Python 3.12 on, calls of what is not recorded cost nothing and are not counted.
     was_off = any(change.after == "not recorded" for change in manager.adjustments)
-    assert known == 1_000_000 if is_known or not was_off else known <= 1_000_000
-    assert row["without_rows"] > 0
+    if is_known or not was_off:
+        assert row["count"] + manager._dropped == 1_000_000
+    assert 0 < row["without_rows"] <= row["count"] <= 1_000_000
     assert any(change.operation == "hot" for change in manager.adjustments)
 
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::Saved;
 use crate::clock::{self, Moment};
-use crate::ring::WhenFull;
+use crate::ring::{Room, WhenFull};
 use crate::session::Turn;
 use crate::writer::Writer;
 
@@ -22,7 +22,7 @@ impl FlightRecorder {
     /// Keeps the latest records of each thread, 24 bytes each; their number is rounded up to
     /// a power of two.
     pub fn start(records_per_thread: usize) -> io::Result<Self> {
-        let turn = Turn::take(records_per_thread, WhenFull::DropOldest)?;
+        let turn = Turn::take(Room::fixed(records_per_thread), WhenFull::DropOldest)?;
         let began = clock::moment(turn.state);
         clock::turn_on(turn.state);
         Ok(FlightRecorder { turn, began })

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::ring::WhenFull;
+use crate::ring::{Room, WhenFull};
 use crate::session::Turn;
 use crate::writer::{Drained, Losses, Writer, drain_rings};
 use crate::{Saved, clock, raw};
@@ -21,6 +21,8 @@ use crate::{Saved, clock, raw};
 pub struct HubOptions {
     /// Records that each thread has room for; rounded up to a power of two.
     pub records_per_thread: usize,
+    /// What that may grow to, by fours, where records come faster than they are taken out.
+    pub records_per_thread_max: usize,
     /// How often records are taken out.
     pub flush_every: Duration,
 }
@@ -79,7 +81,8 @@ pub struct Pause<'a>(#[allow(dead_code, reason = "held, not read")] MutexGuard<'
 
 impl Hub {
     pub fn start(options: HubOptions, observer: Box<dyn Observer>) -> io::Result<Self> {
-        let turn = Turn::take(options.records_per_thread, WhenFull::DropNew)?;
+        let (capacity, capacity_max) = (options.records_per_thread, options.records_per_thread_max);
+        let turn = Turn::take(Room { capacity, capacity_max }, WhenFull::DropNew)?;
         let shared = Shared { observer, files: Vec::new(), files_seen: 0 };
         let shared = Arc::new(Mutex::new(shared));
         let (stop, stopped) = channel::<()>();

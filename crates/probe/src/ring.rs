@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -29,6 +29,20 @@ pub(crate) enum WhenFull {
     Wait,
 }
 
+/// How many records a thread has room for: at first, and at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) capacity: usize,
+    pub(crate) capacity_max: usize,
+}
+
+impl Room {
+    /// Room that stays as it is.
+    pub(crate) fn fixed(capacity: usize) -> Self {
+        Room { capacity, capacity_max: capacity }
+    }
+}
+
 /// How long who waits for room sleeps between looks.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -44,6 +58,10 @@ pub(crate) struct Ring {
     /// Where the reader was when the writer last looked; used by the writer alone.
     taken_seen: Cell<u64>,
     pub(crate) thread: ThreadFacts,
+    /// Its thread among those of the process; a larger ring that takes over has the same.
+    pub(crate) owner: u64,
+    /// A larger one has taken over.
+    is_replaced: AtomicBool,
 }
 
 // SAFETY: everything but `taken_seen` is atomic or never changes, and only the thread that
@@ -63,6 +81,7 @@ pub(crate) struct ThreadFacts {
 impl Ring {
     pub(crate) fn new(capacity: usize, when_full: WhenFull, thread: ThreadFacts) -> Self {
         let capacity = capacity.next_power_of_two().max(2);
+        SLOTS.fetch_add(capacity, Ordering::Relaxed);
         Ring {
             slots: zeroed(capacity),
             when_full,
@@ -72,21 +91,25 @@ impl Ring {
             is_over: AtomicBool::new(false),
             taken_seen: Cell::new(0),
             thread,
+            owner: OWNERS.fetch_add(1, Ordering::Relaxed),
+            is_replaced: AtomicBool::new(false),
         }
     }
 
-    /// Adds a record. Only the thread that the ring belongs to may call it.
+    /// Adds a record; false where there is no room for it, which who asks may count as dropped.
+    /// Only the thread that the ring belongs to may call it.
     #[inline(always)]
-    pub(crate) fn push(&self, record: Record) {
+    pub(crate) fn push(&self, record: Record) -> bool {
         let written = self.written.load(Ordering::Relaxed);
         if written - self.taken_seen.get() == self.slots.len() as u64 && !self.has_room(written) {
-            return;
+            return false;
         }
         let slot = &self.slots[written as usize & (self.slots.len() - 1)];
         for (word, value) in slot.iter().zip(record) {
             word.store(value, Ordering::Relaxed);
         }
         self.written.store(written + 1, Ordering::Release);
+        true
     }
 
     #[cold]
@@ -104,7 +127,6 @@ impl Ring {
             }
             // Nobody makes room any more once recording is off.
             if self.when_full == WhenFull::DropNew || clock::state() == clock::OFF {
-                self.count_dropped(1);
                 return false;
             }
             thread::sleep(NAP);
@@ -145,11 +167,30 @@ impl Ring {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Whether its thread has ended.
+    /// Whether its thread has ended, or has a larger one.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
+
+    /// Whether its thread goes on in a larger one.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Acquire)
+    }
 }
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        SLOTS.fetch_sub(self.slots.len(), Ordering::Relaxed);
+    }
+}
+
+/// Numbers the threads that have rings.
+static OWNERS: AtomicU64 = AtomicU64::new(0);
+
+/// Slots of all rings that there are. Rings stop growing where there are as many as this: 384
+/// MiB of them.
+static SLOTS: AtomicUsize = AtomicUsize::new(0);
+const SLOTS_MAX: usize = 1 << 24;
 
 /// Slots of zeros, as the system hands them out: what is never written is never touched, so
 /// that a thread with one span does not pay for room for thousands.
@@ -166,6 +207,8 @@ pub(crate) struct Rings {
     /// As the state of the clock spells it.
     state: u32,
     capacity: usize,
+    /// What rings may grow to.
+    capacity_max: usize,
     when_full: WhenFull,
     rings: Vec<Arc<Ring>>,
     /// Records of threads that end so late that they have no ring any more.
@@ -190,9 +233,10 @@ impl Rings {
 /// The rings of the session that records now.
 static RINGS: Mutex<Option<Rings>> = Mutex::new(None);
 
-pub(crate) fn open_rings(state: u32, capacity: usize, when_full: WhenFull) {
-    let rings = Rings { state, capacity, when_full, rings: Vec::new(), homeless: 0 };
-    *lock() = Some(rings);
+pub(crate) fn open_rings(state: u32, room: Room, when_full: WhenFull) {
+    let Room { capacity, capacity_max } = room;
+    let rings = Vec::new();
+    *lock() = Some(Rings { state, capacity, capacity_max, when_full, rings, homeless: 0 });
 }
 
 /// All rings, with whether it is for the last time since their threads have ended; and how
@@ -237,7 +281,41 @@ impl Local {
         }
         // SAFETY: the keeper holds the ring until the thread ends or gets another one, and
         // takes the pointer away before it lets go.
-        unsafe { (*self.ring.get()).push(record) };
+        if !unsafe { (*self.ring.get()).push(record) } {
+            self.record_in_larger(state, record);
+        }
+    }
+
+    /// A full ring makes way for one of four times its size, as long as that is allowed: who
+    /// takes records out may be slow, but the program does not wait, and loses nothing.
+    #[cold]
+    fn record_in_larger(&self, state: u32, record: Record) {
+        // SAFETY: as above; the borrow ends before the keeper lets go of it.
+        let full = unsafe { &*self.ring.get() };
+        let larger = full.slots.len() * 4;
+        let mut rings = lock();
+        let rings = rings.as_mut().filter(|rings| rings.state == state);
+        let slots = SLOTS.load(Ordering::Relaxed) + larger;
+        let Some(rings) = rings.filter(|one| larger <= one.capacity_max && slots <= SLOTS_MAX)
+        else {
+            full.count_dropped(1);
+            return;
+        };
+        let mut ring = Ring::new(larger, rings.when_full, full.thread.clone());
+        ring.owner = full.owner;
+        ring.push(record);
+        full.is_replaced.store(true, Ordering::Release);
+        full.is_over.store(true, Ordering::Release);
+        self.keep(rings, Arc::new(ring));
+    }
+
+    /// Has the thread record into a ring from now on.
+    fn keep(&self, rings: &mut Rings, ring: Arc<Ring>) {
+        rings.rings.push(Arc::clone(&ring));
+        self.ring.set(Arc::as_ptr(&ring));
+        self.state.set(rings.state);
+        // The old one goes only now that nothing points to it.
+        KEEPER.with(|keeper| drop(keeper.0.replace(Some(ring))));
     }
 }
 
@@ -288,11 +366,7 @@ fn find_ring(local: &Local, state: u32) -> bool {
     }
     let ring = Arc::new(Ring::new(rings.capacity, rings.when_full, this_thread()));
     rings.forget_old();
-    rings.rings.push(Arc::clone(&ring));
-    local.ring.set(Arc::as_ptr(&ring));
-    local.state.set(state);
-    // The old one goes only now that nothing points to it.
-    KEEPER.with(|keeper| drop(keeper.0.replace(Some(ring))));
+    local.keep(rings, ring);
     true
 }
 
@@ -326,6 +400,12 @@ mod tests {
         Ring::new(4, when_full, ThreadFacts { id: 1, name: String::new() })
     }
 
+    fn push(ring: &Ring, record: Record) {
+        if !ring.push(record) {
+            ring.count_dropped(1);
+        }
+    }
+
     #[track_caller]
     fn check(ring: &Ring, expected: &[u64], dropped: u64) {
         let mut out = Vec::new();
@@ -337,9 +417,9 @@ mod tests {
     #[test]
     fn records_come_out_in_order_and_once() {
         let ring = ring(WhenFull::DropNew);
-        (0..3).for_each(|at| ring.push([at, 0, 0]));
+        (0..3).for_each(|at| push(&ring, [at, 0, 0]));
         check(&ring, &[0, 1, 2], 0);
-        (3..6).for_each(|at| ring.push([at, 0, 0]));
+        (3..6).for_each(|at| push(&ring, [at, 0, 0]));
         check(&ring, &[3, 4, 5], 0);
         check(&ring, &[], 0);
     }
@@ -347,16 +427,16 @@ mod tests {
     #[test]
     fn a_full_ring_drops_what_is_new_and_counts_it() {
         let ring = ring(WhenFull::DropNew);
-        (0..7).for_each(|at| ring.push([at, 0, 0]));
+        (0..7).for_each(|at| push(&ring, [at, 0, 0]));
         check(&ring, &[0, 1, 2, 3], 3);
-        ring.push([9, 0, 0]);
+        push(&ring, [9, 0, 0]);
         check(&ring, &[9], 3);
     }
 
     #[test]
     fn a_flight_recorder_keeps_the_latest() {
         let ring = ring(WhenFull::DropOldest);
-        (0..7).for_each(|at| ring.push([at, 0, 0]));
+        (0..7).for_each(|at| push(&ring, [at, 0, 0]));
         // The writer may be about to write over the oldest one.
         check(&ring, &[4, 5, 6], 4);
         check(&ring, &[], 4);
@@ -371,7 +451,7 @@ mod tests {
             thread::scope(|scope| {
                 let ring = &ring;
                 let writer = scope.spawn(move || {
-                    (1..=COUNT).for_each(|at| ring.push([at, at * 3, at * 7]));
+                    (1..=COUNT).for_each(|at| push(ring, [at, at * 3, at * 7]));
                 });
                 while !writer.is_finished() {
                     ring.drain(&mut seen);

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::clock;
-use crate::ring::{WhenFull, close_rings, open_rings};
+use crate::ring::{Room, WhenFull, close_rings, open_rings};
 use crate::writer::Writer;
 
 /// How a session records.
@@ -70,13 +70,13 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn take(capacity: usize, when_full: WhenFull) -> io::Result<Self> {
+    pub(crate) fn take(room: Room, when_full: WhenFull) -> io::Result<Self> {
         if IS_BUSY.swap(true, Ordering::AcqRel) {
             return Err(io::Error::other("another session records already"));
         }
         stop_in_forked_children();
         let state = clock::state_of(COUNT.fetch_add(1, Ordering::Relaxed) + 1);
-        open_rings(state, capacity, when_full);
+        open_rings(state, room, when_full);
         Ok(Turn { state, process_id: std::process::id() })
     }
 
@@ -125,7 +125,7 @@ impl Session {
     /// Fails where another session records already, or the file cannot be made.
     pub fn start_with(path: impl AsRef<Path>, options: SessionOptions) -> io::Result<Self> {
         let when_full = if options.waits_for_room { WhenFull::Wait } else { WhenFull::DropNew };
-        let turn = Turn::take(options.records_per_thread, when_full)?;
+        let turn = Turn::take(Room::fixed(options.records_per_thread), when_full)?;
         let path = path.as_ref().to_owned();
         let began = clock::moment(turn.state);
         let mut writer = Writer::new(File::create(&path)?, turn.state, began)?;

@@ -17,6 +17,8 @@ pub(crate) struct Writer<W> {
     /// By the address of a ring: its number in the file. Held with the ring, so that no other
     /// one gets its address.
     threads: HashMap<usize, (u32, Arc<Ring>)>,
+    /// By the owner of a ring: its number, for the larger one that takes over.
+    numbers: HashMap<u64, u32>,
     threads_seen: u32,
     records: u64,
     /// By threads that have ended.
@@ -89,6 +91,7 @@ impl<W: Write> Writer<W> {
             state,
             known_sites: 0,
             threads: HashMap::new(),
+            numbers: HashMap::new(),
             threads_seen: 0,
             records: 0,
             dropped: 0,
@@ -144,6 +147,9 @@ impl<W: Write> Writer<W> {
             if row.is_over {
                 self.threads.remove(&address(&row.ring));
                 self.dropped += self.earlier.since(&row.ring);
+                if !row.ring.is_replaced() {
+                    self.numbers.remove(&row.ring.owner);
+                }
             }
         }
         self.file.flush()?;
@@ -157,17 +163,29 @@ impl<W: Write> Writer<W> {
         if known.is_none() && records.is_empty() && self.earlier.since(ring) == 0 {
             return;
         }
-        let number = known.unwrap_or(self.threads_seen);
+        let number = known.unwrap_or_else(|| self.number(ring));
         if known.is_none() {
-            self.threads_seen += 1;
             self.threads.insert(address(ring), (number, Arc::clone(ring)));
-            self.file.thread(number, &ring.thread);
         }
         // A ring that has dropped something since was full, so it is not empty now.
         if !records.is_empty() {
             self.records += records.len() as u64;
             self.file.records(number, self.earlier.since(ring), records);
         }
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// The number of a ring that the file does not know: that of its thread, if it knows that.
+    fn number(&mut self, ring: &Ring) -> u32 {
+        if let Some(&number) = self.numbers.get(&ring.owner) {
+            return number;
+        }
+        let number = self.threads_seen;
+        self.threads_seen += 1;
+        self.numbers.insert(ring.owner, number);
+        self.file.thread(number, &ring.thread);
+        number
     }
 }
 

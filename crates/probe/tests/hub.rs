@@ -29,7 +29,11 @@ fn text(path: &Path) -> String {
 #[test]
 fn files_get_what_is_recorded_while_they_are_open() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let options = HubOptions { records_per_thread: 1024, flush_every: Duration::from_millis(1) };
+    let options = HubOptions {
+        records_per_thread: 1024,
+        records_per_thread_max: 1024,
+        flush_every: Duration::from_millis(1),
+    };
     let hub = Hub::start(options, Box::new(Collect(Arc::clone(&seen)))).expect("starts");
     let site = Site::leak(SiteKind::Span, "a step", "here.rs", 7);
     let steps = |count: u32| (0..count).for_each(|_| drop(Span::enter(site)));

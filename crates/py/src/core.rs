@@ -25,6 +25,9 @@ const FLUSH_EVERY: Duration = Duration::from_millis(10);
 /// values.
 const RECORDS_PER_THREAD: usize = 1 << 18;
 
+/// Where the hub's thread does not get a processor in time: 96 MiB.
+const RECORDS_PER_THREAD_MAX: usize = 1 << 22;
+
 static HUB: Mutex<Option<Hub>> = Mutex::new(None);
 
 fn hub() -> MutexGuard<'static, Option<Hub>> {
@@ -73,8 +76,11 @@ pub(crate) fn set_level(level: u8, probes: u8, keeps_files: bool) -> io::Result<
     match &*hub {
         Some(hub) => hub.flush(),
         None => {
-            let options =
-                HubOptions { records_per_thread: RECORDS_PER_THREAD, flush_every: FLUSH_EVERY };
+            let options = HubOptions {
+                records_per_thread: RECORDS_PER_THREAD,
+                records_per_thread_max: RECORDS_PER_THREAD_MAX,
+                flush_every: FLUSH_EVERY,
+            };
             *hub = Some(Hub::start(options, Box::new(ToStore))?);
         }
     }

@@ -37,7 +37,12 @@ impl Union {
             from = from.min(known_start);
             to = to.max(known_end);
         }
-        self.intervals.splice(touched, [(from, to)]);
+        // Mostly it follows all others, or lies around the last one: a splice is ten times slower.
+        match touched.len() {
+            0 if first == self.intervals.len() => self.intervals.push((from, to)),
+            1 => self.intervals[first] = (from, to),
+            _ => drop(self.intervals.splice(touched, [(from, to)])),
+        }
         if self.intervals.len() > INTERVALS_MAX {
             self.intervals.drain(..INTERVALS_MAX / 2);
         }
