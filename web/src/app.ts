@@ -57,8 +57,8 @@ export class App {
     this.#flame = new FlamePanel(state);
     this.#compare = new ComparePanel(state, pick);
     this.#findings = new FindingsPanel(state, (trace, place) => navigator.goToPlace(trace, place));
-    this.#sql = new SqlPanel({
-      span: (trace, span) => void navigator.goToSpan({ trace, span }),
+    this.#sql = new SqlPanel(state, {
+      span: (span) => void navigator.goToSpan(span),
       place: (trace, place) => navigator.goToPlace(trace, place),
     });
     this.#search = new Search(state, {

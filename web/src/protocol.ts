@@ -162,5 +162,4 @@ export interface QueryAnswer {
   columns: string[];
   rows: QueryValue[][];
   more: boolean;
-  took_ms: number;
 }

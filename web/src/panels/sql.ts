@@ -1,20 +1,40 @@
-// A console for questions in SQL. Columns called span, or start with dur, lead back to the
-// timeline.
+// A console for questions in SQL. What is a span in the answer, or a start with a length,
+// leads back to the timeline.
 
 import { button, element, replaceChildren } from "../dom";
 import { countText } from "../format";
 import type { Place, QueryAnswer, QueryValue } from "../protocol";
 import { Refused, askQuery, reasonText } from "../server";
+import type { SpanReference, State } from "../state";
 import { valueTable } from "./tables";
 
 const EXAMPLES: readonly (readonly [title: string, query: string])[] = [
-  ["Tables and columns", "select name, sql from sqlite_schema order by name"],
-  ["Costliest names", "select name, count(*) as calls, sum(dur) as total_ns\nfrom spans group by name order by total_ns desc limit 20"],
-  ["Longest spans", "select id as span, name, start, dur from spans order by dur desc limit 20"],
+  ["Tables", "select type, name from sqlite_schema order by type, name"],
+  ["Longest spans", "select id, name, start, dur, trace from spans order by dur desc limit 20"],
+  ["Self time by name", "select * from self_by_name order by self_ns desc limit 20"],
+  ["GPU time by kernel", "select * from gpu_by_kernel order by gpu_ns desc limit 20"],
+  ["GPU time by Python line", "select * from gpu_by_line order by gpu_ns desc limit 20"],
+  ["Gaps on the GPU", "select start, dur, next, next_name from gpu_gaps order by dur desc limit 20"],
 ];
 
+/** Columns that hold a span's number in the tables that come with spanwise. */
+const SPAN_COLUMNS = ["span", "call", "work", "next", "parent", "launch"];
+
+/** Rows number the spans of all traces one after the other; the page does so by trace. */
+export function spanOfRow(
+  row: number,
+  traces: readonly { id: number; spans: number }[],
+): SpanReference | null {
+  let first = 0;
+  for (const { id, spans } of traces) {
+    if (row >= first && row < first + spans) return { trace: id, span: row - first };
+    first += spans;
+  }
+  return null;
+}
+
 export interface SqlActions {
-  span(trace: number, span: number): void;
+  span(place: SpanReference): void;
   place(trace: number, place: Place): void;
 }
 
@@ -22,9 +42,11 @@ export class SqlPanel {
   readonly element = element("section", { class: "panel sql", "aria-label": "SQL" });
   readonly #text = element("textarea", { rows: 6, spellcheck: "false", "aria-label": "Query" });
   readonly #result = element("div", { class: "sql-result", role: "status" });
+  readonly #state: State;
   readonly #actions: SqlActions;
 
-  constructor(actions: SqlActions) {
+  constructor(state: State, actions: SqlActions) {
+    this.#state = state;
     this.#actions = actions;
     this.#text.value = EXAMPLES[1]![1];
     this.#text.addEventListener("keydown", (event) => {
@@ -60,8 +82,8 @@ export class SqlPanel {
   }
 
   #show(answer: QueryAnswer): void {
-    const { columns, rows, more, took_ms: took } = answer;
-    const told = `${countText(rows.length)} rows${more ? ", and more that are not shown" : ""}, ${countText(took)} ms`;
+    const { columns, rows, more } = answer;
+    const told = `${countText(rows.length)} rows${more ? ", and more that are not shown" : ""}`;
     const table = valueTable(columns, rows, (row, at) => this.#link(columns, row, at));
     replaceChildren(this.#result,
       element("p", { class: "quiet", text: told }),
@@ -73,14 +95,15 @@ export class SqlPanel {
       const value = row[columns.indexOf(name)];
       return typeof value === "number" ? value : null;
     };
-    const trace = numberOf("trace") ?? 0;
-    if (columns[at] === "span") {
-      const span = numberOf("span");
-      return span === null ? null : () => this.#actions.span(trace, span);
-    }
     const [start, dur] = [numberOf("start"), numberOf("dur")];
-    if ((columns[at] !== "start" && columns[at] !== "dur") || start === null || dur === null) return null;
-    const place = { from: start, to: start + dur, track: numberOf("track") };
-    return () => this.#actions.place(trace, place);
+    const hasPlace = start !== null && dur !== null;
+    const name = columns[at] ?? "";
+    if (SPAN_COLUMNS.includes(name) || (name === "id" && hasPlace)) {
+      const row = numberOf(name);
+      const span = row === null ? null : spanOfRow(row, this.#state.sources.value.map(({ trace }) => trace));
+      return span === null ? null : () => this.#actions.span(span);
+    }
+    if (!hasPlace || (name !== "start" && name !== "dur")) return null;
+    return () => this.#actions.place(numberOf("trace") ?? 0, { from: start, to: start + dur, track: null });
   }
 }

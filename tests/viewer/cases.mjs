@@ -1,0 +1,281 @@
+// What a user does with the page, case by case; each line says what was seen.
+
+import assert from "node:assert/strict";
+import { startBrowser, stopBrowser, visit } from "./page.mjs";
+
+const LLAMA = "testdata/kineto/llama_small.json.gz";
+const LLAMA_EAGER = "testdata/kineto/llama_small_eager.json.gz";
+const RANKS = [0, 1, 2, 3].map((rank) => `testdata/kineto/ddp/ddp_rank${rank}.json.gz`);
+
+const FORMATS = {
+  chrome: "testdata/chrome/kinds_of_events.json",
+  "torch-1.8": "testdata/chrome/torch_1_8.json",
+  memory: "testdata/kineto/memory.json",
+  "perf-data": "testdata/perf/small.perf.data",
+  "perf-script": "testdata/perf/kernel_and_user.perf",
+  switches: "testdata/perf/sched_script.perf",
+  session: "testdata/session/steps.spanwise-session",
+  "hostile-names": "testdata/cli/hostile-names/trace.json",
+};
+
+const length = ({ from, to }) => to - from;
+
+async function fromKernelToPython(it) {
+  const whole = await it.settled();
+  assert.ok(whole.rectangles > 1000, `${whole.rectangles} rectangles`);
+  assert.ok((await it.search("vectorized_gather_kernel")) > 0);
+  await it.page.locator('[data-role="found"]').first().click();
+  const there = await it.until((now) => now.selected !== null);
+  await it.page.locator("#panel-timeline .timeline-body").focus();
+  await it.page.keyboard.press("f");
+  const focused = await it.until((now) => length(now) !== length(there));
+  assert.ok(focused.box[2] > 200, `the kernel is ${focused.box[2]} pixels wide`);
+  await it.picture("kernel");
+  await it.page.locator('[data-role="launch"]').click();
+  const launch = await it.until((now) => now.selected !== there.selected);
+  assert.match(await it.announced(), /^cudaLaunchKernel, /);
+  await it.picture("launch");
+  const line = it.page.locator('[data-role="python"]').first();
+  const name = await line.textContent();
+  await line.click();
+  await it.until((now) => now.selected !== launch.selected);
+  assert.ok((await it.announced()).startsWith(name), `went to ${await it.announced()}`);
+  return `a kernel, its launch, and ${name}`;
+}
+
+async function clickAndEscape(it) {
+  await it.settled();
+  await it.search("aten::_cudnn_attention_forward");
+  await it.page.locator('[data-role="found"]').first().click();
+  const chosen = await it.until((now) => now.selected !== null);
+  await it.page.locator("#panel-timeline .timeline-body").focus();
+  await it.page.keyboard.press("Escape");
+  await it.until((now) => now.selected === null);
+  assert.equal(await it.page.locator(".details").count(), 0);
+  const [x, y, w, h] = chosen.box;
+  await it.page.mouse.move(x + w / 2, y + h / 2);
+  await it.page.waitForSelector(".tooltip:not([hidden])");
+  assert.match(await it.page.locator("#panel-timeline .tooltip").textContent(), /cudnn_attention_forward/);
+  await it.page.mouse.click(x + w / 2, y + h / 2);
+  const again = await it.until((now) => now.selected !== null);
+  assert.equal(again.selected, chosen.selected);
+  await it.page.keyboard.press("]");
+  const next = await it.until((now) => now.selected !== chosen.selected);
+  return `span ${chosen.selected} by click, then ${next.selected} of the same name`;
+}
+
+async function movesAndZooms(it) {
+  const whole = await it.settled();
+  const canvas = await it.page.locator("#panel-timeline .tracks").boundingBox();
+  const [x, y] = [canvas.x + canvas.width / 4, canvas.y + 40];
+  await it.page.mouse.move(x, y);
+  const timeAt = ({ from, to }) => from + (to - from) / 4;
+  await it.page.keyboard.down("Control");
+  await it.page.mouse.wheel(0, -400);
+  await it.page.keyboard.up("Control");
+  const zoomed = await it.until((now) => length(now) < length(whole) * 0.7);
+  assert.ok(Math.abs(timeAt(zoomed) - timeAt(whole)) < length(whole) * 0.01, "zooms where the pointer is");
+  await it.page.keyboard.down("Shift");
+  await it.page.mouse.wheel(0, 200);
+  await it.page.keyboard.up("Shift");
+  const panned = await it.until((now) => now.from > zoomed.from);
+  assert.ok(Math.abs(length(panned) - length(zoomed)) < 4);
+  await it.page.mouse.down();
+  await it.page.mouse.move(x + 120, y, { steps: 6 });
+  await it.page.mouse.up();
+  const dragged = await it.until((now) => now.from < panned.from);
+  await it.page.keyboard.press("w");
+  const nearer = await it.until((now) => length(now) < length(dragged));
+  await it.page.keyboard.press("d");
+  await it.until((now) => now.from > nearer.from);
+  await it.page.keyboard.press("0");
+  const back = await it.until((now) => length(now) >= length(whole) - 2);
+  assert.ok(Math.abs(back.from - whole.from) < 3, "0 shows the whole trace");
+  return "wheel, drag and keys";
+}
+
+async function rangeAndFlame(it) {
+  await it.settled();
+  const ruler = await it.page.locator("#panel-timeline .ruler").boundingBox();
+  await it.page.mouse.move(ruler.x + 300, ruler.y + 10);
+  await it.page.mouse.down();
+  await it.page.mouse.move(ruler.x + 700, ruler.y + 12, { steps: 8 });
+  await it.page.mouse.up();
+  await it.page.waitForSelector(".range .section");
+  await it.picture("range");
+  await it.page.getByRole("button", { name: "Zoom here" }).click();
+  await it.until((now) => length(now) < 80_000_000);
+  await it.page.getByRole("button", { name: "Flame graph of it" }).click();
+  const flame = it.page.locator("#panel-flame");
+  await it.page.waitForSelector("#panel-flame[data-frames]");
+  const frames = Number(await flame.getAttribute("data-frames"));
+  assert.ok(frames > 20, `${frames} frames`);
+  await it.picture("flame");
+  const canvas = await flame.locator("canvas").boundingBox();
+  await it.page.mouse.click(canvas.x + 200, canvas.y + 19 * 3 + 8);
+  await it.page.waitForFunction(() => document.querySelector(".flame-told").textContent.includes("zoomed to"));
+  await flame.getByLabel("Find frames").fill("aten::");
+  await it.page.waitForFunction(() => /found: [\d.]+ %/.test(document.querySelector(".flame-told").textContent));
+  await flame.getByRole("button", { name: "Reset" }).click();
+  await flame.locator("td button").first().click();
+  await it.page.waitForSelector('#panel-flame[data-shape="sandwich"]');
+  await it.picture("sandwich");
+  await flame.getByLabel("What to show").selectOption("gpu");
+  await it.page.waitForSelector('#panel-flame[data-shape="icicle"]');
+  return `${frames} frames of a range; focus, search, sandwich, GPU time`;
+}
+
+async function addressKeepsAll(it) {
+  await it.settled();
+  await it.search("aten::mm");
+  await it.page.locator('[data-role="found"]').first().click();
+  const before = await it.until((now) => now.selected !== null);
+  await it.page.waitForFunction(() => location.hash.includes("span=0.") && location.hash.includes("search="));
+  await it.page.reload();
+  const after = await it.until((now) => now.selected !== null);
+  assert.equal(after.selected, before.selected);
+  assert.ok(Math.abs(after.from - before.from) <= 1 && Math.abs(after.to - before.to) <= 1);
+  assert.equal(await it.page.getByLabel("Search spans").inputValue(), "aten::mm");
+  return new URL(it.page.url()).hash;
+}
+
+async function findingsLead(it) {
+  await it.settled();
+  await it.page.getByRole("tab", { name: "Findings" }).click();
+  await it.page.waitForSelector(".findings .section");
+  await it.picture("findings");
+  const sections = await it.page.locator(".findings .section").count();
+  assert.ok(sections > 3, `${sections} sections`);
+  const link = it.page.getByRole("button", { name: "Show in the timeline" }).first();
+  await link.click();
+  await it.until((now) => now.from > 0);
+  await it.page.waitForSelector(".range");
+  return `${sections} sections, and the place of a finding`;
+}
+
+async function asksSql(it) {
+  await it.settled();
+  await it.page.getByRole("tab", { name: "SQL" }).click();
+  await it.page.getByRole("button", { name: "Longest spans" }).click();
+  await it.page.waitForSelector(".sql-result table");
+  const rows = await it.page.locator(".sql-result tbody tr").count();
+  assert.equal(rows, 20);
+  await it.picture("sql");
+  const span = it.page.locator(".sql-result tbody tr").nth(3).getByRole("button").first();
+  const wanted = Number(await span.textContent());
+  await span.click();
+  const there = await it.until((now) => now.selected !== null);
+  assert.equal(there.selected, wanted);
+  return `${rows} rows, and the span of one`;
+}
+
+async function comparesTwo(it) {
+  await it.settled();
+  await it.page.getByRole("tab", { name: "Compare" }).click();
+  await it.page.waitForSelector(".compare-tables .section");
+  const timelines = await it.page.locator("#panel-compare .timeline").count();
+  assert.equal(timelines, 2);
+  await it.page.waitForFunction(() =>
+    [...document.querySelectorAll("#panel-compare .timeline")].every(({ dataset }) => Number(dataset.rectangles) > 100));
+  await it.picture("compare");
+  await it.page.locator("#panel-compare .timeline-body").first().focus();
+  const shown = () => it.page.locator("#panel-compare .timeline").evaluateAll((all) => all.map(({ dataset }) => dataset.to));
+  const [before] = await shown();
+  await it.page.keyboard.press("w");
+  await it.page.waitForFunction((to) => {
+    const all = [...document.querySelectorAll("#panel-compare .timeline")].map(({ dataset }) => dataset.to);
+    return all[0] !== to && all[0] === all[1];
+  }, before);
+  await it.page.getByRole("button", { name: "Shift the other later" }).click();
+  await it.page.waitForFunction(() => document.querySelector('[data-role="shift"]').textContent.startsWith("shifted by"));
+  return "two timelines that zoom together, a shift, and tables";
+}
+
+async function showsRanks(it) {
+  const seen = await it.settled();
+  assert.ok(seen.rectangles > 100);
+  const groups = await it.page.locator("#panel-timeline .group-name").allTextContents();
+  for (const rank of [0, 1, 2, 3]) {
+    assert.ok(groups.some((text) => text.includes(`rank ${rank}`)), `rank ${rank} in ${groups}`);
+  }
+  const first = it.page.locator("#panel-timeline .group-name").first();
+  await first.click();
+  assert.equal(await first.getAttribute("aria-expanded"), "false");
+  await it.picture("folded");
+  return `${groups.length} groups of four ranks`;
+}
+
+async function tellsWhenServerIsGone(it) {
+  await it.settled();
+  it.server.stop();
+  await it.page.locator("#panel-timeline .timeline-body").focus();
+  for (const key of ["w", "w", "w", "d"]) await it.page.keyboard.press(key, { delay: 120 });
+  await it.page.waitForSelector(".banner:not([hidden])");
+  const said = await it.page.locator(".banner").textContent();
+  assert.match(said, /does not answer/);
+  await it.picture("gone");
+  // The browser itself complains of refused connections, as it must.
+  it.errors.length = 0;
+  return said.slice(0, 40);
+}
+
+async function helpAndTheme(it) {
+  await it.settled();
+  await it.page.keyboard.press("?");
+  await it.page.waitForSelector("dialog[open]");
+  await it.picture("help");
+  await it.page.keyboard.press("Escape");
+  await it.page.waitForSelector("dialog:not([open])", { state: "attached" });
+  const theme = () => it.page.evaluate(() => document.documentElement.dataset.theme);
+  assert.equal(await theme(), "dark");
+  await it.picture("dark");
+  await it.page.getByRole("button", { name: "Dark or light" }).click();
+  assert.equal(await theme(), "light");
+  const unnamed = await it.page.evaluate(() =>
+    [...document.querySelectorAll("button, input, select, textarea, canvas")]
+      .filter((control) => !control.textContent.trim() && !control.ariaLabel && !control.title).length);
+  assert.equal(unnamed, 0, "controls without a name");
+  return "help, dark, light, every control has a name";
+}
+
+async function opensAnyFormat(it) {
+  const seen = await it.settled();
+  assert.ok(seen.rectangles > 0, "nothing painted");
+  await it.picture("open");
+  assert.equal(await it.page.evaluate(() => document.querySelectorAll("script, img, iframe").length), 1);
+  return `${seen.rectangles} rectangles`;
+}
+
+const CASES = [
+  ["kernel-to-python", [LLAMA], fromKernelToPython],
+  ["click", [LLAMA], clickAndEscape],
+  ["moves", [LLAMA], movesAndZooms],
+  ["range", [LLAMA], rangeAndFlame],
+  ["address", [LLAMA], addressKeepsAll],
+  ["findings", [LLAMA], findingsLead],
+  ["sql", [LLAMA], asksSql],
+  ["compare", [LLAMA, LLAMA_EAGER], comparesTwo],
+  ["ranks", RANKS, showsRanks],
+  ["gone", [LLAMA], tellsWhenServerIsGone],
+  ["help", [LLAMA], helpAndTheme, { scheme: "dark" }],
+  ...Object.entries(FORMATS).map(([name, trace]) => [`opens-${name}`, [trace], opensAnyFormat]),
+];
+
+let failed = 0;
+await startBrowser();
+for (const [name, traces, check, options] of CASES) {
+  if (process.env.ONLY && !name.includes(process.env.ONLY)) continue;
+  let it;
+  try {
+    it = await visit(name, traces, options);
+    const seen = await check(it);
+    await it.end();
+    console.log(`${name}: ${seen}`);
+  } catch (error) {
+    failed += 1;
+    await it?.fail();
+    console.log(`${name}: FAILED: ${error.message.split("\n").slice(0, 6).join("\n    ")}`);
+  }
+}
+await stopBrowser();
+process.exit(failed === 0 ? 0 : 1);
