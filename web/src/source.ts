@@ -50,9 +50,17 @@ export function traceTitle(trace: TraceInfo): string {
   return trace.rank === null ? file : `rank ${trace.rank} · ${file}`;
 }
 
+/** "rank 0" where that tells the traces apart, else the file's name. */
+export function shortTitle(trace: TraceInfo, all: readonly Source[]): string {
+  const same = all.filter((other) => other.trace.rank === trace.rank);
+  return trace.rank !== null && same.length === 1 ? `rank ${trace.rank}` : traceTitle(trace);
+}
+
 /** "python 1234", "GPU 0". */
 export function processTitle(track: TrackInfo): string {
   const { process, process_name: name } = track;
+  // The process of a stream is its GPU, under the name of the program that used it.
+  if (track.kind === "gpu_stream" && process !== null && process !== "") return `GPU ${process}`;
   if (name === null || name === "") {
     return process === null || process === "" ? "No process" : `Process ${process}`;
   }

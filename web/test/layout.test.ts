@@ -59,7 +59,12 @@ test("a folded group hides its tracks, a folded track its inner rows", () => {
 test("several traces say which is which", () => {
   const { lines } = layoutOf([ONE, source(1, [track(1, "7")])], new Set());
   const titles = lines.flatMap((line) => (line.type === "group" ? [line.title] : []));
-  assert.deepEqual(titles, ["rank 0 · 0.json · python 7", "rank 0 · 0.json · python 8", "rank 1 · 1.json · python 7"]);
+  assert.deepEqual(titles, ["rank 0 · python 7", "rank 0 · python 8", "rank 1 · python 7"]);
+  const gpu = source(0, [track(1, "7", { kind: "gpu_stream" })]);
+  const [first] = layoutOf([ONE, gpu], new Set()).lines;
+  assert.equal(first?.type === "group" && first.title, "rank 0 · 0.json · python 7");
+  const [stream] = layoutOf([gpu], new Set()).lines;
+  assert.equal(stream?.type === "group" && stream.title, "GPU 7");
 });
 
 test("a height leads to its line", () => {

@@ -1,7 +1,7 @@
 // Where each track stands: groups (a process or GPU of a trace) with their tracks below
 // each other, in the order of the server. Heights are CSS pixels.
 
-import { processTitle, traceTitle, type Source } from "../source";
+import { processTitle, shortTitle, type Source } from "../source";
 import type { TrackInfo } from "../protocol";
 
 export const ROW_HEIGHT = 18;
@@ -50,7 +50,7 @@ export function layoutOf(sources: readonly Source[], collapsed: ReadonlySet<stri
     top += line.height;
   };
   for (const source of sources) {
-    for (const [title, tracks] of groupsOf(source, sources.length > 1)) {
+    for (const [title, tracks] of groupsOf(source, sources)) {
       const key = `${source.trace.id}/${title}`;
       const isCollapsed = collapsed.has(key);
       const count = tracks.length;
@@ -62,18 +62,20 @@ export function layoutOf(sources: readonly Source[], collapsed: ReadonlySet<stri
   return { lines, height: top };
 }
 
-function groupsOf(source: Source, withTrace: boolean): Map<string, TrackInfo[]> {
+function groupsOf(source: Source, all: readonly Source[]): Map<string, TrackInfo[]> {
   const groups = new Map<string, TrackInfo[]>();
   for (const track of source.trace.tracks) {
     if (isEmpty(track)) continue;
     const process = processTitle(track);
-    const title = withTrace ? `${traceTitle(source.trace)} · ${process}` : process;
+    const title = all.length > 1 ? `${shortTitle(source.trace, all)} · ${process}` : process;
     const tracks = groups.get(title);
     if (tracks === undefined) groups.set(title, [track]);
     else tracks.push(track);
   }
   // What the profiler keeps for itself, or has only marks, is seldom looked for.
-  const isMinor = (tracks: TrackInfo[]): boolean => tracks.every(({ kind, spans }) => kind === "profiler" || (kind !== "counter" && spans === 0));
+  const isNoise = ({ kind, spans }: TrackInfo): boolean =>
+    kind === "profiler" || (kind !== "counter" && spans === 0);
+  const isMinor = (tracks: TrackInfo[]): boolean => tracks.every(isNoise);
   const minorLast = [...groups].sort(([, a], [, b]) => Number(isMinor(a)) - Number(isMinor(b)));
   return new Map(minorLast);
 }

@@ -74,6 +74,8 @@ function paintSlices(
   const { start, dur, row, kind, busy, merged, name } = slices;
   const found = search === "" ? null : namesWith(slices, search);
   const top = rowsTop(line);
+  // Where each row was painted up to: of those narrower than a pixel, one a pixel will do.
+  const reached = new Float64Array(line.rows).fill(-Infinity);
   let painted = 0;
   for (let at = first; at < first + len; at++) {
     if (row[at]! >= line.rows) continue;
@@ -82,6 +84,11 @@ function paintSlices(
     if (left > width || left + wide < 0) continue;
     const x = Math.max(left, -1);
     const w = Math.max(Math.min(left + wide, width + 1) - x, 1);
+    if (wide < 1 && found === null) {
+      const behind = reached[row[at]!]! - x;
+      if (behind > 0 && behind <= 1) continue;
+      reached[row[at]!] = x + 1;
+    }
     const y = top + row[at]! * ROW_HEIGHT;
     const text = slices.names.get(name[at]!) ?? "";
     const isFound = found === null || found.has(name[at]!);
