@@ -56,6 +56,12 @@ def pinned(package: str) -> str:
 
 def python_peer(package: str, script_name: str) -> list[str]:
     """The command for a peer from PyPI, in an environment of its own."""
+    folder = python_environment(package)
+    return [str(folder / "bin" / "python"), script(script_name), "{trace}"]
+
+
+def python_environment(package: str) -> Path:
+    """The environment of a package from PyPI, made on first use."""
     requirement = pinned(package)
     folder = CACHE / f"venv-{package}"
 
@@ -64,7 +70,7 @@ def python_peer(package: str, script_name: str) -> list[str]:
         install(package, [*pip(folder / "bin" / "python"), requirement])
 
     once(folder, requirement, fill)
-    return [str(folder / "bin" / "python"), script(script_name), "{trace}"]
+    return folder
 
 
 def script(name: str) -> str:

@@ -1,13 +1,17 @@
 // Work of a known size, for measuring what it costs to be watched: `work one` computes in one
-// thread, `work threads` hands a token around eight threads, `work calls N` calls a small
+// thread, `work threads` hands a token around eight threads, all on one processor and each woken
+// by the one before it, so that there are as many switches each time; `work calls N` calls a small
 // function N times. Prints its own processor time and wall time, in nanoseconds.
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 static volatile uint64_t sink;
 
@@ -31,18 +35,18 @@ __attribute__((noinline)) uint64_t small(uint64_t n) {
     return kept + n;
 }
 
-enum { THREADS = 8, TURNS = 4000 };
+enum { THREADS = 8, TURNS = 20000 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t turned[THREADS];
 static int turn;
 
 static void *worker(void *number) {
     int own = (int)(intptr_t)number;
     for (int round = 0; round < TURNS; round++) {
         pthread_mutex_lock(&lock);
-        while (turn != own) pthread_cond_wait(&turned, &lock);
+        while (turn != own) pthread_cond_wait(&turned[own], &lock);
         turn = (own + 1) % THREADS;
-        pthread_cond_broadcast(&turned);
+        pthread_cond_signal(&turned[turn]);
         pthread_mutex_unlock(&lock);
         nested(10, 2000);
     }
@@ -66,6 +70,10 @@ int main(int count, char **words) {
     const char *mode = count > 1 ? words[1] : "one";
     uint64_t start = now(), before = used();
     if (strcmp(mode, "threads") == 0) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET((int)sysconf(_SC_NPROCESSORS_ONLN) - 1, &one);
+        sched_setaffinity(0, sizeof one, &one);
         pthread_t threads[THREADS];
         for (intptr_t i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, worker, (void *)i);
         for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);

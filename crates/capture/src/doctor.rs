@@ -77,13 +77,12 @@ pub fn examine_one(ability: Ability) -> Finding {
     let clock = Attr::clock(1, Stacks::FramePointers);
     let copies = Attr::clock(1, Stacks::Dwarf { bytes: 8192 }).without_kernel();
     match ability {
-        Ability::Sampling => sampling(
-            ability,
-            "stack samples of your programs",
-            clock.without_switches().without_kernel(),
-        ),
+        Ability::Sampling => {
+            sampling(ability, "stack samples of your programs", clock.without_kernel())
+        }
         Ability::Switches => {
-            sampling(ability, "when threads wait, and how long", clock.without_kernel())
+            let switches = Attr::switch_records().without_kernel();
+            sampling(ability, "when threads wait, and how long", switches)
         }
         Ability::StackCopies if !cfg!(target_arch = "x86_64") => Finding {
             ability,

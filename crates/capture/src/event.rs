@@ -54,6 +54,8 @@ const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
 const CPU_CLOCK: u64 = 0;
 const CONTEXT_SWITCHES: u64 = 3;
+/// Counts nothing.
+const DUMMY: u64 = 9;
 
 /// All registers of x86-64 but those of segments, as perf itself records them.
 const REGISTERS_X86_64: u64 = 0x00ff_0fff;
@@ -94,7 +96,7 @@ const FIELDS: u64 =
 
 impl Attr {
     /// Samples of a clock, and all that is needed to make sense of them: names, mappings,
-    /// new threads, switches.
+    /// new threads.
     pub(crate) fn clock(rate_hz: u32, stacks: Stacks) -> Attr {
         let period = 1_000_000_000 / u64::from(rate_hz.clamp(1, RATE_MAX_HZ));
         let attr = Attr {
@@ -111,13 +113,19 @@ impl Attr {
                 | flag::COMM
                 | flag::COMM_EXEC
                 | flag::TASK
-                | flag::CONTEXT_SWITCH
                 | flag::SAMPLE_ID_ALL
                 | flag::USE_CLOCKID,
             clock_id: libc::CLOCK_MONOTONIC,
             ..Attr::default()
         };
         attr.with_stacks(stacks)
+    }
+
+    /// When threads leave their processor and come back, and nothing else: an event of its own,
+    /// so that it can be switched off alone.
+    pub(crate) fn switch_records() -> Attr {
+        let attr = Attr { kind: TYPE_SOFTWARE, ..Attr::tracepoint(DUMMY) };
+        Attr { flags: attr.flags | flag::CONTEXT_SWITCH, ..attr }
     }
 
     /// The stack with which a thread leaves its processor, each time.
@@ -167,11 +175,6 @@ impl Attr {
     /// The program's own code alone, as one may without privileges.
     pub(crate) fn without_kernel(self) -> Attr {
         Attr { flags: self.flags | flag::EXCLUDE_KERNEL, ..self }
-    }
-
-    /// Without records of switches, which older kernels do not have.
-    pub(crate) fn without_switches(self) -> Attr {
-        Attr { flags: self.flags & !flag::CONTEXT_SWITCH, ..self }
     }
 
     pub(crate) fn has_kernel(&self) -> bool {

@@ -7,6 +7,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod budget;
 mod calls;
 mod doctor;
 mod error;
@@ -32,6 +33,7 @@ mod trigger;
 mod waits;
 mod watch;
 
+pub use budget::Wanted;
 pub use calls::CallsOptions;
 pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
@@ -44,4 +46,4 @@ pub use session::{
     record_processes, record_program,
 };
 pub use trigger::{COMPANION, FunctionTrigger, Triggers, When};
-pub use waits::{WAIT_STACKS_MAX, WaitStacks};
+pub use waits::{SWITCHES_MAX, WAIT_STACKS_MAX};

@@ -11,6 +11,8 @@ mod kind {
     pub(super) const LOST: u32 = 2;
     pub(super) const COMM: u32 = 3;
     pub(super) const EXIT: u32 = 4;
+    pub(super) const THROTTLE: u32 = 5;
+    pub(super) const UNTHROTTLE: u32 = 6;
     pub(super) const FORK: u32 = 7;
     pub(super) const SAMPLE: u32 = 9;
     pub(super) const MMAP2: u32 = 10;
@@ -81,6 +83,10 @@ impl<'a> Record<'a> {
     /// The thread that a sample is of.
     pub(crate) fn thread(&self) -> Option<i32> {
         if self.is_sample() { self.number(20) } else { None }
+    }
+
+    pub(crate) fn is_switch(&self) -> bool {
+        self.kind == kind::SWITCH
     }
 
     /// A thread that leaves its processor to wait, or comes to one.
@@ -233,6 +239,18 @@ fn text(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend(&text[..text.len().min(LONGEST)]);
     bytes.push(0);
     bytes.resize(bytes.len().next_multiple_of(8), 0);
+}
+
+/// From now on an event is not recorded, or is again: as the kernel says it where an event
+/// comes too often.
+pub(crate) fn throttled(is_off: bool, time: u64, id: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend([time, id, id].iter().flat_map(|word| word.to_ne_bytes()));
+    let kind = if is_off { kind::THROTTLE } else { kind::UNTHROTTLE };
+    let mut bytes = record(kind, 0, &body, id);
+    let at = bytes.len() - (TRAILER_BYTES - 8);
+    bytes[at..at + 8].copy_from_slice(&time.to_ne_bytes());
+    bytes
 }
 
 /// What a thread is called.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use crate::budget::Wanted;
 use crate::calls::{Calls, CallsOptions};
 use crate::event::{Attr, Event, Stacks};
 use crate::keep::{Facts, Keeper};
@@ -15,7 +16,7 @@ use crate::rings::{self, Rings};
 use crate::signals::{Message, Signals};
 use crate::timer::Timer;
 use crate::trigger::{Reason, Triggers};
-use crate::waits::{WAIT_STACKS_MAX, WaitStacks, Waits};
+use crate::waits::{WaitOptions, Waits};
 use crate::watch::Watch;
 use crate::{CaptureError, processes, sys};
 
@@ -25,8 +26,10 @@ pub struct RecordOptions<'a> {
     /// Samples a second of each running thread; no more than [`crate::RATE_MAX_HZ`].
     pub rate_hz: u32,
     pub stacks: Stacks,
+    /// When threads leave their processor and come back.
+    pub switches: Wanted,
     /// Stacks of threads when they leave their processor.
-    pub wait_stacks: WaitStacks,
+    pub wait_stacks: Wanted,
     /// The recording ends after this time, if not before.
     pub duration: Option<Duration>,
     /// Read the functions of Python as well.
@@ -139,7 +142,7 @@ pub fn record_program(
     let rings = Rings::open("cpu-clock", attr, &[child.pid])
         .map_err(|error| rings::refusal(program, error))?;
     let tids = &[child.pid];
-    let waits = Waits::open(options.wait_stacks, options.stacks, true, &rings, tids);
+    let waits = Waits::open(wait_options(options, true), &rings, tids);
     let mut session = Session::begin((rings, waits), words, &[child.pid], options)?;
     if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
         let path = path.into_os_string().into_encoded_bytes();
@@ -182,7 +185,7 @@ pub fn record_processes(
     }
     rings.enable().map_err(fail)?;
     let command = processes::command(pids.first().copied().unwrap_or(0));
-    let waits = Waits::open(options.wait_stacks, options.stacks, false, &rings, &known);
+    let waits = Waits::open(wait_options(options, false), &rings, &known);
     let mut session = Session::begin((rings, waits), command, pids, options)?;
     session.tell_what_was_there()?;
     if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
@@ -190,6 +193,12 @@ pub fn record_processes(
         return Err(CaptureError::new("the function to watch is in none of the process's files"));
     }
     session.record(signals)
+}
+
+fn wait_options(options: &RecordOptions<'_>, is_from_exec: bool) -> WaitOptions {
+    let is_trigger = options.flight.is_some_and(|flight| flight.triggers.off_cpu.is_some());
+    let switches = if is_trigger { Wanted::Always } else { options.switches };
+    WaitOptions { switches, stacks: options.wait_stacks, how: options.stacks, is_from_exec }
 }
 
 fn take_signals() -> Result<Signals, CaptureError> {
@@ -204,7 +213,7 @@ const YOUNG: Duration = Duration::from_secs(1);
 
 struct Session<'a> {
     rings: Rings,
-    waits: Option<Waits>,
+    waits: Waits,
     keeper: Keeper,
     watch: Option<Watch<'a>>,
     python: Option<Python<'a>>,
@@ -221,7 +230,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(
-        (rings, waits): (Rings, Option<Waits>),
+        (rings, waits): (Rings, Waits),
         command: Vec<String>,
         pids: &[i32],
         options: &'a RecordOptions<'a>,
@@ -235,7 +244,7 @@ impl<'a> Session<'a> {
         let python = options.python.map(Python::begin).transpose();
         let python = python.map_err(|error| CaptureError::io("no thread to read Python", error))?;
         let mut session = Session {
-            keeper: Keeper::begin(&facts, events(&rings, waits.as_ref(), watch.as_ref()))?,
+            keeper: Keeper::begin(&facts, events(&rings, &waits, watch.as_ref()))?,
             rings,
             waits,
             watch,
@@ -336,11 +345,10 @@ impl<'a> Session<'a> {
         self.finish(ended)
     }
 
-    /// An interpreter that has just begun is found sooner, so that less of it is missed.
+    /// An interpreter that has just begun is found sooner, so that less of it is missed; and so
+    /// is what comes too often to be recorded.
     fn round_length(&self) -> Duration {
-        let is_young = self.started.elapsed() < YOUNG;
-        let waits_for_files = is_young && (self.python.is_some() || self.calls.is_some());
-        match (waits_for_files, &self.calls) {
+        match (self.started.elapsed() < YOUNG, &self.calls) {
             (true, _) => ROUND / 10,
             // Its ring fills fast.
             (false, Some(_)) => ROUND / 5,
@@ -383,12 +391,11 @@ impl<'a> Session<'a> {
         let Session { rings, keeper, tally, watch, waits, python, calls, new_files, .. } = self;
         let mut trouble = None;
         let mut has_some = false;
-        let mut wait_stacks = 0;
         rings.drain(|bytes: &[u8]| {
             has_some |= !bytes.is_empty();
             for record in records::records(bytes) {
                 tally.add(record);
-                wait_stacks += u32::from(waits.as_ref().is_some_and(|waits| waits.is_one(record)));
+                waits.note(record);
                 if let Some(watch) = watch {
                     watch.note(record);
                 }
@@ -404,15 +411,12 @@ impl<'a> Session<'a> {
             }
             keeper.keep(bytes)
         })?;
+        let (throttled, told) = waits.spend();
+        keeper.keep(&throttled.unwrap_or_default())?;
         if has_some {
             keeper.finish_round()?;
         }
-        if waits.as_mut().is_some_and(|waits| waits.spend(wait_stacks)) {
-            self.troubles.push(format!(
-                "threads switch more than {WAIT_STACKS_MAX} times a second: from then on it is \
-                 not recorded where they wait (--wait-stacks always does)"
-            ));
-        }
+        self.troubles.extend(told.map(str::to_owned));
         for (pid, path) in std::mem::take(&mut self.new_files) {
             // One function more that cannot be watched does not end what is recorded already.
             if let Err(error) = self.file_mapped(pid, &path) {
@@ -461,7 +465,7 @@ impl<'a> Session<'a> {
 
     fn save(&mut self, why: &str, reason: Option<&Reason>) -> Result<(), CaptureError> {
         let status = self.child.as_mut().and_then(Child::has_ended);
-        let events = events(&self.rings, self.waits.as_ref(), self.watch.as_ref());
+        let events = events(&self.rings, &self.waits, self.watch.as_ref());
         let snapshot =
             self.keeper.save(&self.facts, (&events, &self.tally), (why, reason, status))?;
         self.snapshots.push(snapshot);
@@ -521,9 +525,9 @@ impl<'a> Session<'a> {
 }
 
 /// All events, that of the clock first.
-fn events(rings: &Rings, waits: Option<&Waits>, watch: Option<&Watch<'_>>) -> Vec<Event> {
+fn events(rings: &Rings, waits: &Waits, watch: Option<&Watch<'_>>) -> Vec<Event> {
     let mut events = vec![rings.event.clone()];
-    events.extend(waits.map(|waits| waits.event.clone()));
+    events.extend(waits.events().cloned());
     events.extend(watch.into_iter().flat_map(Watch::events).cloned());
     events
 }

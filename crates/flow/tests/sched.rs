@@ -186,3 +186,54 @@ fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
     check(40, Some(30), &[(blocked, 10, 30), (ThreadState::Unrecorded, 30, 50)]);
     check(20, None, &[(ThreadState::Unrecorded, 10, 50)]);
 }
+
+/// While nobody tells of switches, neither running nor waiting is made up.
+#[test]
+fn nothing_is_known_of_times_in_which_switches_are_not_recorded() {
+    use Told::{In, Seen};
+    let out = Told::Out { is_preempted: false };
+    let check = |before: &[(Nanos, Told)],
+                 pause: Nanos,
+                 during: &[(Nanos, Told)],
+                 after: &[(Nanos, Told)],
+                 expected: &[(ThreadState, Nanos, Nanos)]| {
+        let mut sched = Sched::default();
+        before.iter().for_each(|&event| feed(&mut sched, event, false));
+        sched.pause(pause);
+        during.iter().for_each(|&event| feed(&mut sched, event, false));
+        sched.resume();
+        after.iter().for_each(|&event| feed(&mut sched, event, false));
+        let found = stretches(sched);
+        let found: Vec<_> = found.iter().map(|s| (s.state, s.start, s.end)).collect();
+        assert_eq!(found, expected, "{before:?}, {during:?}, {after:?}");
+    };
+    let (running, unknown) = (ThreadState::Running, ThreadState::Unrecorded);
+    let blocked = ThreadState::Blocked(BlockedOn::Unknown);
+    // It ran, was seen, and is told of again.
+    check(
+        &[(10, In)],
+        20,
+        &[(25, Seen), (30, Seen)],
+        &[(40, In), (50, out), (60, In)],
+        &[(running, 10, 20), (unknown, 20, 40), (running, 40, 50), (blocked, 50, 60)],
+    );
+    // It waited, and nobody knows until when.
+    check(
+        &[(5, In), (10, out)],
+        20,
+        &[(25, Seen)],
+        &[(40, out), (45, In)],
+        &[(running, 5, 10), (unknown, 10, 40), (blocked, 40, 45)],
+    );
+    // Nothing is told any more: up to where it was last seen.
+    check(&[(10, In)], 20, &[(30, Seen)], &[], &[(running, 10, 20), (unknown, 20, 30)]);
+    // One that was never seen before, and one that is seen again before its next switch.
+    check(&[], 20, &[(30, Seen)], &[(40, out)], &[]);
+    check(
+        &[(10, In)],
+        20,
+        &[],
+        &[(30, Seen), (40, out)],
+        &[(running, 10, 20), (unknown, 20, 30), (running, 30, 40)],
+    );
+}

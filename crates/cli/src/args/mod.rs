@@ -27,7 +27,7 @@ pub(crate) use profiles::{
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
     AttachArgs, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
-    StacksArg, WaitStacksArg,
+    StacksArg, WantedArg,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};

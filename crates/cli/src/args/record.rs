@@ -109,9 +109,13 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "BYTES")]
     #[arg(value_parser = clap::value_parser!(u32).range(1024..=65_528))]
     pub(crate) stack_bytes: Option<u32>,
-    /// Whether to record the stacks of threads that stop running, which say what they wait for
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WaitStacksArg::Auto)]
-    pub(crate) wait_stacks: WaitStacksArg,
+    /// Whether to record when threads stop running and go on
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
+    pub(crate) switches: WantedArg,
+    /// Whether to record the stacks of threads that stop running, which say what they wait for,
+    /// where one may look into the kernel
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
+    pub(crate) wait_stacks: WantedArg,
     /// Record every call of the functions whose names fit this pattern, with its beginning and
     /// its end: `*` stands for any text, `?` for a character. May be given several times
     #[arg(long, value_name = "PATTERN")]
@@ -133,10 +137,10 @@ pub(crate) struct SamplingArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WaitStacksArg {
-    /// Where one may look into the kernel, and up to 4000 a second
+pub(crate) enum WantedArg {
+    /// But for times in which there are so many that it would slow the program down
     Auto,
-    /// Where one may look into the kernel, however many there are
+    /// However many there are
     Always,
     Never,
 }

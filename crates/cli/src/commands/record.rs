@@ -7,7 +7,7 @@ use std::process::{ExitCode, ExitStatus};
 use anyhow::bail;
 use spanwise_capture::{
     COMPANION, CallsOptions, CallsRecorded, Ended, FlightOptions, FunctionTrigger, PythonOptions,
-    RecordOptions, Recorded, Snapshot, Stacks, SymbolPlaces, Triggers, WaitStacks, When,
+    RecordOptions, Recorded, Snapshot, Stacks, SymbolPlaces, Triggers, Wanted, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -16,7 +16,7 @@ use super::choose::{choose, choose_name};
 use super::{convert, convert_trace, report};
 use crate::args::{
     AttachArgs, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
-    StacksArg, WaitStacksArg,
+    StacksArg, WantedArg,
 };
 use crate::failure::{self, note};
 use crate::output::{stderr_style, stdout, stdout_style};
@@ -164,11 +164,8 @@ fn with_options(
     let options = RecordOptions {
         rate_hz: sampling.rate,
         stacks: stacks(sampling)?,
-        wait_stacks: match sampling.wait_stacks {
-            WaitStacksArg::Auto => WaitStacks::Auto,
-            WaitStacksArg::Always => WaitStacks::Always,
-            WaitStacksArg::Never => WaitStacks::Never,
-        },
+        switches: wanted(sampling.switches),
+        wait_stacks: wanted(sampling.wait_stacks),
         duration: sampling.duration,
         calls: (!sampling.calls.is_empty()).then_some(CallsOptions { functions_in: &functions_in }),
         python: (sampling.python != PythonArg::Off).then_some(PythonOptions {
@@ -185,6 +182,14 @@ fn with_options(
         build_id_of: &spanwise_read::build_id,
     };
     Ok(record(&options)?)
+}
+
+fn wanted(arg: WantedArg) -> Wanted {
+    match arg {
+        WantedArg::Auto => Wanted::Auto,
+        WantedArg::Always => Wanted::Always,
+        WantedArg::Never => Wanted::Never,
+    }
 }
 
 /// What a trigger names.

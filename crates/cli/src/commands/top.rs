@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use spanwise_capture::{
-    Ended, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, WaitStacks,
-};
+use spanwise_capture::{Ended, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted};
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
 use spanwise_write::{Document, Format};
@@ -60,7 +58,8 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
             true => Stacks::Dwarf { bytes: super::record::STACK_BYTES },
             false => Stacks::FramePointers,
         },
-        wait_stacks: WaitStacks::Auto,
+        switches: Wanted::Auto,
+        wait_stacks: Wanted::Auto,
         duration: Some(args.interval),
         calls: None,
         python: (args.python != PythonArg::Off).then_some(python),

@@ -93,6 +93,35 @@ fn what_threads_wait_for_is_told_where_the_kernel_may_be_seen() {
 }
 
 #[test]
+fn switches_are_left_out_where_there_are_too_many_and_samples_are_not() {
+    let Some(bench) = Bench::with("when threads wait") else { return };
+    let Some(hands) = bench.compile("hands.c", "hands", &[]) else { return };
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() > 16) {
+        return eprintln!("skipped: two threads cannot spend what so many processors may");
+    }
+    let hands = hands.to_str().expect("a plain path");
+    let check = |switches: &str, is_left_out: bool| {
+        let _ = std::fs::remove_dir_all(bench.path("r"));
+        let run = ["run", "--quiet", "--no-decode", "--python", "off", "--recording", "r"];
+        let mut run = bench.spanwise(&run);
+        // Stacks have a budget of their own, and would be lost before that.
+        let run = run.args(["--wait-stacks", "never", "--switches", switches]);
+        let output = run.args(["--", hands, "200000"]).output().expect("built for this test");
+        assert_eq!(output.status.code(), Some(0));
+        let told = text(&output.stderr);
+        assert_eq!(told.contains("--switches always"), is_left_out, "{switches}: {told}");
+        let trace = bench.open("r");
+        let unknown = stacks_of(&trace, "[off-CPU or running: not recorded]").len();
+        assert_eq!(unknown > 0, is_left_out, "{switches}: {unknown}");
+        // Both threads compute in the end.
+        let threads = count_by_thread(&trace, &["compute"]);
+        assert_eq!(threads.values().filter(|&&count| count > 0).count(), 2, "{threads:?}");
+    };
+    check("auto", true);
+    check("always", false);
+}
+
+#[test]
 fn programs_that_it_starts_are_followed() {
     let Some(bench) = Bench::set_up() else { return };
     let Some(deep) = bench.deep() else { return };

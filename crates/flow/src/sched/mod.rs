@@ -81,6 +81,8 @@ pub struct Sched {
     idle: BTreeMap<u32, Nanos>,
     /// When the first switch was told of.
     first_switch: Option<Nanos>,
+    /// Switches are not recorded for a while.
+    is_paused: bool,
     wakeups: Vec<Wakeup>,
     moves: Vec<StackMove>,
 }
@@ -96,10 +98,25 @@ impl Sched {
     /// An event that a thread raised says at least that it ran.
     pub fn seen(&mut self, tid: i64, at: Moment) {
         self.comes_from_idle(tid, at);
+        let is_paused = self.is_paused;
         if let Some(thread) = self.thread(tid) {
-            thread.seen(at.time);
+            match is_paused {
+                true => thread.seen_in_pause(at.time),
+                false => thread.seen(at.time),
+            }
             thread.on_cpu(at);
         }
+    }
+
+    /// From now on nobody tells of switches, until one is told of after [`Sched::resume`].
+    pub fn pause(&mut self, time: Nanos) {
+        self.is_paused = true;
+        self.threads.values_mut().for_each(|thread| thread.lose(time));
+    }
+
+    /// Switches are told of again: up to its next one nothing is known of a thread.
+    pub fn resume(&mut self) {
+        self.is_paused = false;
     }
 
     /// The earliest that a thread can have run since, if it runs now.
@@ -109,8 +126,12 @@ impl Sched {
 
     /// A thread was made by another.
     pub fn created(&mut self, tid: i64, time: Nanos) {
+        let is_paused = self.is_paused;
         if let Some(thread) = self.thread(tid) {
             thread.created(time);
+            if is_paused {
+                thread.lose(time);
+            }
         }
     }
 
@@ -168,6 +189,7 @@ impl Sched {
     pub fn new_snapshot(&mut self) {
         self.threads.values_mut().for_each(Thread::end);
         self.wakes = Wakes::default();
+        self.is_paused = false;
         self.released.clear();
         self.idle.clear();
     }

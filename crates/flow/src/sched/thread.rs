@@ -42,6 +42,8 @@ enum State {
         told: u8,
     },
     Off(Off),
+    /// Nobody told of switches since then.
+    Unknown(Nanos),
 }
 
 /// A wait for a lock that is not over.
@@ -86,7 +88,7 @@ impl Thread {
         let is_free = match &self.state {
             State::Unseen => true,
             State::Off(off) => off.left == LeftAs::Dead,
-            State::Created(_) | State::Running { .. } => false,
+            State::Created(_) | State::Running { .. } | State::Unknown(_) => false,
         };
         if is_free {
             let time = self.reach(time);
@@ -101,13 +103,37 @@ impl Thread {
         let doubtful_since = match std::mem::take(&mut self.state) {
             running @ State::Running { .. } => return self.state = running,
             State::Unseen => None,
-            State::Created(since) => Some(since),
+            State::Created(since) | State::Unknown(since) => Some(since),
             State::Off(off) => Some(self.known_part(&off, time)),
         };
         if let Some(since) = doubtful_since {
             self.push(ThreadState::Unrecorded, since, time);
         }
         self.state = State::Running { since: time, told: ALL };
+    }
+
+    /// The thread raised an event while nobody told of switches: it ran then, and that is all.
+    pub(super) fn seen_in_pause(&mut self, time: Nanos) {
+        self.is_recorded = true;
+        let time = self.reach(time);
+        if matches!(self.state, State::Unseen) {
+            self.state = State::Unknown(time);
+        }
+    }
+
+    /// Nobody tells of switches any more.
+    pub(super) fn lose(&mut self, time: Nanos) {
+        let time = self.reach(time);
+        self.state = match std::mem::take(&mut self.state) {
+            State::Unseen => State::Unseen,
+            State::Off(off) if off.left == LeftAs::Dead => State::Off(off),
+            State::Off(off) => State::Unknown(self.known_part(&off, time)),
+            State::Created(since) | State::Unknown(since) => State::Unknown(since),
+            State::Running { since, .. } => {
+                self.push(ThreadState::Running, since, time);
+                State::Unknown(time)
+            }
+        };
     }
 
     /// The thread is on a processor, and may have been on another one before.
@@ -136,7 +162,9 @@ impl Thread {
         let time = self.reach(time);
         match std::mem::take(&mut self.state) {
             State::Unseen => {}
-            State::Created(since) => self.push(ThreadState::Unrecorded, since, time),
+            State::Created(since) | State::Unknown(since) => {
+                self.push(ThreadState::Unrecorded, since, time);
+            }
             State::Running { since, .. } => self.push(ThreadState::Running, since, time),
             State::Off(off) => {
                 let since = self.known_part(&off, time);
@@ -166,6 +194,10 @@ impl Thread {
             State::Unseen => None,
             State::Created(since) => {
                 self.push(ThreadState::Runnable(RunnableSince::Created), since, time);
+                None
+            }
+            State::Unknown(since) => {
+                self.push(ThreadState::Unrecorded, since, time);
                 None
             }
             State::Running { since, .. } => {
@@ -210,7 +242,7 @@ impl Thread {
     /// The earliest that it can have run since, if it runs now.
     pub(super) fn may_run_since(&self) -> Option<Nanos> {
         match &self.state {
-            State::Unseen => None,
+            State::Unseen | State::Unknown(_) => None,
             State::Created(since) | State::Running { since, .. } => Some(*since),
             State::Off(off) => Some(off.woken.map_or(off.since, |woken| woken.0)),
         }
@@ -218,8 +250,10 @@ impl Thread {
 
     /// The recording is over.
     pub(super) fn end(&mut self) {
-        if let State::Running { since, .. } = std::mem::take(&mut self.state) {
-            self.push(ThreadState::Running, since, self.last_time);
+        match std::mem::take(&mut self.state) {
+            State::Running { since, .. } => self.push(ThreadState::Running, since, self.last_time),
+            State::Unknown(since) => self.push(ThreadState::Unrecorded, since, self.last_time),
+            State::Unseen | State::Created(_) | State::Off(_) => {}
         }
         self.wait = None;
         self.waking = None;

@@ -37,6 +37,14 @@ impl OffCpu {
         }
     }
 
+    /// Switches are not recorded from now on, or are again.
+    pub(super) fn paused(&mut self, time: Option<Nanos>, is_off: bool) {
+        match time {
+            Some(time) if is_off => self.sched.pause(time),
+            _ => self.sched.resume(),
+        }
+    }
+
     /// The earliest that a thread can have run since, if it runs now.
     pub(super) fn may_run_since(&self, thread: ThreadKey) -> Option<Nanos> {
         self.sched.may_run_since(thread.tid)
@@ -134,7 +142,8 @@ impl Output<'_> {
         }
         for &Stretch { state, start, end } in &thread.stretches {
             let name = (&*state.span_name(), state.category());
-            if state != ThreadState::Running {
+            // A thread that was sampled while switches were not recorded was where it was seen.
+            if !matches!(state, ThreadState::Running | ThreadState::Unrecorded) {
                 self.made_up(track, name, (start, end));
                 continue;
             }

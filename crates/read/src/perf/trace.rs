@@ -74,6 +74,11 @@ impl Timeline {
         self.off_cpu.new_snapshot();
     }
 
+    /// Switches are not recorded from now on, or are again.
+    pub(super) fn switches_paused(&mut self, time: Option<Nanos>, is_off: bool) {
+        self.off_cpu.paused(time, is_off);
+    }
+
     pub(super) fn count_sample(&mut self) {
         self.counts.samples += 1;
     }

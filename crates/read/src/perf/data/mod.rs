@@ -264,18 +264,13 @@ impl State<'_> {
                 Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
             }
             records::What::Switch { is_out, is_preempted } => {
-                if !is_out {
-                    self.waited_before(thread, time);
+                Some(self.switch((common.tid, thread), time, (is_out, is_preempted)))
+            }
+            records::What::Throttled { event, is_off } => {
+                if event.is_some_and(|event| event.has_switches) {
+                    self.timeline.switches_paused(time, is_off);
                 }
-                let frames = self.leaving.remove(&common.tid).filter(|_| is_out);
-                let frames = frames.or_else(|| self.python_alone(thread, time, is_out));
-                Some(match frames {
-                    Some(frames) => {
-                        let event = SchedEvent::Out { is_preempted };
-                        What::Sched(Box::new(Scheduled { event, frames }))
-                    }
-                    None => What::Switch { is_out, is_preempted },
-                })
+                None
             }
             records::What::Lost(count) => Some(What::Lost(count)),
             records::What::Damaged => {
@@ -291,6 +286,27 @@ impl State<'_> {
         if let Some(what) = what {
             let (comm, cpu) = (StrId::EMPTY, common.cpu);
             self.timeline.push(Record { offset, thread, comm, time, cpu, what });
+        }
+    }
+
+    /// A thread leaves its processor, with the stack that it was last seen with, or comes back.
+    fn switch(
+        &mut self,
+        (tid, thread): (i32, ThreadKey),
+        time: Option<Nanos>,
+        (is_out, is_preempted): (bool, bool),
+    ) -> What {
+        if !is_out {
+            self.waited_before(thread, time);
+        }
+        let frames = self.leaving.remove(&tid).filter(|_| is_out);
+        let frames = frames.or_else(|| self.python_alone(thread, time, is_out));
+        match frames {
+            Some(frames) => {
+                let event = SchedEvent::Out { is_preempted };
+                What::Sched(Box::new(Scheduled { event, frames }))
+            }
+            None => What::Switch { is_out, is_preempted },
         }
     }
 

@@ -13,6 +13,8 @@ mod kind {
     pub(super) const LOST: u32 = 2;
     pub(super) const COMM: u32 = 3;
     pub(super) const EXIT: u32 = 4;
+    pub(super) const THROTTLE: u32 = 5;
+    pub(super) const UNTHROTTLE: u32 = 6;
     pub(super) const FORK: u32 = 7;
     pub(super) const SAMPLE: u32 = 9;
     pub(super) const MMAP2: u32 = 10;
@@ -68,6 +70,11 @@ pub(super) enum What<'a> {
     Switch {
         is_out: bool,
         is_preempted: bool,
+    },
+    /// An event is not recorded from now on, or is again.
+    Throttled {
+        event: Option<&'a Event>,
+        is_off: bool,
     },
     Lost(u64),
     /// Something that says nothing about a timeline.
@@ -205,7 +212,12 @@ impl<'a> RawRecord<'a> {
                 None => Record { offset, common: Common::default(), what: What::Damaged },
             };
         }
-        let what = self.other().unwrap_or(What::Damaged);
+        let what = match self.kind {
+            kind::THROTTLE | kind::UNTHROTTLE => {
+                What::Throttled { event: self.event(header), is_off: self.kind == kind::THROTTLE }
+            }
+            _ => self.other().unwrap_or(What::Damaged),
+        };
         Record { offset, common: self.common(header), what }
     }
 
