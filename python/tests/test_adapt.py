@@ -1,6 +1,7 @@
 """What is measured follows the budget, and every change is told."""
 
 import multiprocessing
+import os
 import random
 import time
 
@@ -292,6 +293,30 @@ def item(number):
 
 def worker(numbers, results):
     results.put([item(number) for number in numbers])
+
+
+def spawned_worker(numbers, results):
+    # A spawned worker knows nothing of its parent's session: it has one of its own.
+    manager = started(level=BASIC)
+    for number in numbers:
+        item(number)
+    manager.end_session()
+    results.put((os.getpid(), counts(manager)))
+
+
+def test_spawned_workers_have_sessions_of_their_own():
+    manager = started(level=BASIC)
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [context.Process(target=spawned_worker, args=(range(7), results)) for _ in range(2)]
+    for process in workers:
+        process.start()
+    found = dict(results.get(timeout=120) for _ in workers)
+    for process in workers:
+        process.join(timeout=120)
+    assert found == {process.pid: {"item": 7} for process in workers}
+    manager.end_session()
+    assert counts(manager) == {}
 
 
 def test_workers_of_multiprocessing_have_their_own_files():

@@ -210,7 +210,9 @@ impl Subscriber {
 struct Pending {
     is_any: bool,
     values: Vec<(u64, Quantity, f64)>,
-    exception: Option<(u64, u32)>,
+    /// When, and the site of its type; zeros where there is none. Not an option: what is compared
+    /// is always written.
+    exception: (u64, u32),
 }
 
 impl Pending {
@@ -225,7 +227,7 @@ impl Pending {
     fn forget(&mut self) {
         self.is_any = false;
         self.values.clear();
-        self.exception = None;
+        self.exception = (0, 0);
     }
 }
 
@@ -323,7 +325,7 @@ impl Store {
             Meaning::Exception => {
                 let pending = self.pending.entry(thread_id).or_default();
                 pending.is_any = true;
-                pending.exception = Some((end, site as u32));
+                pending.exception = (end, site as u32);
             }
             Meaning::GeneratorPart => self.cover(thread_id, record),
             Meaning::CoroutinePart => {}
@@ -366,8 +368,8 @@ impl Store {
         }
         if let Some(pending) = self.pending.get_mut(&thread_id).filter(|told| told.is_any) {
             operation.values = pending.values(start, end);
-            let exception = pending.exception.filter(|told| told.0 == end);
-            operation.exception = exception.map_or(0, |told| told.1);
+            let (raised_at, exception) = pending.exception;
+            operation.exception = if raised_at == end { exception } else { 0 };
             pending.forget();
         }
         self.add(operation);

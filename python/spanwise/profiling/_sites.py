@@ -120,6 +120,23 @@ def tell(ended: tuple, metrics: dict) -> None:
         _told[ended[:2]] = metrics
 
 
+def end(token: Any, kind: Any, value: Any, metrics: dict) -> tuple:
+    """Ends an operation of a block that was left, maybe with something raised: thread, tick and
+    seconds. What was raised is told with the rest.
+    """
+    ended = token.end(None if kind is None else kind.__name__)
+    note_raised(metrics, kind, value)
+    tell(ended, metrics)
+    return ended
+
+
+def note_raised(metrics: dict, kind: Any, value: Any) -> None:
+    """Tells what was raised, if anything was."""
+    if kind is not None:
+        metrics["exception"] = kind.__name__
+        metrics["error"] = str(value)
+
+
 def told(thread_id: int, start_tick: int) -> dict:
     """What was told of an operation."""
     return _told.get((thread_id, start_tick), {})

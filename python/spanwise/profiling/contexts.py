@@ -67,15 +67,10 @@ class ProfilerContext:
         token, self._token = self._token, None
         if token is None:
             return
-        ended = token.end(None if kind is None else kind.__name__)
-        self.duration = ended[2]
         metrics = self.custom_metrics
-        metrics["execution_time"] = ended[2]
         metrics["success"] = kind is None
-        if kind is not None:
-            metrics["exception"] = kind.__name__
-            metrics["error"] = str(value)
-        _sites.tell(ended, metrics)
+        ended = _sites.end(token, kind, value, metrics)
+        self.duration = metrics["execution_time"] = ended[2]
         if self._probes & _native.MEMORY:
             self.memory_peak = _native.peak_since(ended[1])
         if self._probes & _native.GPU:

@@ -70,11 +70,26 @@ def _function_metrics(name: str, module: Optional[str], **more: Any) -> Callable
     return metrics
 
 
-def _inside(decorate: Callable, function: Any) -> Any:
-    """Decorates what a static or class method holds."""
-    kind = type(function)
-    made = kind(decorate(function.__func__))
-    return made
+def _wrapped(function: Any, wanted: Wanted, **more: Any) -> Any:
+    return _finish(wrap(function, wanted), function, _config(wanted, **more))
+
+
+def _inside(decorate: Callable) -> Callable:
+    """The same for static and class methods: what they hold is decorated."""
+
+    def decorate_any(function: Any) -> Any:
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(decorate(function.__func__))
+        return decorate(function)
+
+    return decorate_any
+
+
+def _with_or_without_parentheses(given: Any, decorator_for: Callable) -> Any:
+    """What stands first is the operation's name, or what is to be decorated."""
+    if callable(given) or isinstance(given, (staticmethod, classmethod)):
+        return decorator_for(None)(given)
+    return decorator_for(given)
 
 
 def _names(profiler_names: Any) -> Optional[tuple]:
@@ -97,25 +112,22 @@ def profile_function(
     Works with and without parentheses. Nothing is recorded below the level.
     """
 
-    def decorate(function: Any) -> Any:
-        if isinstance(function, (staticmethod, classmethod)):
-            return _inside(decorate, function)
-        module = getattr(function, "__module__", None)
-        name = getattr(function, "__name__", type(function).__name__)
-        wanted = Wanted(
-            operation_name or name,
-            component or _component_of_module(module),
-            tuple(tags or ()),
-            _names(profiler_names),
-            _level(level),
-            _function_metrics(name, module),
-        )
-        return _finish(wrap(function, wanted), function, _config(wanted))
+    def named(given: Any) -> Callable:
+        def decorate(function: Any) -> Any:
+            module = getattr(function, "__module__", None)
+            name = getattr(function, "__name__", type(function).__name__)
+            return _wrapped(function, Wanted(
+                given or name,
+                component or _component_of_module(module),
+                tuple(tags or ()),
+                _names(profiler_names),
+                _level(level),
+                _function_metrics(name, module),
+            ))
 
-    if callable(operation_name) or isinstance(operation_name, (staticmethod, classmethod)):
-        function, operation_name = operation_name, None
-        return decorate(function)
-    return decorate
+        return _inside(decorate)
+
+    return _with_or_without_parentheses(operation_name, named)
 
 
 def profile_method(
@@ -128,17 +140,12 @@ def profile_method(
 ) -> Any:
     """Profiles a method: the operation is called after the object's class and the method."""
 
-    def decorate(function: Any) -> Any:
-        if isinstance(function, (staticmethod, classmethod)):
-            return _inside(decorate, function)
-        return _method(
-            function, operation_name, component, profiler_names, tags, level, include_self_info
-        )
+    def named(given: Any) -> Callable:
+        return _inside(lambda function: _method(
+            function, given, component, profiler_names, tags, level, include_self_info
+        ))
 
-    if callable(operation_name):
-        function, operation_name = operation_name, None
-        return decorate(function)
-    return decorate
+    return _with_or_without_parentheses(operation_name, named)
 
 
 def _about_object(instance: Any) -> dict:
@@ -182,8 +189,7 @@ def _method(
         None if operation_name else name_of_class,
         _about_object if include_self_info else None,
     )
-    config = _config(wanted, include_self_info=include_self_info)
-    return _finish(wrap(function, wanted), function, config)
+    return _wrapped(function, wanted, include_self_info=include_self_info)
 
 
 def profile_component(
@@ -239,26 +245,26 @@ def profile_if_enabled(
 ) -> Any:
     """Profiles calls for which the condition holds; one that fails does not hold."""
 
-    def decorate(function: Any) -> Any:
-        profiled = profile_function(operation_name, component)(function)
-        if condition is None:
-            return profiled
+    def named(given: Any) -> Callable:
+        def decorate(function: Any) -> Any:
+            profiled = profile_function(given, component)(function)
+            if condition is None:
+                return profiled
 
-        @functools.wraps(function)
-        def chosen(*args: Any, **kwargs: Any) -> Any:
-            try:
-                is_wanted = condition()
-            except Exception:
-                is_wanted = False
-            return (profiled if is_wanted else function)(*args, **kwargs)
+            @functools.wraps(function)
+            def chosen(*args: Any, **kwargs: Any) -> Any:
+                try:
+                    is_wanted = condition()
+                except Exception:
+                    is_wanted = False
+                return (profiled if is_wanted else function)(*args, **kwargs)
 
-        config = {**profiled._profile_config, "condition": condition}
-        return _finish(chosen, function, config)
+            config = {**profiled._profile_config, "condition": condition}
+            return _finish(chosen, function, config)
 
-    if callable(operation_name):
-        function, operation_name = operation_name, None
-        return decorate(function)
-    return decorate
+        return decorate
+
+    return _with_or_without_parentheses(operation_name, named)
 
 
 def profile_async(
@@ -270,21 +276,17 @@ def profile_async(
 ) -> Any:
     """Profiles a coroutine: how long it took, and for how much of that it worked."""
 
-    def decorate(function: Any) -> Any:
-        wanted = Wanted(
-            operation_name or function.__name__,
+    def named(given: Any) -> Callable:
+        return lambda function: _wrapped(function, Wanted(
+            given or function.__name__,
             component or "async",
             tuple(tags or ()),
             _names(profiler_names),
             _level(level),
             _function_metrics(function.__name__, function.__module__, is_async=True),
-        )
-        return _finish(wrap(function, wanted), function, _config(wanted))
+        ))
 
-    if callable(operation_name):
-        function, operation_name = operation_name, None
-        return decorate(function)
-    return decorate
+    return _with_or_without_parentheses(operation_name, named)
 
 
 def _of_component(component: str) -> Callable:

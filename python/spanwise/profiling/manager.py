@@ -37,12 +37,7 @@ class MultiProfilerContext:
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         token, self._token = self._token, None
         if token is not None:
-            ended = token.end(None if kind is None else kind.__name__)
-            if kind is not None:
-                self.custom_metrics["exception"] = kind.__name__
-                self.custom_metrics["error"] = str(value)
-            self.duration = ended[2]
-            _sites.tell(ended, self.custom_metrics)
+            self.duration = _sites.end(token, kind, value, self.custom_metrics)[2]
 
     def add_metric(self, name: str, value: Any) -> None:
         """Tells something of the operation."""

@@ -38,9 +38,7 @@ class ProfiledOperationContext:
         return self
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
-        if kind is not None:
-            self.custom_metrics["exception"] = kind.__name__
-            self.custom_metrics["error"] = str(value)
+        _sites.note_raised(self.custom_metrics, kind, value)
         self.profiler.end_operation(self.operation_id, **self.custom_metrics)
 
     def add_metric(self, name: str, value: Any) -> None:
