@@ -17,7 +17,7 @@ impl Built {
 
 /// Builds a program of `tests/programs`; `None`, with a word, where there is no compiler.
 pub fn build(name: &str, flags: &[&str]) -> Option<Built> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pt/tests/programs").join(name);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pt");
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
     let path = folder.join(format!("{name}-{}", std::process::id()));

@@ -4,6 +4,7 @@
 
 pub mod build;
 pub mod decoded;
+pub mod perf_data;
 pub mod record;
 pub mod step;
 

@@ -1,0 +1,173 @@
+//! A `perf.data` as `perf record -e intel_pt//u` writes it, of steps instead of hardware.
+
+use super::record::{CRYSTAL, CRYSTAL_SHIFT, FIRST_TICK, Recorder, RecorderOptions};
+use super::step::{Code, Step};
+
+/// The number of the hardware's source; any will do.
+const SOURCE: u32 = 8;
+const NO_SHORT_RETURNS: u64 = 1 << 11;
+const CRYSTAL_BITS: u64 = 0xf << 14;
+/// Ticks are nanoseconds, from this on.
+const ZERO: u64 = 1_000_000;
+const EVENT_ID: u64 = 7;
+
+/// A thread that was traced.
+pub struct Traced<'a> {
+    pub tid: i32,
+    pub steps: &'a [Step],
+}
+
+struct File {
+    data: Vec<u8>,
+    /// Where pieces of the trace are: the file offset and size of their records.
+    pieces: Vec<(u64, u64)>,
+}
+
+const HEADER_LEN: u64 = 104;
+const ATTR_LEN: u64 = 128;
+const DATA_AT: u64 = HEADER_LEN + ATTR_LEN + 16 + 8;
+
+/// One file with the trace of each thread.
+pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderOptions) -> Vec<u8> {
+    let mut file = File { data: Vec::new(), pieces: Vec::new() };
+    file.info();
+    for thread in threads {
+        file.named(pid, thread.tid, "stepped");
+    }
+    for code in code.iter().filter(|code| code.file.starts_with('/')) {
+        file.mapped(pid, code);
+    }
+    for (queue, thread) in threads.iter().enumerate() {
+        let recorded = Recorder::record(thread.steps, code, options);
+        file.started(pid, thread.tid);
+        file.piece(queue as u32, pid, thread.tid, &recorded.bytes);
+    }
+    file.finish(&options)
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn pair(low: i32, high: i32) -> u64 {
+    u64::from(low as u32) | u64::from(high as u32) << 32
+}
+
+impl File {
+    fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        self.data.extend(kind.to_le_bytes());
+        self.data.extend(misc.to_le_bytes());
+        self.data.extend((body.len() as u16 + 8).to_le_bytes());
+        self.data.extend(body);
+    }
+
+    /// Whose a record is, when, and of which event.
+    fn behind(pid: i32, tid: i32, time: u64) -> Vec<u8> {
+        words(&[pair(pid, tid), time, 0, EVENT_ID])
+    }
+
+    fn text(text: &str) -> Vec<u8> {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);
+        bytes
+    }
+
+    fn info(&mut self) {
+        let ratio = 24;
+        let about = [
+            1,
+            SOURCE.into(),
+            0,
+            1,
+            ZERO,
+            1,
+            1 << 10,
+            NO_SHORT_RETURNS,
+            0,
+            0,
+            0,
+            1 << 9,
+            CRYSTAL_BITS,
+            CRYSTAL,
+            1,
+            1 << 1,
+            ratio,
+            0,
+        ];
+        self.record(70, 0, &words(&about));
+    }
+
+    fn named(&mut self, pid: i32, tid: i32, name: &str) {
+        let body = [words(&[pair(pid, tid)]), Self::text(name), Self::behind(pid, tid, 0)].concat();
+        self.record(3, 0, &body);
+    }
+
+    fn mapped(&mut self, pid: i32, code: &Code) {
+        let place = [pair(pid, pid), code.start, code.bytes.len() as u64, code.file_offset];
+        // Readable, executable; private.
+        let rights = pair(5, 2);
+        let body = [
+            words(&place),
+            // No device, inode and generation.
+            words(&[0; 3]),
+            words(&[rights]),
+            Self::text(&code.file),
+            Self::behind(pid, pid, 0),
+        ];
+        // Of user space.
+        self.record(10, 2, &body.concat());
+    }
+
+    fn started(&mut self, pid: i32, tid: i32) {
+        let body = [words(&[pair(pid, tid)]), Self::behind(pid, tid, ZERO + 1)].concat();
+        self.record(12, 0, &body);
+    }
+
+    fn piece(&mut self, queue: u32, pid: i32, tid: i32, bytes: &[u8]) {
+        let mut bytes = bytes.to_vec();
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let size = bytes.len() as u64;
+        let end = FIRST_TICK + ZERO;
+        let body = [words(&[0, size, 0]), Self::behind(pid, tid, end)].concat();
+        self.record(11, 0, &body);
+        self.pieces.push((DATA_AT + self.data.len() as u64, 48));
+        let place = [size, 0, FIRST_TICK, u64::from(queue) | (tid as u64) << 32, pair(-1, 0)];
+        self.record(71, 0, &words(&place));
+        self.data.extend(bytes);
+    }
+
+    fn finish(self, options: &RecorderOptions) -> Vec<u8> {
+        let mut config = 1 << 1 | 1 << 9 | 1 << 10 | 1 << 13 | u64::from(CRYSTAL_SHIFT) << 14;
+        if !options.shortens_returns {
+            config |= NO_SHORT_RETURNS;
+        }
+        // The instruction, the thread, the time, the processor, and an identifier first.
+        let sample = 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 16;
+        // Not the kernel; all records say whose they are; mappings and names are recorded.
+        let flags = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 18 | 1 << 23;
+        let mut attr = words(&[pair(SOURCE as i32, ATTR_LEN as i32), config, 1, sample, 4, flags]);
+        attr.resize(ATTR_LEN as usize, 0);
+        let ids_at = HEADER_LEN + ATTR_LEN + 16;
+        let features = 1_u64 << 18;
+        let head = [
+            words(&[u64::from_le_bytes(*b"PERFILE2"), HEADER_LEN, ATTR_LEN + 16]),
+            words(&[HEADER_LEN, ATTR_LEN + 16, DATA_AT, self.data.len() as u64, 0, 0]),
+            words(&[features, 0, 0, 0]),
+        ];
+        let index: Vec<u64> = [self.pieces.len() as u64]
+            .into_iter()
+            .chain(self.pieces.iter().flat_map(|p| [p.0, p.1]))
+            .collect();
+        let section_at = DATA_AT + self.data.len() as u64 + 16;
+        [
+            head.concat(),
+            attr,
+            words(&[ids_at, 8]),
+            words(&[EVENT_ID]),
+            self.data,
+            words(&[section_at, index.len() as u64 * 8]),
+            words(&index),
+        ]
+        .concat()
+    }
+}
