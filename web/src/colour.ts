@@ -6,6 +6,8 @@ import { kindOf, kindOfName, type Kind } from "./kinds";
 export type Theme = "light" | "dark";
 
 const LIGHTEST: Record<Theme, number> = { light: 68, dark: 54 };
+/** For spans that nothing but their name tells apart. */
+const VARIED_HUES = [44, 207, 160, 272, 25, 325, 190, 100];
 const SHADES = 8;
 const SHADE_STEP = 2;
 
@@ -43,9 +45,11 @@ export function frameColour(name: string, theme: Theme): string {
   return colourOf(kindOfName(name), name, theme);
 }
 
-export function colourOf({ hue, saturation }: Kind, name: string, theme: Theme): string {
-  const light = LIGHTEST[theme] + (hashOf(name) % SHADES) * SHADE_STEP;
-  return `hsl(${hue} ${saturation}% ${light}%)`;
+export function colourOf(kind: Kind, name: string, theme: Theme): string {
+  const hash = hashOf(name);
+  const light = LIGHTEST[theme] + (hash % SHADES) * SHADE_STEP;
+  const hue = kind.isVaried ? VARIED_HUES[(hash >>> 8) % VARIED_HUES.length] : kind.hue;
+  return `hsl(${hue} ${kind.saturation}% ${light}%)`;
 }
 
 /** What a canvas needs of the page's colours: it cannot read them from the style sheet. */

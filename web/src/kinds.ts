@@ -6,9 +6,12 @@ export interface Kind {
   title: string;
   hue: number;
   saturation: number;
+  /** Spans of it differ in hue by their name: the kind says nothing, the name all. */
+  isVaried?: true;
 }
 
-const OTHER: Kind = { title: "other", hue: 215, saturation: 14 };
+const OTHER: Kind = { title: "other", hue: 215, saturation: 34, isVaried: true };
+const RUNNING: Kind = { title: "running", hue: 135, saturation: 32 };
 const COMMUNICATION: Kind = { title: "communication", hue: 272, saturation: 50 };
 
 const KINDS: Record<string, Kind> = {
@@ -38,6 +41,7 @@ export function learnKinds(names: readonly string[]): void {
 /** The kind of a span. Communication has no kind of its own: its kernels' names tell it. */
 export function kindOf(index: number, name: string): Kind {
   const kind = known[index] ?? OTHER;
+  if (kind === OTHER && name === "[running]") return RUNNING;
   return kind === KINDS["kernel"] && isCommunication(name) ? COMMUNICATION : kind;
 }
 

@@ -19,7 +19,7 @@ export function followLive(state: State, grown: (trace: TraceInfo, before: numbe
   const step = async (): Promise<void> => {
     try {
       const { traces } = await askTraces();
-      update(state, traces, grown);
+      takeGrown(state, traces, grown);
     } catch {
       // The banner says so; the next second tries again.
     }
@@ -28,7 +28,8 @@ export function followLive(state: State, grown: (trace: TraceInfo, before: numbe
   again();
 }
 
-function update(
+/** Takes what the server now says of the traces; `grown` hears of each that is longer. */
+export function takeGrown(
   state: State,
   traces: readonly TraceInfo[],
   grown: (trace: TraceInfo, before: number) => void,

@@ -15,6 +15,14 @@ test("a name has one colour, and names of a kind differ in lightness only", () =
   assert.ok(new Set(Array.from({ length: 50 }, (_, at) => hashOf(`name${at}`) % 8)).size === 8);
 });
 
+test("names without a kind differ in hue", () => {
+  learnKinds(LIST);
+  const names = Array.from({ length: 60 }, (_, at) => `function_${at}`);
+  const hues = new Set(names.map((name) => spanColour(0, name, "dark").split(" ")[0]));
+  assert.equal(hues.size, 8);
+  assert.equal(kindOf(0, "[running]").title, "running");
+});
+
 test("the server's list says what a number means", () => {
   learnKinds(["kernel", "made_up"]);
   assert.equal(kindOf(0, "gemm").title, "GPU kernel");

@@ -231,7 +231,7 @@ export class FlamePanel {
       const { callers, callees } = sandwichOf(tree, this.#sandwiched);
       const top = callers.deepest * FRAME_HEIGHT;
       return [
-        { tree: callees, frames: framesOf(callees, 0, width), top: top + FRAME_HEIGHT, isUp: false },
+        { tree: callees, frames: framesOf(callees, 0, width), top, isUp: false },
         { tree: callers, frames: framesOf(callers, 0, width), top, isUp: true },
       ];
     }

@@ -134,17 +134,30 @@ export function paintLabel(
 const widths = new Map<string, number>();
 const WIDTHS_KEPT = 20_000;
 
-/** The text, cut with "…" where there is no room; nothing where only the dots would fit. */
-export function fitted(context: CanvasRenderingContext2D, text: string, room: number): string {
-  let wide = widths.get(text);
+function widthOf(context: CanvasRenderingContext2D, text: string): number {
+  // Text of the timeline and of flame graphs differs in size.
+  const key = `${context.font}/${text}`;
+  let wide = widths.get(key);
   if (wide === undefined) {
     if (widths.size > WIDTHS_KEPT) widths.clear();
     wide = context.measureText(text).width;
-    widths.set(text, wide);
+    widths.set(key, wide);
   }
+  return wide;
+}
+
+/** The text, cut with "…" where there is no room; nothing where only the dots would fit. */
+export function fitted(context: CanvasRenderingContext2D, text: string, room: number): string {
+  const wide = widthOf(context, text);
   if (wide <= room) return text;
-  const letters = Math.floor((text.length * room) / wide) - 1;
-  return letters < 2 ? "" : `${text.slice(0, letters)}…`;
+  let letters = Math.floor((text.length * room) / wide);
+  // Letters differ in width: the share is a guess, which a few steps mend.
+  while (letters >= 2) {
+    const cut = `${text.slice(0, letters)}…`;
+    if (widthOf(context, cut) <= room) return cut;
+    letters--;
+  }
+  return "";
 }
 
 const foundNames = new WeakMap<SliceTable, { search: string; names: Set<number> }>();

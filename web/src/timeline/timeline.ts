@@ -213,8 +213,8 @@ export class Timeline {
       hovered: this.#hovered,
       paints,
     });
-    this.#tellTests(painted);
     this.#askSoon();
+    this.#tellTests(painted);
   }
 
   /** What a test cannot see on a canvas stands in attributes. */
