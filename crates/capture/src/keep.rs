@@ -1,5 +1,6 @@
 //! Where records go: into the file of a recording at once, or into memory until they are saved.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -33,6 +34,12 @@ impl<'a> Facts<'a> {
     ) -> Facts<'a> {
         Facts { command, pids: pids.to_vec(), clocks: clocks(), options }
     }
+}
+
+/// The system's id of this boot, whose monotonic clock times are of.
+fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
 fn clocks() -> (u64, u64) {
@@ -256,6 +263,7 @@ fn about(
     about.flag("kernel_frames", has_kernel(events));
     about.flag("wait_stacks", events.iter().any(|event| event.name == "context-switches"));
     about.text("clock", "CLOCK_MONOTONIC");
+    about.text("boot", &boot());
     let ((start_real, start), (end_real, end)) = (facts.clocks, clocks());
     about.number("start_ns", start);
     about.number("start_since_1970_ns", start_real);

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// The property by which sources say whose monotonic clock their times are of: the system's id
+/// of the boot. Times of two sources with the same one need no calendar to be compared.
+pub const BOOT_PROPERTY: &str = "boot";
+
 /// A GPU or other accelerator.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Device {

@@ -1,8 +1,8 @@
 //! Several traces on one timeline: clocks, ids, names.
 
 use spanwise_model::{
-    Batch, MergePart, Merged, MergedClock, NO_KEY, SourceInfo, SpanKind, SpanRow, Trace,
-    TraceBuilder, TrackKind, TrackLabel, merge,
+    BOOT_PROPERTY, Batch, MergePart, Merged, MergedClock, NO_KEY, SourceInfo, SpanKind, SpanRow,
+    Trace, TraceBuilder, TrackKind, TrackLabel, merge,
 };
 
 /// Spans (start, length, kind) of one track, and when the clock began.
@@ -11,6 +11,10 @@ type Recording<'a> = (Option<i64>, &'a [(i64, i64, SpanKind)]);
 const WORK: SpanKind = SpanKind::Other;
 
 fn trace((base_time_ns, rows): Recording<'_>) -> Trace {
+    trace_with(SourceInfo { base_time_ns, ..SourceInfo::default() }, rows)
+}
+
+fn trace_with(info: SourceInfo, rows: &[(i64, i64, SpanKind)]) -> Trace {
     let mut batch = Batch::default();
     let track = batch.track(TrackKind::Thread, "414", "1");
     for (at, &(start, dur, kind)) in rows.iter().enumerate() {
@@ -21,7 +25,7 @@ fn trace((base_time_ns, rows): Recording<'_>) -> Trace {
     batch.seal();
     let mut builder = TraceBuilder::new(1);
     builder.push(batch);
-    builder.finish(SourceInfo { base_time_ns, ..SourceInfo::default() }, None)
+    builder.finish(info, None)
 }
 
 fn merged(recordings: &[Recording<'_>]) -> Merged {
@@ -53,6 +57,21 @@ fn clocks_that_are_known_become_one() {
         &[(None, &[(far + 3, 1, WORK)]), (Some(far), &[(5, 1, WORK)])],
         (common, Some(0), &[far + 3, far + 5]),
     );
+}
+
+#[test]
+fn traces_of_one_boot_share_its_clock() {
+    // The calendar was set while the second was recorded; the last one is of another machine.
+    let parts =
+        [(1000, "one", 5), (1600, "one", 7), (1000, "two", 9)].map(|(base, boot, start)| {
+            let mut info = SourceInfo { base_time_ns: Some(base), ..SourceInfo::default() };
+            info.properties.insert(BOOT_PROPERTY.to_owned(), boot.to_owned());
+            let trace = trace_with(info, &[(start, 1, WORK)]);
+            MergePart { name: format!("{boot} {base}"), trace }
+        });
+    let Merged { trace, clock } = merge(parts.into()).expect("few spans");
+    assert_eq!((clock, trace.info().base_time_ns), (MergedClock::Common, Some(1000)));
+    assert_eq!(trace.spans().start_column().to_vec(), [5, 7, 9]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! It is only ever appended to, so what was written stays readable whatever happens to the
 //! program. docs/session-format.md describes every byte.
 
+use std::fs;
 use std::io::{self, Write};
 
 use crate::Site;
@@ -30,6 +31,12 @@ pub(crate) struct SessionFile<W> {
     waiting: Vec<u8>,
 }
 
+/// The system's id of this boot, whose monotonic clock times are of; empty where it has none.
+fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
 impl<W: Write> SessionFile<W> {
     /// Begins a file, with what is told of the process.
     pub(crate) fn new(out: W, process_id: u32, program: &str) -> io::Result<Self> {
@@ -37,6 +44,7 @@ impl<W: Write> SessionFile<W> {
         file.chunk(Chunk::Process, |body| {
             put_u32(body, process_id);
             put_text(body, program);
+            put_text(body, &boot());
         });
         file.flush()?;
         Ok(file)

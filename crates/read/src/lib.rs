@@ -35,6 +35,7 @@ pub use perf::data::{
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};
 pub use recording::{build_id, is_recording};
+pub use session::SessionFollower;
 
 /// Whether to use the index beside a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,7 +90,9 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
     let compression = Compression::detect(bytes.as_ref());
     let total = bytes.as_ref().len() as u64;
     let effort = Effort { threads, progress: options.progress, total, block_bytes: BLOCK_BYTES };
-    let info = SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
+    let mut info =
+        SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
+    recording::add_clock(path, &mut info);
     if let Some(records) = binary::detect(path, &bytes, compression, threads)? {
         return binary::read(records, bytes, compression, effort, info);
     }

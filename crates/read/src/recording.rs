@@ -1,9 +1,11 @@
 //! Folders that hold a recording of our own: the records lie in a `perf.data` inside.
 
 use std::borrow::Cow;
+use std::fs;
 use std::path::Path;
 
 use object::Object;
+use spanwise_model::{BOOT_PROPERTY, SourceInfo};
 
 use crate::source::Bytes;
 
@@ -27,6 +29,25 @@ pub(crate) fn file_of(path: &Path) -> Cow<'_, Path> {
     }
 }
 
+/// Adds what the description beside the records of our own recording says of their clock.
+pub(crate) fn add_clock(records: &Path, info: &mut SourceInfo) {
+    if records.file_name() != Some(RECORDS_FILE.as_ref()) {
+        return;
+    }
+    let Ok(text) = fs::read(records.with_file_name(ABOUT_FILE)) else { return };
+    let Ok(about) = serde_json::from_slice::<serde_json::Value>(&text) else { return };
+    if about["clock"] != "CLOCK_MONOTONIC" {
+        return;
+    }
+    let ns = |key: &str| about[key].as_i64();
+    if let (Some(since_1970), Some(start)) = (ns("start_since_1970_ns"), ns("start_ns")) {
+        info.base_time_ns = since_1970.checked_sub(start);
+    }
+    if let Some(boot) = about["boot"].as_str().filter(|boot| !boot.is_empty()) {
+        info.properties.insert(BOOT_PROPERTY.to_owned(), boot.to_owned());
+    }
+}
+
 /// Which build an executable or a library is of, where it says so.
 pub fn build_id(path: &Path) -> Option<Vec<u8>> {
     // Nothing but files is opened: a pipe would wait for somebody to write.
@@ -40,9 +61,29 @@ pub fn build_id(path: &Path) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+
+    #[test]
+    fn the_clock_of_a_recording_is_in_its_description() {
+        let root = tempfile::tempdir().expect("a folder");
+        let check = |about: &str, base: Option<i64>, boot: Option<&str>| {
+            fs::write(root.path().join(ABOUT_FILE), about).expect("writable");
+            let mut info = SourceInfo::default();
+            add_clock(&root.path().join(RECORDS_FILE), &mut info);
+            let found = info.properties.get(BOOT_PROPERTY).map(String::as_str);
+            assert_eq!((info.base_time_ns, found), (base, boot), "{about}");
+        };
+        let clock = r#""clock": "CLOCK_MONOTONIC""#;
+        let times = r#""start_ns": 5, "start_since_1970_ns": 105"#;
+        check(&format!(r#"{{{clock}, {times}, "boot": "b"}}"#), Some(100), Some("b"));
+        check(&format!(r#"{{{clock}, {times}, "boot": ""}}"#), Some(100), None);
+        check(&format!(r#"{{{clock}, "boot": "b"}}"#), None, Some("b"));
+        check(&format!(r#"{{"clock": "TSC", {times}, "boot": "b"}}"#), None, None);
+        check("{", None, None);
+        let mut info = SourceInfo::default();
+        add_clock(&root.path().join("other.data"), &mut info);
+        assert_eq!(info, SourceInfo::default());
+    }
 
     #[test]
     fn a_folder_is_a_recording_by_what_is_in_it() {

@@ -22,6 +22,7 @@ mod fusion_layers;
 mod html;
 mod info;
 mod launches;
+mod live;
 mod memory;
 mod metrics;
 mod modules;
@@ -55,6 +56,7 @@ pub use fusion::fusion_document;
 pub use fusion_layers::fusion_layers_document;
 pub use info::info_document;
 pub use launches::{launches_section, queue_section, syncs_section};
+pub use live::{LiveState, LiveView, live_document};
 pub use memory::{
     memory_churn_section, memory_peak_section, memory_section, memory_timeline_section,
 };

@@ -36,6 +36,7 @@ from .decorators import (
     profile_training,
     remove_profiling,
 )
+from .deep import DeepRecording, DeepTrace, deep_trace
 from .evolution import EvolutionProfiler
 from .factories import (
     create_comprehensive_profiler,
@@ -50,6 +51,7 @@ from .factories import (
     quick_research_profiler,
 )
 from .kernel import ComponentOperationContext, KernelProfiler, ProfileResult
+from .live_view import LiveSession, live
 from .manager import (
     MultiProfilerContext,
     ProfilerManager,
@@ -77,6 +79,6 @@ from .profilers import BaseProfiler, OperationProfiler, ProfiledOperationContext
 
 __version__ = "1.0.0"
 __all__ = [name for name in dir() if not name.startswith("_") and name not in (
-    "adapt", "component", "config", "contexts", "decorators", "evolution", "factories", "kernel",
-    "manager", "monitors", "outputs", "profilers", "report",
+    "adapt", "component", "config", "contexts", "decorators", "deep", "evolution", "factories",
+    "kernel", "live_view", "manager", "monitors", "outputs", "profilers", "report",
 )]

@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Optional
 
 from .. import _native
-from . import _gpu, _runtime, _sites
+from . import _gpu, _runtime, _sites, deep
 from .config import ProfilerLevel
 from .decorators import profile_function
 from .manager import get_global_profiler_manager
@@ -20,6 +20,7 @@ class ProfilerContext:
     __slots__ = (
         "operation_name", "component", "profiler_names", "tags", "level", "enabled",
         "custom_metrics", "duration", "memory_peak", "gpu_memory_peak", "_token", "_probes",
+        "_deep",
     )
 
     def __init__(
@@ -44,6 +45,7 @@ class ProfilerContext:
         self.gpu_memory_peak: Optional[float] = None
         self._token: Any = None
         self._probes = 0
+        self._deep: Any = None
         if not lazy_init:
             get_global_profiler_manager()
 
@@ -60,6 +62,8 @@ class ProfilerContext:
             None if names is None else tuple(names),
         )
         self._probes = manager._probes()
+        if manager.deep_traces:
+            self._deep = deep.before(manager, self.operation_name)
         self._token = _native.begin(site, self._probes)
         return self
 
@@ -75,6 +79,8 @@ class ProfilerContext:
             self.memory_peak = _native.peak_since(ended[1])
         if self._probes & _native.GPU:
             self.gpu_memory_peak = _gpu.memory()
+        if self._deep:
+            deep.after(self._deep)
 
     def add_metric(self, name: str, value: Any) -> None:
         """Tells something of the operation."""

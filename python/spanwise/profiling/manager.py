@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
 import warnings
 import weakref
 from typing import Any, Optional
 
 from .. import _native
-from . import _runtime, _sites, adapt, outputs, report
+from . import _logs, _runtime, _sites, adapt, deep, live_view, outputs, report
 from .config import ProfilerConfig, ProfilerLevel
 from .profilers import numbers as profiler_numbers
 
@@ -20,17 +21,20 @@ _numbers = itertools.count(1)
 class MultiProfilerContext:
     """One operation in all enabled profilers of a manager, for `with`."""
 
-    __slots__ = ("_manager", "_site", "_token", "custom_metrics", "duration")
+    __slots__ = ("_manager", "_site", "_token", "_deep", "custom_metrics", "duration")
 
     def __init__(self, manager: ProfilerManager, site: int) -> None:
         self._manager = manager
         self._site = site
         self._token: Any = None
+        self._deep: Any = None
         self.custom_metrics: dict = {}
         self.duration: Optional[float] = None
 
     def __enter__(self) -> MultiProfilerContext:
         if self._manager._is_recording():
+            if self._manager.deep_traces:
+                self._deep = deep.before(self._manager, _sites.site(self._site).name)
             self._token = _native.begin(self._site, self._manager._probes())
         return self
 
@@ -38,6 +42,8 @@ class MultiProfilerContext:
         token, self._token = self._token, None
         if token is not None:
             self.duration = _sites.end(token, kind, value, self.custom_metrics)[2]
+            if self._deep:
+                deep.after(self._deep)
 
     def add_metric(self, name: str, value: Any) -> None:
         """Tells something of the operation."""
@@ -75,6 +81,9 @@ class ProfilerManager:
         self._controller: Any = None
         # What recording has cost in the session, of how much processor time, in seconds.
         self._spent = (0.0, 0.0)
+        # When `live` was asked, and what it counted.
+        self._looked: Any = None
+        self.deep_traces: list = []
         self._wanted_at = -1
         self._wanted_last = -1
 
@@ -177,6 +186,7 @@ class ProfilerManager:
         self._close_session_file()
         self.session_id = session_name or f"session_{int(time.time())}"
         self.clear_all_results()
+        self._looked = None
         self.session_start_time = time.time()
         self._session_end_time = None
         self._memory_at_start, self._memory_at_end = _native.memory(), None
@@ -188,6 +198,7 @@ class ProfilerManager:
         _runtime.install(self)
         self._open_session_file()
         self._start_controller()
+        self._debug(f"session {self.session_id} begins: {self.session_file or 'without a file'}")
 
     def end_session(self, save_results: bool = True) -> dict:
         """Ends the session; gives what it has to show, nothing where there is none."""
@@ -195,6 +206,8 @@ class ProfilerManager:
             return {}
         self._stop_controller()
         report.mark_sums(self)
+        for trace in self.deep_traces:
+            trace.stop()
         self._close_session_file()
         self._session_end_time = time.time()
         self._memory_at_end = _native.memory()
@@ -262,8 +275,10 @@ class ProfilerManager:
     def _after_fork(self) -> None:
         """In a forked child: the parent's file is the parent's, and so is what it counted."""
         self._file = None
-        # Its thread does not exist here.
+        # Its thread does not exist here, nor do those of deep traces.
         self._controller = None
+        self.deep_traces = []
+        self._looked = None
         self._open.clear()
         for profiler in self.profilers.values():
             profiler._fetched, profiler._fetched_count = [], 0
@@ -282,13 +297,30 @@ class ProfilerManager:
             warnings.warn(f"results are not saved: {reason}", stacklevel=3)
 
     def _log(self, results: dict) -> None:
-        if self.wandb_logger is not None:
-            self.wandb_logger.log(outputs.flat_metrics(self.get_aggregated_metrics()))
+        """Tells W&B and the logger; that they fail is no reason to lose results."""
+        run = self.wandb_logger
+        if run is None and self.global_config.integrate_with_wandb:
+            # As `wandb.init` has left it.
+            run = getattr(sys.modules.get("wandb"), "run", None)
+        if run is not None:
+            try:
+                run.log(outputs.flat_metrics(self.get_aggregated_metrics()))
+            except Exception as reason:
+                warnings.warn(f"W&B has not taken the results: {reason!r}", stacklevel=3)
         logger = self.standard_logger
         if logger is not None and hasattr(logger, "log_profiling_session"):
             logger.log_profiling_session(results)
         elif logger is not None and hasattr(logger, "info"):
             logger.info("profiling session %s: %s", self.session_id, outputs.plain(results))
+        self._debug(
+            f"session {self.session_id} has ended: {results['session_duration']:.3f}s, "
+            f"{self._dropped} records dropped"
+        )
+
+    def _debug(self, message: str) -> None:
+        """To the package's logger, where the program logs at all."""
+        if self.global_config.integrate_with_logging and "logging" in sys.modules:
+            _logs.say(_logs.default_logger(), "debug", message)
 
     # Operations.
 
@@ -325,6 +357,30 @@ class ProfilerManager:
     def get_performance_report(self) -> str:
         """The report, as text."""
         return report.text(self)
+
+    def live(self) -> dict:
+        """What goes on now: sums so far, and rates since this was asked before."""
+        return live_view.of_manager(self)
+
+    def deep_trace(
+        self,
+        when_longer_than_ms: float,
+        capture: str = "snapshot",
+        limit: int = 3,
+        operation: Optional[str] = None,
+        output_dir: Any = None,
+    ) -> deep.DeepTrace:
+        """Records in depth what was slow: an operation that takes longer than this has its
+        next occurrence recorded (`snapshot`), or profiled by Torch (`torch`), so many times at
+        most. `operation` is the name of the one to watch; all, if not given.
+        """
+        trace = deep.DeepTrace(
+            when_longer_than_ms, capture, limit, operation,
+            output_dir or self.global_config.output_dir,
+        )
+        trace._watch(self)
+        self.deep_traces.append(trace)
+        return trace
 
     def get_status(self) -> dict:
         """What is going on."""

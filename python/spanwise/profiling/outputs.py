@@ -103,14 +103,21 @@ def append_operations(profiler: Any, stamp: str, operations: list) -> None:
         file.writelines(json_text(operation.to_dict()) + "\n" for operation in operations)
 
 
+# W&B slows down beyond ten thousand keys; three of each operation.
+LOGGED_MAX = 3000
+
+
 def flat_metrics(aggregated: dict) -> dict:
-    """Sums as flat keys, as W&B wants them."""
+    """Sums as flat keys, as W&B wants them: of the operations that took most."""
     flat = {
         "profiling/total_operations": aggregated["total_operations"],
         "profiling/total_time": aggregated["total_time"],
         "profiling/total_memory_delta": aggregated["total_memory_delta"],
     }
-    for name, row in aggregated["operation_breakdown"].items():
+    rows = sorted(aggregated["operation_breakdown"].items(), key=lambda row: -row[1]["total_time"])
+    if len(rows) > LOGGED_MAX:
+        flat["profiling/operations_left_out"] = len(rows) - LOGGED_MAX
+    for name, row in rows[:LOGGED_MAX]:
         for key in ("count", "total_time", "avg_time"):
             flat[f"profiling/{name}/{key}"] = row[key]
     return flat

@@ -67,31 +67,57 @@ pub(crate) struct AttachArgs {
 /// Show what processes do now, again and again, until Ctrl-C
 ///
 /// Which threads run and what the others wait for, and which functions take the time, of C,
-/// Rust or Python. Nothing is kept. Where the output is no terminal, it is shown once.
+/// Rust or Python. Nothing is kept. With --session: which spans a program records about itself,
+/// from the file that it writes, and nothing else is looked at.
+/// Where the output is no terminal, it is shown once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  spanwise top -p 1234")]
+Examples:
+  spanwise top -p 1234
+  spanwise top --session profiling_results/my_run.spanwise-session")]
 pub(crate) struct LiveArgs {
     /// The numbers of the processes
-    #[arg(long, short, value_name = "PID", value_delimiter = ',', required = true)]
+    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(required_unless_present = "session", conflicts_with = "session")]
     pub(crate) pid: Vec<i32>,
+    /// A session that a program writes with spanwise-probe or spanwise.profiling; also one that
+    /// has ended
+    #[arg(long, value_name = "FILE")]
+    pub(crate) session: Option<PathBuf>,
     /// How long each look takes, such as 5s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     pub(crate) interval: Duration,
     /// Show it once
-    #[arg(long)]
+    #[arg(long, conflicts_with = "looks")]
     pub(crate) once: bool,
+    /// How often to look; 0 for until the process or the session ends
+    #[arg(long, value_name = "N")]
+    pub(crate) looks: Option<u64>,
     /// Samples a second of each running thread
-    #[arg(long, value_name = "HZ", default_value_t = 199)]
+    #[arg(long, value_name = "HZ", default_value_t = 199, conflicts_with = "session")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rate: u32,
     /// Whether to show functions of Python, as for `attach`
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
+    #[arg(conflicts_with = "session")]
     pub(crate) python: PythonArg,
     #[command(flatten)]
     pub(crate) top: TopArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl LiveArgs {
+    /// How many looks there are to be; `None` for as many as there can be.
+    pub(crate) fn looks_max(&self, is_terminal: bool) -> Option<u64> {
+        match self.looks {
+            Some(0) => None,
+            Some(looks) => Some(looks),
+            None if self.once || !is_terminal => Some(1),
+            None => None,
+        }
+    }
 }
 
 /// How to record.

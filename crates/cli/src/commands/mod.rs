@@ -27,6 +27,7 @@ mod query;
 mod record;
 pub(crate) mod report;
 mod top;
+mod top_session;
 mod verify;
 mod view;
 

@@ -7,7 +7,6 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use spanwise_capture::{Ended, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted};
 use spanwise_model::Trace;
@@ -18,23 +17,28 @@ use super::record::symbols_in;
 use super::report;
 use crate::args::{LiveArgs, PythonArg};
 use crate::failure::note;
-use crate::output::{stdout, stdout_style};
+use crate::output::stdout;
 
 /// What is shown, of all that a report could say.
 const SECTIONS: [&str; 2] = ["offcpu", "functions"];
 
 pub(super) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
-    let is_once = args.once || !io::stdout().is_terminal();
+    if let Some(path) = &args.session {
+        return super::top_session::run(path, args);
+    }
+    let is_terminal = io::stdout().is_terminal();
+    let mut looks_left = args.looks_max(is_terminal);
     let mut pids = args.pid.clone();
     pids.sort_unstable();
     pids.dedup();
     loop {
         let (recorded, trace) = look(&pids, args)?;
         let document = report::named(&trace, "", args.top.rows(), &SECTIONS.map(str::to_owned));
-        draw(&pids, &recorded, args.interval, document, is_once)?;
+        draw(&pids, &recorded, args, document, is_terminal && looks_left != Some(1))?;
         recorded.troubles.iter().for_each(|trouble| note(trouble));
+        looks_left = looks_left.map(|looks| looks.saturating_sub(1));
         match recorded.ended {
-            Ended::Duration if !is_once => {}
+            Ended::Duration if looks_left != Some(0) => {}
             Ended::Exited => {
                 note("the process has ended");
                 return Ok(ExitCode::SUCCESS);
@@ -86,19 +90,26 @@ impl Drop for Scratch {
 fn draw(
     pids: &[i32],
     recorded: &Recorded,
-    interval: Duration,
+    args: &LiveArgs,
     document: Document,
-    is_once: bool,
+    is_redrawn: bool,
 ) -> anyhow::Result<()> {
     let mut out = stdout();
-    if !is_once {
-        // To the upper left, and everything from there on is gone.
-        write!(out, "\x1b[H\x1b[J")?;
+    if args.output.format() == Format::Text {
+        if is_redrawn {
+            clear(&mut out)?;
+        }
+        let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+        let samples: u64 = recorded.snapshots.iter().map(|Snapshot { samples, .. }| samples).sum();
+        let samples = spanwise_write::count_text(samples.into());
+        let pids = pids.join(", ");
+        writeln!(out, "process {pids}: {samples} samples in {:?}\n", args.interval)?;
     }
-    let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
-    let samples: u64 = recorded.snapshots.iter().map(|Snapshot { samples, .. }| samples).sum();
-    let samples = spanwise_write::count_text(samples.into());
-    writeln!(out, "process {}: {samples} samples in {interval:?}\n", pids.join(", "))?;
-    document.write(Format::Text, stdout_style(), &mut out)?;
+    document.write(args.output.format(), args.output.style(), &mut out)?;
     Ok(out.flush()?)
+}
+
+/// To the upper left, and everything from there on is gone.
+pub(super) fn clear(out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "\x1b[H\x1b[J")
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{MergePart, kind_of};
-use crate::{Nanos, SourceInfo, Trace, Track};
+use crate::{BOOT_PROPERTY, Nanos, SourceInfo, Trace, Track};
 
 /// How the times of the parts relate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ const CALENDAR_FROM_NS: Nanos = 1_000_000_000_000_000_000;
 pub(super) fn shifts(parts: &[MergePart]) -> (MergedClock, Vec<Nanos>) {
     let traces = || parts.iter().map(|part| &part.trace);
     let common = || -> Option<Vec<Nanos>> {
-        let bases: Vec<Nanos> = traces().map(base_of).collect::<Option<_>>()?;
+        let bases = bases(&traces().collect::<Vec<_>>())?;
         let first = *bases.iter().min()?;
         let shifts = bases.iter().map(|base| base.checked_sub(first));
         shifts.zip(traces()).map(|(shift, trace)| fitting(trace, shift?)).collect()
@@ -31,6 +31,19 @@ pub(super) fn shifts(parts: &[MergePart]) -> (MergedClock, Vec<Nanos>) {
         Some(shifts) => (MergedClock::Common, shifts),
         None => (MergedClock::StartsAligned, traces().map(to_zero).collect()),
     }
+}
+
+/// What is added to the times of each trace to get those of the calendar. Traces of one boot
+/// share its monotonic clock: one base serves them all, however the calendar was set meanwhile.
+fn bases(traces: &[&Trace]) -> Option<Vec<Nanos>> {
+    let mut of_boots: BTreeMap<&str, Nanos> = BTreeMap::new();
+    let mut bases = Vec::new();
+    for trace in traces {
+        let base = base_of(trace)?;
+        let boot = trace.info.properties.get(BOOT_PROPERTY);
+        bases.push(boot.map_or(base, |boot| *of_boots.entry(boot).or_insert(base)));
+    }
+    Some(bases)
 }
 
 fn base_of(trace: &Trace) -> Option<Nanos> {

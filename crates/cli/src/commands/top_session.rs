@@ -1,0 +1,77 @@
+//! `spanwise top --session`: a program that records itself, seen through its file.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use spanwise_model::{LiveSession, Nanos};
+use spanwise_read::SessionFollower;
+use spanwise_write::{Format, LiveState, LiveView, live_document};
+
+use super::top::clear;
+use crate::args::LiveArgs;
+use crate::failure::note;
+use crate::output::stdout;
+
+pub(super) fn run(path: &Path, args: &LiveArgs) -> anyhow::Result<ExitCode> {
+    let is_terminal = io::stdout().is_terminal();
+    let mut looks_left = args.looks_max(is_terminal);
+    let mut follower = SessionFollower::open(path)?;
+    let mut looked_at: Option<Instant> = None;
+    loop {
+        let session = follower.look()?;
+        let now = Instant::now();
+        let since_ns = looked_at.map(|before| nanos(now.duration_since(before).as_nanos()));
+        looked_at = Some(now);
+        let state = state(&session);
+        let view =
+            LiveView { file: &path.to_string_lossy(), state, since_ns, top: args.top.rows() };
+        let is_redrawn = is_terminal && looks_left != Some(1);
+        draw(&session, &view, args, is_redrawn)?;
+        looks_left = looks_left.map(|looks| looks.saturating_sub(1));
+        if state != LiveState::Running {
+            if is_redrawn {
+                note("the session has ended");
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        if looks_left == Some(0) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        thread::sleep(args.interval);
+    }
+}
+
+fn nanos(ns: u128) -> Nanos {
+    Nanos::try_from(ns).unwrap_or(Nanos::MAX)
+}
+
+/// Whether the program that writes the session is there. Its number may belong to another one
+/// by now; that shows by a session that does not grow.
+fn state(session: &LiveSession) -> LiveState {
+    if session.has_ended {
+        return LiveState::Ended;
+    }
+    let process = Path::new("/proc").join(session.process_id.to_string());
+    match process.exists() {
+        true => LiveState::Running,
+        false => LiveState::Gone,
+    }
+}
+
+fn draw(
+    session: &LiveSession,
+    view: &LiveView<'_>,
+    args: &LiveArgs,
+    is_redrawn: bool,
+) -> anyhow::Result<()> {
+    let mut out = stdout();
+    let format = args.output.format();
+    if is_redrawn && format == Format::Text {
+        clear(&mut out)?;
+    }
+    live_document(session, view).write(format, args.output.style(), &mut out)?;
+    Ok(out.flush()?)
+}
