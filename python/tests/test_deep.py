@@ -270,7 +270,9 @@ trace = profiler.deep_trace(when_longer_than_ms=2000, capture="snapshot", limit=
 
 @profile_function(component="work")
 def step(number):
-    time.sleep(2.5 if number == 3 else 0.2)
+    until = time.monotonic() + (2.5 if number == 3 else 0.5)
+    while time.monotonic() < until:
+        sum(range(1000))
 
 for number in range(1, 4):
     step(number)
@@ -288,13 +290,55 @@ for row in trace.recordings:
 '''
 
 
-def can_record():
-    done = subprocess.run([command_line(), "doctor"], capture_output=True, text=True)
-    rows = done.stdout.splitlines()
-    return any("yes  stack samples" in row for row in rows)
+def can_record(what):
+    # Names are not to be shortened.
+    wide = {**os.environ, "COLUMNS": "300"}
+    done = subprocess.run([command_line(), "doctor"], capture_output=True, text=True, env=wide)
+    return any(f"yes  {what}" in row for row in done.stdout.splitlines())
 
 
-@pytest.mark.skipif(sys.platform != "linux" or not can_record(), reason="nothing may be recorded")
+LISTENED_TO = '''
+import time
+from spanwise.profiling import create_standard_profiler, profile_function
+
+profiler = create_standard_profiler(output_dir="out")
+profiler.start_session("listened")
+trace = profiler.deep_trace(when_longer_than_ms=2000, limit=1)
+
+@profile_function(component="work")
+def step(seconds):
+    time.sleep(seconds)
+
+# Functions of libraries are watched from a tenth of a second or so after they are loaded.
+time.sleep(1)
+step(0.1)
+step(2.5)
+began = time.monotonic()
+while not trace.recordings and time.monotonic() < began + 60:
+    time.sleep(0.01)
+profiler.end_session()
+(row,) = trace.recordings
+print(row.capture, row.path, row.start_ns, row.end_ns, row.error, sep="|")
+'''
+
+
+@pytest.mark.skipif(not can_record("snapshots when a function"), reason="no triggers here")
+def test_a_recorder_that_keeps_last_moments_saves_the_slow_call_itself():
+    run = [command_line(), "run", "--trigger", ".", "--multi-snapshot", "--no-decode"]
+    run += ["--recording", "last.spanwise-recording", "--", sys.executable, "-c", LISTENED_TO]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    capture, path, start_ns, end_ns, error = done.stdout.strip().split("|")
+    assert (capture, path, error) == ("snapshot", "None", "None"), done.stderr
+    with open("last.spanwise-recording/recording.json") as file:
+        about = json.load(file)
+    assert about["trigger_argument"] == 1
+    # Asked for soon after the slow call has ended, and it is in what was saved.
+    assert about["trigger_ns"] >= int(end_ns)
+    assert about["start_ns"] < int(start_ns)
+
+
+@pytest.mark.skipif(not can_record("stack samples"), reason="nothing may be recorded")
 def test_the_recording_of_the_fourth_lies_on_the_timeline_of_the_session():
     done = subprocess.run([sys.executable, "-c", SLOW_THIRD], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,10 @@ from .. import _native
 # A recorder ends after this much by itself: nobody else would end it, should we be killed.
 RECORDED_MAX_S = 30
 READY_EVERY_S = 0.01
+# Where no function of Python has been read by then, none can be.
+PYTHON_WITHIN_S = 2.0
+# A file that has no more is only begun.
+FILE_HEAD_BYTES = 64
 ENDS_WITHIN_S = 60
 # `prctl`: this process lets another one look at its memory.
 PR_SET_PTRACER = 0x59616D61
@@ -81,15 +85,23 @@ class Attach:
         return self._process.poll() is not None
 
     def _wait_until_ready(self) -> None:
-        records = os.path.join(self.folder, "perf.data")
+        """The kernel's records come first; functions of Python a moment later, if at all."""
+        recorded_at = None
         while self._process.poll() is None:
-            try:
-                if os.path.getsize(records) > 0:
+            if recorded_at is None and self._has("perf.data"):
+                recorded_at = time.monotonic()
+            if recorded_at is not None:
+                is_late = time.monotonic() - recorded_at > PYTHON_WITHIN_S
+                if is_late or self._has("python.samples"):
                     self.ready_ns = time.monotonic_ns()
                     return
-            except OSError:
-                pass
             time.sleep(READY_EVERY_S)
+
+    def _has(self, file: str) -> bool:
+        try:
+            return os.path.getsize(os.path.join(self.folder, file)) > FILE_HEAD_BYTES
+        except OSError:
+            return False
 
     def finish(self) -> Optional[str]:
         """Ends the recording; says why there is none, where there is none."""
