@@ -33,6 +33,7 @@ PerformanceMonitor PerformanceSnapshot PerformanceAlert
 HealthMonitor HealthStatus HealthCheck ComponentHealth
 ResourceMonitor ResourceSnapshot ResourceAlert
 AlertSystem AlertRule AlertSeverity AlertChannel Alert
+live LiveSession deep_trace DeepTrace DeepRecording
 """.split()
 
 
@@ -316,3 +317,61 @@ def test_rankings_of_strategies_that_do_harm():
     assert report["scalability_analysis"]["slow"]["trend"] == "degrading"
     performance = evolution.get_specialized_metrics()["analyzer_performance"]["slow"]
     assert performance["average_time_per_parameter"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("make, expected", [
+    (profiling.create_standard_profiler, "BASIC mem 50 5.0 data/profiling_results"),
+    (profiling.create_lightweight_profiler, "BASIC 100 1.0 data/profiling_results"),
+    (profiling.create_comprehensive_profiler,
+     "COMPREHENSIVE mem gpu io 25 10.0 data/profiling_results"),
+    (profiling.create_evolution_focused_profiler,
+     "DETAILED mem gpu 10 5.0 evolution_profiling"),
+    (lambda: profiling.create_research_profiler("x"),
+     "COMPREHENSIVE mem gpu io 20 15.0 research_profiling/x fixed"),
+    (profiling.create_production_profiler, "BASIC mem 200 2.0 production_profiling"),
+    (profiling.quick_lightweight_profiler, "BASIC 100 1.0 data/profiling_results"),
+    (profiling.quick_evolution_profiler, "DETAILED mem gpu 10 5.0 evolution_profiling"),
+    (lambda: profiling.quick_research_profiler("x"),
+     "COMPREHENSIVE mem gpu io 20 15.0 research_profiling/x fixed"),
+])
+def test_factories_set_what_they_set(make, expected):
+    manager = make()
+    config = manager.global_config
+    words = [config.level.name]
+    for word, is_on in (("mem", config.profile_memory), ("gpu", config.profile_compute),
+                        ("io", config.profile_io)):
+        words += [word] if is_on else []
+    words += [str(config.save_interval), str(config.max_overhead_percent), config.output_dir]
+    words += [] if config.adaptive_sampling else ["fixed"]
+    assert " ".join(words) == expected
+    assert list(manager.profilers) == ["evolution_profiler"]
+
+
+def test_shapes_of_evolution():
+    evolution = EvolutionProfiler()
+    evolution.track_growth_event("s", "wide", None, None, 0.5, {"note": 1})
+    evolution.track_analyzer_execution("a", 0.5, [1, 2], 10)
+    evolution.track_architecture_change([1], [1, 2], "grow", "why")
+    found = evolution.get_specialized_metrics()
+    assert {name: list(row) for name, row in found.items() if name != "strategy_performance"
+            and name != "analyzer_performance"} == {
+        "growth_events": ["total_events", "events_by_type", "events_by_strategy",
+                          "total_performance_improvement", "average_performance_improvement"],
+        "architecture_changes": ["total_changes", "changes_by_type", "total_depth_increase",
+                                 "total_neuron_increase"],
+    }
+    assert list(found["strategy_performance"]["s"]) == [
+        "total_applications", "average_improvement", "best_improvement", "worst_improvement",
+        "growth_types_used",
+    ]
+    assert list(found["analyzer_performance"]["a"]) == [
+        "total_executions", "average_time", "min_time", "max_time", "average_time_per_parameter",
+        "time_per_parameter_std",
+    ]
+    assert list(evolution.get_strategy_ranking()[0]) == [
+        "strategy_name", "average_improvement", "total_applications", "best_improvement",
+        "consistency",
+    ]
+    assert list(evolution.get_analyzer_efficiency_report()) == [
+        "most_efficient", "least_efficient", "scalability_analysis",
+    ]

@@ -1,7 +1,10 @@
 """The examples that users of this interface start from run as they are written."""
 
 import os
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -359,3 +362,23 @@ def test_a_profiler_of_ones_own(names):
     assert [row["name"] for row in profiler.get_metrics(tags=["a"])] == ["own"]
     assert profiler.get_metrics(tags=["c"]) == []
     assert profiler.get_specialized_metrics() == {"custom_metric": "value"}
+
+
+def test_the_example_that_shows_everything_runs():
+    example = Path(__file__).parent.parent / "examples" / "profiling_system_example.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "results"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    titles = [line.split(":")[0] for line in done.stdout.splitlines() if line.startswith("== ")]
+    assert titles == [
+        "== basic", "== evolution", "== training", "== comprehensive", "== comparison",
+    ]
+    assert "Total Operations: 82" in done.stdout and "deeper: +0.050 on average" in done.stdout
+    assert "epoch 2: epoch 1 times" in done.stdout and "logged 9 figures" in done.stdout
+    sessions = sorted(path.name for path in Path("results").glob("*.spanwise-session"))
+    assert sessions == [
+        "basic.spanwise-session", "comprehensive.spanwise-session", "evolution.spanwise-session",
+        "level_basic.spanwise-session", "level_comprehensive.spanwise-session",
+        "level_detailed.spanwise-session", "training.spanwise-session",
+    ]

@@ -94,6 +94,24 @@ fn it_does_not_matter_how_a_file_grew() {
     }
 }
 
+/// What was read is not read again: it may be anything by then.
+#[test]
+fn only_what_is_new_is_read() {
+    let whole = fs::read(recorded()).expect("testdata");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("growing");
+    let half = whole.len() / 2;
+    fs::write(&path, &whole[..half]).expect("writable");
+    let mut follower = SessionFollower::open(&path).expect("a session");
+    follower.look().expect("a session");
+    let mut spoilt = whole.clone();
+    // The beginning tells whether it is the same session.
+    spoilt[100..half].fill(0xff);
+    fs::write(&path, &spoilt).expect("writable");
+    let session = follower.look().expect("a session");
+    assert_eq!((sums(&session), session.damaged), (sums(&look(&recorded())), 0));
+}
+
 #[test]
 fn another_session_in_the_same_place_is_read_anew() {
     let whole = fs::read(recorded()).expect("testdata");

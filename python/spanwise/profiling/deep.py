@@ -120,7 +120,8 @@ class DeepTrace:
             # A profile begins and ends on the operation's own thread: `before` and `after`.
             return
         number = next(profiler_numbers)
-        _native.subscribe(number, manager._number, f"(deep {number})", True, KEPT_MAX)
+        # One without a name gets what any of the manager's profilers gets.
+        _native.subscribe(number, manager._number, "", True, KEPT_MAX)
         self._thread = threading.Thread(
             target=_look_again_and_again, args=(weakref.ref(self), number, self._stop),
             name="spanwise-deep", daemon=True,
@@ -128,12 +129,13 @@ class DeepTrace:
         self._thread.start()
 
     def _look(self, number: int, seen: int) -> int:
-        """Looks at operations that have ended since; gives how many there were in all."""
-        for row in _native.operations(number, seen):
+        """Looks at operations that have ended since; gives the number of the next."""
+        rows, seen = _native.operations(number, seen)
+        for row in rows:
             name = _sites.site(row["site"]).name
             self._ended(name, round(row["start_time"] * 1e9), round(row["end_time"] * 1e9))
         self._give_up_if_over()
-        return _native.sums(number)[0][0]
+        return seen
 
     def _wants(self, name: str) -> bool:
         return self.operation is None or self.operation == name

@@ -50,7 +50,7 @@ def of_manager(manager: Any) -> dict:
 
 
 def _row(key: tuple, sums: tuple, before: tuple, since: float) -> dict:
-    count, seconds, covered, least, most, failed, _ = sums
+    count, seconds, covered, least, most, failed = sums[:6]
     # Forgotten and begun anew since the look before.
     before = before if before[0] <= count else (0, 0.0)
     return {
