@@ -28,15 +28,27 @@ const ROOMS: &[[&str; 4]] = &[
         "serde_json",
         "spanwise-read tempfile",
     ],
+    [
+        "spanwise-answer",
+        "spanwise-model spanwise-read spanwise-analyze spanwise-write",
+        "thiserror",
+        "",
+    ],
     ["spanwise-capture", "", "libc", "tempfile"],
     ["spanwise-probe", "spanwise-probe-macros", "", ""],
     ["spanwise-probe-macros", "", "", ""],
     ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],
-    ["spanwise-py", "spanwise-probe", "pyo3", ""],
+    [
+        "spanwise-py",
+        "spanwise-analyze spanwise-answer spanwise-model spanwise-probe spanwise-read \
+         spanwise-write",
+        "arrow-array arrow-buffer arrow-schema pyo3",
+        "",
+    ],
     [
         "spanwise",
-        "spanwise-capture spanwise-model spanwise-flow spanwise-read spanwise-analyze \
-         spanwise-query spanwise-serve spanwise-write",
+        "spanwise-answer spanwise-capture spanwise-model spanwise-flow spanwise-read \
+         spanwise-analyze spanwise-query spanwise-serve spanwise-write",
         "anyhow clap clap_complete terminal_size",
         "flate2 serde_json tempfile",
     ],

@@ -60,6 +60,7 @@ mod threads;
 mod timeline;
 mod tracelens;
 mod waits;
+mod work_rows;
 
 pub use align::{AlignedGroup, Alignment, alignment};
 pub use architecture::{Architecture, ArchitectureUse, Evidence, architecture};
@@ -140,6 +141,7 @@ pub use timeline::{
 };
 pub use tracelens::{TRACELENS_TABLES, tracelens_tables};
 pub use waits::{WaitKind, Waits};
+pub use work_rows::{WorkRow, work_rows};
 
 /// A sum of nanoseconds. Wider than a time: a file from a stranger may hold spans
 /// of centuries, and their sum must stay exact.

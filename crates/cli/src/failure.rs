@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use spanwise_answer::AnswerError;
 use spanwise_capture::CaptureError;
 use spanwise_read::{ReadError, ReadErrorKind};
 
@@ -39,7 +40,11 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn tell(error: &anyhow::Error) {
     let text = format!("{error:#}");
     eprintln!("spanwise: error: {}", spanwise_write::printable(&text));
-    if let Some(hint) = error.downcast_ref::<ReadError>().and_then(hint) {
+    let read = match error.downcast_ref::<AnswerError>() {
+        Some(AnswerError::Read(read)) => Some(read),
+        _ => error.downcast_ref::<ReadError>(),
+    };
+    if let Some(hint) = read.and_then(hint) {
         eprintln!("  hint: {hint}");
     }
     if let Some(line) = error.downcast_ref::<CaptureError>().and_then(doctor) {

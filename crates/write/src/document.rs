@@ -119,6 +119,11 @@ impl Section {
         self.body.table().rows().len()
     }
 
+    /// What programs read of it.
+    pub fn table(&self) -> &Table {
+        self.body.table()
+    }
+
     /// The section alone: clean CSV, or JSON without a key around it.
     pub fn write(&self, format: Format, style: Style, out: &mut dyn io::Write) -> io::Result<()> {
         match format {

@@ -151,6 +151,14 @@ impl ClassRules {
         fitting.fold(0, |bits, (bit, _)| bits | 1 << bit)
     }
 
+    /// The class of a kernel by its name and that of the operator around its launch, which may
+    /// be empty.
+    pub fn class_of(&self, kernel: &str, operator: &str) -> &str {
+        let (kernel, operator) = (&*kernel.to_lowercase(), &*operator.to_lowercase());
+        let (kind, under) = (SpanKind::Kernel, self.under_bits(operator));
+        self.class(&Described { kernel, operator, kind, phase: None, under })
+    }
+
     /// The class of the first rule that fits.
     pub(crate) fn class(&self, what: &Described<'_>) -> &str {
         self.rules.iter().find(|rule| rule.fits(what)).map_or(OTHER, |rule| &rule.class)
@@ -190,6 +198,9 @@ mod tests {
             under: around.iter().fold(0, |bits, name| bits | rules.under_bits(name)),
         };
         assert_eq!(rules.class(&what), expected, "{kernel} under {around:?}");
+        if let ([operator], None) = (&*around, phase) {
+            assert_eq!(rules.class_of(kernel, operator), expected, "{kernel} by names");
+        }
     }
 
     #[test]

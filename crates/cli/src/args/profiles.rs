@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use spanwise_answer::ConvertFormat;
 
 use super::{OutputArgs, ReadArgs, TopArgs};
 
@@ -200,6 +201,36 @@ pub(crate) enum ConvertFormatArg {
     Chrome,
     Perfetto,
     Fxt,
+}
+
+impl From<ConvertFormatArg> for ConvertFormat {
+    fn from(format: ConvertFormatArg) -> Self {
+        match format {
+            ConvertFormatArg::Pprof => ConvertFormat::Pprof,
+            ConvertFormatArg::Folded => ConvertFormat::Folded,
+            ConvertFormatArg::Speedscope => ConvertFormat::Speedscope,
+            ConvertFormatArg::Firefox => ConvertFormat::Firefox,
+            ConvertFormatArg::Csv => ConvertFormat::Csv,
+            ConvertFormatArg::Chrome => ConvertFormat::Chrome,
+            ConvertFormatArg::Perfetto => ConvertFormat::Perfetto,
+            ConvertFormatArg::Fxt => ConvertFormat::Fxt,
+        }
+    }
+}
+
+impl From<ConvertFormat> for ConvertFormatArg {
+    fn from(format: ConvertFormat) -> Self {
+        match format {
+            ConvertFormat::Pprof => ConvertFormatArg::Pprof,
+            ConvertFormat::Folded => ConvertFormatArg::Folded,
+            ConvertFormat::Speedscope => ConvertFormatArg::Speedscope,
+            ConvertFormat::Firefox => ConvertFormatArg::Firefox,
+            ConvertFormat::Csv => ConvertFormatArg::Csv,
+            ConvertFormat::Chrome => ConvertFormatArg::Chrome,
+            ConvertFormat::Perfetto => ConvertFormatArg::Perfetto,
+            ConvertFormat::Fxt => ConvertFormatArg::Fxt,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

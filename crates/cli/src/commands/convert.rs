@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use spanwise_answer::ConvertFormat;
 use spanwise_model::{Profile, ProfileBuilder};
-use spanwise_write::{PprofOptions, ProfileView};
+use spanwise_write::ProfileView;
 
 use super::convert_trace;
 use super::profiles::write_file;
@@ -40,20 +41,8 @@ pub(super) fn write_profile_as(
     quiet: bool,
 ) -> anyhow::Result<()> {
     let view = ProfileView { name, value };
-    let write = |out: &mut dyn Write| match format {
-        ConvertFormatArg::Pprof => {
-            let is_compressed = target.extension().is_none_or(|ending| ending != "pb");
-            let options = PprofOptions { program: name, is_compressed };
-            spanwise_write::write_pprof(profile, &options, out)
-        }
-        ConvertFormatArg::Folded => spanwise_write::write_folded(profile, value, out),
-        ConvertFormatArg::Speedscope => spanwise_write::write_speedscope(profile, &view, out),
-        ConvertFormatArg::Firefox => spanwise_write::write_firefox(profile, &view, out),
-        ConvertFormatArg::Csv => spanwise_write::write_profile_csv(profile, out),
-        ConvertFormatArg::Chrome | ConvertFormatArg::Perfetto | ConvertFormatArg::Fxt => {
-            unreachable!("written as a trace")
-        }
-    };
+    let form = (target, ConvertFormat::from(format));
+    let write = |out: &mut dyn Write| spanwise_answer::write_profile(profile, &view, form, out);
     if target == Path::new("-") {
         let mut out = stdout();
         write(&mut out)?;
@@ -64,25 +53,7 @@ pub(super) fn write_profile_as(
 
 /// What the ending of a file's name says about its format.
 pub(super) fn format_of(output: &Path) -> Option<ConvertFormatArg> {
-    let name = output.file_name()?.to_string_lossy().to_lowercase();
-    let endings = [
-        (".pb.gz", ConvertFormatArg::Pprof),
-        (".pb", ConvertFormatArg::Pprof),
-        (".pprof", ConvertFormatArg::Pprof),
-        (".folded", ConvertFormatArg::Folded),
-        (".collapsed", ConvertFormatArg::Folded),
-        (".speedscope.json", ConvertFormatArg::Speedscope),
-        (".firefox.json", ConvertFormatArg::Firefox),
-        (".csv", ConvertFormatArg::Csv),
-        (".json", ConvertFormatArg::Chrome),
-        (".json.gz", ConvertFormatArg::Chrome),
-        (".perfetto-trace", ConvertFormatArg::Perfetto),
-        (".pftrace", ConvertFormatArg::Perfetto),
-        (".perfetto", ConvertFormatArg::Perfetto),
-        (".fxt", ConvertFormatArg::Fxt),
-        (".fxt.gz", ConvertFormatArg::Fxt),
-    ];
-    endings.iter().find(|(ending, _)| name.ends_with(ending)).map(|&(_, format)| format)
+    ConvertFormat::of_path(output).map(ConvertFormatArg::from)
 }
 
 /// Reads all inputs, one in memory at a time, into one profile.

@@ -1,17 +1,17 @@
 //! `spanwise convert` to a format of whole traces.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use spanwise_analyze::{Backward, ProfileOptions, StackMode};
-use spanwise_model::{MergePart, MergedClock, Trace};
-use spanwise_write::{TraceFormat, write_trace};
+use spanwise_answer::{ConvertFormat, merge_traces, write_whole};
+use spanwise_model::{MergedClock, Trace};
+use spanwise_write::TraceFormat;
 
 use super::convert::write_profile_as;
-use super::profiles::{rank_of, write_file};
+use super::profiles::write_file;
 use crate::args::{BackwardArg, ConvertArgs, ConvertFormatArg, ProfileArgs, StackArg};
 use crate::failure::note;
 use crate::output::stdout;
@@ -19,12 +19,7 @@ use crate::progress::Progress;
 
 /// The format of traces that was asked for; `None` where it is one of profiles.
 pub(super) fn format_of(format: ConvertFormatArg) -> Option<TraceFormat> {
-    match format {
-        ConvertFormatArg::Chrome => Some(TraceFormat::Chrome),
-        ConvertFormatArg::Perfetto => Some(TraceFormat::Perfetto),
-        ConvertFormatArg::Fxt => Some(TraceFormat::Fxt),
-        _ => None,
-    }
+    ConvertFormat::from(format).of_traces()
 }
 
 pub(super) fn run(args: &ConvertArgs, format: ConvertFormatArg) -> anyhow::Result<ExitCode> {
@@ -54,8 +49,8 @@ pub(super) fn write_as(
         let shown = (profile.default_value, name);
         return write_profile_as(&profile, shown, (target, format), quiet);
     };
-    let is_compressed = target.extension().is_some_and(|ending| ending == "gz");
-    let write = |out: &mut dyn Write| write_trace(trace, trace_format, is_compressed, out);
+    let form = (target, trace_format);
+    let write = |out: &mut dyn Write| write_whole(trace, form, out);
     if target == Path::new("-") {
         let mut out = stdout();
         write(&mut out)?;
@@ -67,34 +62,12 @@ pub(super) fn write_as(
 /// The trace, or all of them on one timeline.
 fn open_all(args: &ConvertArgs) -> anyhow::Result<Trace> {
     let open = |path: &PathBuf| args.read.open(path, &Progress::new(args.quiet));
-    if let [path] = &args.traces[..] {
-        return Ok(open(path)?);
-    }
     let traces: Vec<Trace> = args.traces.iter().map(open).collect::<Result<_, _>>()?;
-    let names = part_names(&args.traces, &traces);
-    let parts = names.into_iter().zip(traces).map(|(name, trace)| MergePart { name, trace });
-    let merged = spanwise_model::merge(parts.collect()).context("cannot be merged")?;
+    let merged = merge_traces(&args.traces, traces)?;
     if merged.clock == MergedClock::StartsAligned && !args.quiet {
         note("not every trace says when it was recorded: all are set to begin at the same time");
     }
     Ok(merged.trace)
-}
-
-/// What tells the traces apart: the rank, or else the name of the file, or else its path.
-fn part_names(paths: &[PathBuf], traces: &[Trace]) -> Vec<String> {
-    let of = |name: fn(&Path, &Trace) -> Option<String>| {
-        let names = paths.iter().zip(traces).map(|(path, trace)| name(path, trace));
-        let names: Vec<String> = names.collect::<Option<_>>()?;
-        let different: BTreeSet<&String> = names.iter().collect();
-        (different.len() == names.len()).then_some(names)
-    };
-    let rank = |path: &Path, trace: &Trace| {
-        let rank = trace.info().rank.or_else(|| rank_of(path))?;
-        Some(format!("rank {rank}"))
-    };
-    let file = |path: &Path, _: &Trace| Some(path.file_name()?.to_string_lossy().into_owned());
-    let paths_whole = || paths.iter().map(|path| path.display().to_string()).collect();
-    of(rank).or_else(|| of(file)).unwrap_or_else(paths_whole)
 }
 
 /// The first option that says how a profile is made, so that none is ignored.

@@ -9,10 +9,10 @@ use spanwise_analyze::{
     ClassRules, Facts, MatchError, Matching, Observation, correlate, has_steps, match_runs,
     match_steps, observe_run, observe_steps, outcomes,
 };
+use spanwise_answer::files_of;
 use spanwise_model::Measurements;
 use spanwise_write::Format;
 
-use super::report::ranks::files_of;
 use crate::args::CorrelateArgs;
 use crate::output::stdout;
 use crate::progress::Progress;

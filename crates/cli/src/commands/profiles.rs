@@ -1,13 +1,13 @@
 //! What the commands about profiles share: reading them and writing files.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use spanwise_analyze::{Backward, ProfileOptions, StackMode, ThreadProfile, thread_profile};
+use spanwise_answer::{Opened, rank_of, replace_file};
 use spanwise_model::{Profile, Trace};
-use spanwise_read::{ReadError, ReadErrorKind};
+use spanwise_read::ReadError;
 
 use crate::args::{BackwardArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
 use crate::output::stdout;
@@ -112,31 +112,10 @@ pub(super) fn column(name: Option<&str>, profile: &Profile) -> anyhow::Result<us
     }
 }
 
-/// What a file turned out to hold.
-pub(super) enum Opened {
-    Trace(Box<Trace>),
-    Profile(Box<Profile>),
-}
-
-/// What is no trace may be a profile; if it is neither, that it is no trace says more.
-pub(super) fn open(path: &Path, read: &ReadArgs, quiet: bool) -> anyhow::Result<Opened> {
-    match read.open(path, &Progress::new(quiet)) {
-        Ok(trace) => Ok(Opened::Trace(Box::new(trace))),
-        Err(error @ ReadError { kind: ReadErrorKind::NotATrace { .. }, .. }) => {
-            let profile = spanwise_read::open_profile(path).map_err(|_| error)?;
-            Ok(Opened::Profile(Box::new(profile)))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The number behind "rank" in a file's name.
-pub(super) fn rank_of(path: &Path) -> Option<i64> {
-    let name = path.file_name()?.to_string_lossy().to_lowercase();
-    let (_, after) = name.rsplit_once("rank")?;
-    let after = after.trim_start_matches(['_', '-', '.']);
-    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    after[..digits].parse().ok()
+/// The trace or the profile that a file holds.
+pub(super) fn open(path: &Path, read: &ReadArgs, quiet: bool) -> Result<Opened, ReadError> {
+    let progress = Progress::new(quiet);
+    read.with_options(&progress, |options| spanwise_answer::open(path, options))
 }
 
 /// Writes a file and says so, with how many of what are in it.
@@ -146,48 +125,11 @@ pub(super) fn write_file(
     quiet: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let bytes = replace_file(target, write)
-        .with_context(|| format!("{}: cannot be written", target.display()))?;
+    let bytes = replace_file(target, write)?;
     if !quiet {
         let text = |number: usize| spanwise_write::count_text(number as i128);
         let (count, bytes) = (text(count), text(bytes));
         writeln!(stdout(), "{}: {count} {what}, {bytes} bytes", target.display())?;
     }
     Ok(())
-}
-
-/// Writes beside the target and renames, so that nobody sees half a file.
-fn replace_file(
-    target: &Path,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<usize> {
-    let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".making-{}", std::process::id()));
-    let making = target.with_file_name(name);
-    let fill = || -> io::Result<usize> {
-        let mut file = io::BufWriter::new(fs::File::create_new(&making)?);
-        write(&mut file)?;
-        let file = file.into_inner()?;
-        fs::rename(&making, target)?;
-        Ok(file.metadata()?.len() as usize)
-    };
-    let written = fill();
-    if written.is_err() {
-        let _ = fs::remove_file(&making);
-    }
-    written
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_stand_in_file_names() {
-        let check = |name: &str, expected| assert_eq!(rank_of(Path::new(name)), expected, "{name}");
-        check("ddp_rank3.json.gz", Some(3));
-        check("a/rank-12/rank_07.pt.trace.json", Some(7));
-        check("ranking.json", None);
-        check("trace.json", None);
-    }
 }

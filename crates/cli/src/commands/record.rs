@@ -332,7 +332,7 @@ fn answer(
         return Ok(());
     }
     let file = folder.display().to_string();
-    let document = report::standard(&trace, &file, args.top.rows());
+    let document = report::named(&trace, &file, args.top.rows(), &[]);
     let (style, mut out): (_, Box<dyn Write>) = match place {
         Place::StandardOutput => (stdout_style(), Box::new(stdout())),
         Place::StandardError => (stderr_style(), Box::new(io::BufWriter::new(io::stderr()))),

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
+use spanwise_answer::{Opened, files_of};
 use spanwise_model::Trace;
 use spanwise_serve::{Server, Session, Shell, Viewed};
 use spanwise_write::{Document, Top};
 
-use super::profiles::{self, Opened};
+use super::profiles;
 use super::report;
 use crate::args::ViewArgs;
 use crate::failure;
@@ -20,7 +21,7 @@ const REPORT_ROWS: usize = 50;
 
 pub(super) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
     let mut traces = Vec::new();
-    for path in report::ranks::files_of(&args.traces)? {
+    for path in files_of(&args.traces)? {
         let trace = match profiles::open(&path, &args.read, args.quiet)? {
             Opened::Trace(trace) => trace,
             Opened::Profile(_) => bail!(

@@ -104,7 +104,7 @@ fn show(args: &DecodeArgs, trace: &Trace) -> anyhow::Result<()> {
         }
     }
     if !args.quiet {
-        document.hints.extend(super::report::notices_hint(trace.notices(), &file));
+        document.hints.extend(spanwise_answer::notices_hint(trace.notices(), &file));
     }
     let mut out = stdout();
     document.write(args.show.format(), args.show.style(), &mut out)?;

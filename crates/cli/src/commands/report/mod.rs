@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, metrics};
-use spanwise_model::{Notice, Notices, Trace};
-use spanwise_write::{Document, Section, Source, Top};
+use spanwise_answer::{ALL, Asked, Opened, chosen, is_section, notices_hint};
+use spanwise_model::Trace;
+use spanwise_write::{Document, Section, Top};
 
-use super::profiles::{self, Opened};
+use super::profiles;
 use crate::args::{OutputArgs, ReportArgs};
 use crate::failure;
 use crate::output::stdout;
@@ -21,7 +22,6 @@ pub(crate) mod ranks;
 pub(crate) mod sections;
 
 use gate::Gate;
-use sections::{Answers, Asked};
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     match args.traces.as_slice() {
@@ -48,18 +48,15 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
     };
     refuse_options_of_profiles(args, path)?;
     let file = path.display().to_string();
+    let facts = Facts::new(&trace);
     let asked = Asked {
-        facts: Facts::new(&trace),
-        source: Source { file: &file, info: trace.info(), window: trace.window() },
         thresholds,
         classes,
         devices,
-        top: args.top.rows(),
-        named: &args.section,
-        answers: Answers::default(),
+        ..Asked::new(&facts, &file, args.top.rows(), &args.section)
     };
     let sections = match args.compat {
-        Some(compat) => compat::sections(compat, &asked.facts, args)?,
+        Some(compat) => compat::sections(compat, asked.facts, args)?,
         None => own_sections(&asked)?,
     };
     let mut document = Document { sections, hints: Vec::new() };
@@ -68,7 +65,7 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
         document.hints.extend(notices_hint(trace.notices(), &file));
     }
     let rows = match &gate {
-        Some(gate) => gate.check(&metrics(&asked.facts), &asked.findings())?,
+        Some(gate) => gate.check(&metrics(asked.facts), &asked.findings())?,
         None => Vec::new(),
     };
     if gate.is_some() {
@@ -79,25 +76,9 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
     Ok(if is_passed { ExitCode::SUCCESS } else { ExitCode::from(failure::NO) })
 }
 
-/// What a report says where nothing special was asked for.
-pub(super) fn standard(trace: &Trace, file: &str, top: Top) -> Document {
-    named(trace, file, top, &[])
-}
-
 /// The sections that are named, or the usual ones where none is.
 pub(super) fn named(trace: &Trace, file: &str, top: Top, named: &[String]) -> Document {
-    let asked = Asked {
-        facts: Facts::new(trace),
-        source: Source { file, info: trace.info(), window: trace.window() },
-        thresholds: Thresholds::default(),
-        classes: ClassRules::standard(),
-        devices: DevicePeaks::standard(),
-        top,
-        named,
-        answers: Answers::default(),
-    };
-    let hints = notices_hint(trace.notices(), file).into_iter().collect();
-    Document { sections: sections::chosen(&asked), hints }
+    spanwise_answer::report(&Asked::new(&Facts::new(trace), file, top, named))
 }
 
 /// What only a profile can answer is an error, not an empty answer.
@@ -105,7 +86,7 @@ fn refuse_options_of_profiles(args: &ReportArgs, path: &Path) -> anyhow::Result<
     if args.value.is_some() {
         bail!("{}: a trace; --value is for profiles", path.display());
     }
-    let is_unknown = |name: &&String| profile::is_section(name) && !sections::is_section(name);
+    let is_unknown = |name: &&String| profile::is_section(name) && !is_section(name);
     if let Some(name) = args.section.iter().find(is_unknown) {
         bail!("{}: a trace; the section {name} is about profiles", path.display());
     }
@@ -144,30 +125,10 @@ fn tables(own: Option<&Path>) -> anyhow::Result<(ClassRules, DevicePeaks)> {
     Ok((classes, devices))
 }
 
-fn own_sections(asked: &Asked<'_>) -> anyhow::Result<Vec<Section>> {
-    let is_own = |name: &&String| {
-        *name == sections::ALL || sections::SECTIONS.iter().any(|row| row.key == *name)
-    };
+fn own_sections(asked: &Asked<'_, '_>) -> anyhow::Result<Vec<Section>> {
+    let is_own = |name: &&String| *name == ALL || is_section(name);
     if let Some(other) = asked.named.iter().find(|name| !is_own(name)) {
         bail!("the section {other} is another tool's: see --compat");
     }
-    Ok(sections::chosen(asked))
-}
-
-/// One line for those who would believe the numbers without knowing.
-pub(crate) fn notices_hint(notices: &Notices, file: &str) -> Option<String> {
-    if notices.is_empty() {
-        return None;
-    }
-    let sum = |count: fn(&&Notice) -> bool| -> u64 {
-        notices.iter().filter(count).map(|notice| notice.count).sum()
-    };
-    let (all, lost) = (sum(|_| true), sum(|notice| notice.kind.is_loss()));
-    let number = |count: u64| spanwise_write::count_text(count.into());
-    let loss = match lost {
-        0 => "nothing was lost".to_owned(),
-        lost => format!("{} lost", number(lost)),
-    };
-    let notices = if all == 1 { "notice" } else { "notices" };
-    Some(format!("{} {notices} about the data, {loss}: spanwise info {file}", number(all)))
+    Ok(chosen(asked))
 }

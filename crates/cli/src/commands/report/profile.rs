@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use spanwise_analyze::profile_use;
+use spanwise_answer::ALL;
 use spanwise_model::Profile;
 use spanwise_write::Document;
 
-use super::{sections, show};
+use super::show;
 use crate::args::ReportArgs;
 use crate::commands::profiles::column;
 
@@ -36,7 +37,7 @@ pub(super) fn run(args: &ReportArgs, path: &Path, profile: &Profile) -> anyhow::
         all.push(spanwise_write::profile_total_section(value, &used, top));
         all.push(spanwise_write::profile_labels_section(value, &used, top));
     }
-    let is_asked = |key: &str| args.section.iter().any(|name| name == key || name == sections::ALL);
+    let is_asked = |key: &str| args.section.iter().any(|name| name == key || name == ALL);
     all.retain(|section| args.section.is_empty() || is_asked(section.key));
     show(&Document { sections: all, hints: Vec::new() }, &args.output)?;
     Ok(ExitCode::SUCCESS)
@@ -53,7 +54,7 @@ fn refuse_options_of_traces(args: &ReportArgs, path: &Path) -> anyhow::Result<()
     if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
         bail!("{}: a profile; {option} is for traces", path.display());
     }
-    let is_known = |name: &str| is_section(name) || name == sections::ALL;
+    let is_known = |name: &str| is_section(name) || name == ALL;
     if let Some(name) = args.section.iter().find(|name| !is_known(name)) {
         let names: Vec<&str> = SECTIONS.iter().map(|row| row.0).collect();
         bail!(

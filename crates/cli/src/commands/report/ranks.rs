@@ -2,18 +2,18 @@
 //! so that memory does not grow with their number.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use spanwise_analyze::{Facts, RankDigest, RankDigester};
+use spanwise_answer::{ALL, files_of, rank_of};
 use spanwise_model::{map_indices, threads_available};
 use spanwise_read::{IndexUse, OpenOptions, ReadError};
 
-use super::{sections, show};
+use super::show;
 use crate::args::ReportArgs;
-use crate::commands::profiles::rank_of;
 use crate::failure;
 use crate::progress::Progress;
 
@@ -25,20 +25,8 @@ pub(crate) const SECTIONS: &[(&str, &str)] = &[
     ("collectives", "collectives by kind and size: skew, transfer, bandwidth"),
 ];
 
-/// How traces in a folder are known.
-const ENDINGS: &[&str] = &[
-    ".json",
-    ".json.gz",
-    ".json.zst",
-    ".json.xz",
-    ".perfetto-trace",
-    ".pftrace",
-    ".fxt",
-    ".fxt.gz",
-];
-
 pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCode> {
-    let known = |name: &str| SECTIONS.iter().any(|row| row.0 == name) || name == sections::ALL;
+    let known = |name: &str| SECTIONS.iter().any(|row| row.0 == name) || name == ALL;
     if let Some(name) = args.section.iter().find(|name| !known(name)) {
         bail!("the section {name} is about one file, and there are several");
     }
@@ -59,43 +47,13 @@ pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCo
     }
     let ranks = spanwise_analyze::ranks(digests);
     let mut document = spanwise_write::ranks_document(&ranks, &unread, args.top.rows());
-    let is_asked = |key: &str| args.section.iter().any(|name| name == key || name == sections::ALL);
+    let is_asked = |key: &str| args.section.iter().any(|name| name == key || name == ALL);
     document.sections.retain(|section| args.section.is_empty() || is_asked(section.key));
     if args.quiet {
         document.hints.clear();
     }
     show(&document, &args.output)?;
     Ok(if unread.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(failure::ERROR) })
-}
-
-/// The files that were named, and the traces in the folders that were.
-pub(crate) fn files_of(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let cannot = || format!("{}: cannot be listed", path.display());
-        let mut found = Vec::new();
-        for entry in fs::read_dir(path).with_context(cannot)? {
-            let file = entry.with_context(cannot)?.path();
-            if file.is_file() && is_trace(&file) {
-                found.push(file);
-            }
-        }
-        if found.is_empty() {
-            bail!("{}: no trace in this folder ({})", path.display(), ENDINGS.join(", "));
-        }
-        found.sort();
-        files.extend(found);
-    }
-    Ok(files)
-}
-
-fn is_trace(path: &Path) -> bool {
-    let name = path.to_string_lossy();
-    ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Each file on a thread of its own, as many at once as there are cores.

@@ -1,16 +1,17 @@
-//! `--fail-if RULE`: when a comparison makes a build fail.
+//! Rules such as those of `--fail-if`: when a comparison makes a build fail.
 //!
 //! A rule reads `slower > 3% in decode on gpu measured`: a word, then what may follow it in
 //! that order. A rule holds back where the verdict does: noise fails no build. What a rule
 //! names and neither side has makes it fail, for a gate that cannot see must not be open.
 
-use anyhow::bail;
 use spanwise_analyze::{CompareRow, Comparison, Phase, Place, Verdict};
 use spanwise_write::{GateRow, nanos_text};
 
+use crate::AnswerError;
+
 /// One rule, read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Rule {
+pub struct Rule {
     text: String,
     what: What,
     more_than: Option<Amount>,
@@ -47,7 +48,7 @@ const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 
 type Word = (usize, String);
 
 /// Words by spaces; `>` is one of its own; quotes keep a name together.
-fn words(text: &str) -> anyhow::Result<Vec<Word>> {
+fn words(text: &str) -> Result<Vec<Word>, AnswerError> {
     let mut words: Vec<Word> = Vec::new();
     let mut rest = text.chars().enumerate().peekable();
     while let Some((at, c)) = rest.next() {
@@ -78,12 +79,12 @@ fn words(text: &str) -> anyhow::Result<Vec<Word>> {
 }
 
 /// An error that points at its place.
-fn mistake(text: &str, at: usize, what: &str) -> anyhow::Error {
-    anyhow::anyhow!("--fail-if {text:?}, character {}: {what}", at + 1)
+fn mistake(text: &str, at: usize, what: &str) -> AnswerError {
+    AnswerError::Asked(format!("{text:?}, character {}: {what}", at + 1))
 }
 
 impl Rule {
-    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
+    pub fn parse(text: &str) -> Result<Self, AnswerError> {
         let words = words(text)?;
         let end = text.chars().count();
         let mut next = words.into_iter().peekable();
@@ -139,7 +140,7 @@ impl Rule {
         }
     }
 
-    fn check(&self, comparison: &Comparison) -> anyhow::Result<Vec<GateRow>> {
+    fn check(&self, comparison: &Comparison) -> Result<Vec<GateRow>, AnswerError> {
         let row = |found: String, holds| GateRow { rule: self.text.clone(), found, holds };
         let rows = self.rows(comparison)?;
         if rows.is_empty() {
@@ -158,7 +159,7 @@ impl Rule {
     }
 
     /// What the rule speaks of.
-    fn rows<'c>(&self, comparison: &'c Comparison) -> anyhow::Result<Vec<&'c CompareRow>> {
+    fn rows<'c>(&self, comparison: &'c Comparison) -> Result<Vec<&'c CompareRow>, AnswerError> {
         let Some(name) = &self.name else {
             let Some(place) = self.place else { return Ok(vec![&comparison.wall]) };
             return Ok(comparison.overall.iter().filter(|row| row.place == place).collect());
@@ -173,7 +174,8 @@ impl Rule {
             return Ok(found);
         }
         if self.place.is_some() {
-            bail!("--fail-if {:?}: `on` a place in a phase needs --by phase", self.text);
+            let what = "`on` a place in a phase needs --by phase";
+            return Err(AnswerError::Asked(format!("{:?}: {what}", self.text)));
         }
         let is_phase = |row: &&CompareRow| row.place == Place::Wall && row.key == *name;
         Ok(comparison.overall.iter().filter(is_phase).collect())
@@ -244,7 +246,7 @@ fn found_text(row: &CompareRow) -> String {
 }
 
 /// Each rule beside what was found; rules that fire have a row for each place.
-pub(super) fn check(rules: &[Rule], comparison: &Comparison) -> anyhow::Result<Vec<GateRow>> {
+pub fn check_rules(rules: &[Rule], comparison: &Comparison) -> Result<Vec<GateRow>, AnswerError> {
     let mut rows = Vec::new();
     for rule in rules {
         rows.extend(rule.check(comparison)?);
@@ -259,7 +261,7 @@ mod tests {
     #[track_caller]
     fn check_error(text: &str, place: usize, what: &str) {
         let error = Rule::parse(text).expect_err("no rule").to_string();
-        let expected = format!("--fail-if {text:?}, character {}: {what}", place + 1);
+        let expected = format!("{text:?}, character {}: {what}", place + 1);
         assert_eq!(error, expected);
     }
 

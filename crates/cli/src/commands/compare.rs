@@ -4,10 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use spanwise_analyze::{
-    Allowance, ClassRules, CompareBy, CompareOptions, CompareSeries, Comparison, Facts,
-};
+use anyhow::{anyhow, bail};
+use spanwise_analyze::{Allowance, ClassRules, CompareBy, CompareOptions, CompareSeries, Facts};
+use spanwise_answer::{AnswerError, Rule, check_rules, compare_sides, read_baseline};
 use spanwise_model::{Trace, both};
 use spanwise_serve::Viewed;
 use spanwise_write::{CompareView, Document, Format, Top};
@@ -16,30 +15,28 @@ use super::profiles::write_file;
 use crate::args::{CompareArgs, CompareByArg};
 use crate::output::stdout;
 use crate::progress::Progress;
-use rules::Rule;
-
-mod rules;
-
-/// More is no baseline.
-const BASELINE_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let rules: Vec<Rule> =
-        args.fail_if.iter().map(|text| Rule::parse(text)).collect::<anyhow::Result<_>>()?;
+    let rules: Vec<Rule> = args
+        .fail_if
+        .iter()
+        .map(|text| Rule::parse(text))
+        .collect::<Result<_, _>>()
+        .map_err(of_rule)?;
     let target = args.output.as_deref().map(|path| anyhow::Ok((path, ending(path)?)));
     let target: Option<(&Path, Ending)> = target.transpose()?;
     if let Some(path) = &args.save_baseline {
         return save_baseline(args, path);
     }
     let (base, other, options) = sides(args)?;
-    let mut comparison =
-        spanwise_analyze::compare(&base.series, &other.series, options.by, &Allowance::default());
-    let unsaid = name_replaced(&mut comparison, [&base, &other], &options);
+    let facts = [&base, &other].map(|side| side.first.as_ref().map(Facts::new));
+    let firsts = facts.each_ref().map(Option::as_ref);
+    let (comparison, unsaid) = compare_sides([&base.series, &other.series], firsts, &options);
     let view =
         CompareView { top: args.top.rows(), shows_same: args.all, shows_stacks: args.stacks };
     let mut document = spanwise_write::compare_document(&comparison, view);
     document.hints.extend(unsaid.map(str::to_owned));
-    let gate = rules::check(&rules, &comparison)?;
+    let gate = check_rules(&rules, &comparison).map_err(of_rule)?;
     let holds = gate.iter().all(|row| row.holds);
     if !gate.is_empty() {
         document.sections.insert(0, spanwise_write::gate_section(&gate));
@@ -69,6 +66,10 @@ pub(super) fn for_view(base: &Viewed, other: &Viewed) -> Document {
     let comparison = spanwise_analyze::compare(&base, &other, by, &Allowance::default());
     let view = CompareView { top: Top::First(100), shows_same: false, shows_stacks: false };
     spanwise_write::compare_document(&comparison, view)
+}
+
+fn of_rule(error: AnswerError) -> anyhow::Error {
+    anyhow!("--fail-if {error}")
 }
 
 /// What a file is written as.
@@ -106,32 +107,6 @@ fn write_document(
 struct Side {
     series: Vec<CompareSeries>,
     first: Option<Trace>,
-}
-
-/// Where kernels differ, says which do the work of which; gives what a reader of that has to
-/// know.
-fn name_replaced(
-    comparison: &mut Comparison,
-    sides: [&Side; 2],
-    options: &CompareOptions,
-) -> Option<&'static str> {
-    if !comparison.has_other_kernels() {
-        return None;
-    }
-    let [Some(base), Some(other)] = sides.map(|side| side.first.as_ref()) else {
-        return Some(
-            "a baseline does not hold where kernels stand: which became which is told where the \
-             traces themselves are compared",
-        );
-    };
-    let (base, other) = (Facts::new(base), Facts::new(other));
-    let fusion = spanwise_analyze::fusion(&base, &other, &ClassRules::standard());
-    let steps = [&base, &other].map(|facts| spanwise_analyze::steps_of(facts, options.phase));
-    comparison.name_replaced(&fusion, options.phase, steps);
-    options.steps.map(|_| {
-        "which kernels became which, and how long they take, is told of all steps, not of \
-         those of --steps alone"
-    })
 }
 
 fn sides(args: &CompareArgs) -> anyhow::Result<(Side, Side, CompareOptions)> {
@@ -185,30 +160,15 @@ fn read(
     options: &CompareOptions,
     is_quiet: bool,
 ) -> anyhow::Result<Side> {
-    let rules = ClassRules::standard();
     let mut side = Side { series: Vec::with_capacity(paths.len()), first: None };
     for path in paths {
         let trace = args.read.open(path, &Progress::new(is_quiet))?;
-        let series = spanwise_analyze::compare_series(&Facts::new(&trace), &rules, options);
-        if series.step_count() == 0 {
-            bail!("{}: {}", path.display(), nothing_left(args, &series));
-        }
+        let file = path.display().to_string();
+        let series = spanwise_answer::side(&Facts::new(&trace), &file, options)?;
         side.series.push(series);
         side.first.get_or_insert(trace);
     }
     Ok(side)
-}
-
-/// Why nothing of a trace is left to compare.
-fn nothing_left(args: &CompareArgs, series: &CompareSeries) -> String {
-    let names: Vec<&str> = series.phases().iter().map(|phase| phase.text()).collect();
-    match (args.phase, names.as_slice()) {
-        (Some(asked), []) => format!("no {} in it: it has no phases", asked.text()),
-        (Some(asked), names) if !names.contains(&asked.text()) => {
-            format!("no {} in it; it has {}", asked.text(), names.join(", "))
-        }
-        _ => "no step in it that was asked for".to_owned(),
-    }
 }
 
 fn save_baseline(args: &CompareArgs, path: &Path) -> anyhow::Result<ExitCode> {
@@ -220,19 +180,6 @@ fn save_baseline(args: &CompareArgs, path: &Path) -> anyhow::Result<ExitCode> {
         out.write_all(text.as_bytes())
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn read_baseline(path: &Path) -> anyhow::Result<(Vec<CompareSeries>, CompareOptions)> {
-    let cannot = || format!("{}: cannot be read", path.display());
-    let size = std::fs::metadata(path).with_context(cannot)?.len();
-    if size > BASELINE_BYTES_MAX {
-        bail!("{}: not a baseline: it has {size} bytes", path.display());
-    }
-    let bytes = std::fs::read(path).with_context(cannot)?;
-    let text = String::from_utf8(bytes)
-        .ok()
-        .with_context(|| format!("{}: not a baseline: it is not text", path.display()))?;
-    spanwise_analyze::parse_baseline(&text).with_context(|| path.display().to_string())
 }
 
 /// What the traces are gathered for: the same as the baseline was.

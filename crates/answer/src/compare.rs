@@ -1,0 +1,88 @@
+//! Two sides set against each other, as a document and as verdicts.
+
+use std::path::Path;
+
+use spanwise_analyze::{
+    Allowance, ClassRules, CompareOptions, CompareSeries, Comparison, Facts, Phase, compare,
+    compare_series, fusion, parse_baseline, steps_of,
+};
+
+use crate::AnswerError;
+
+/// More is no baseline.
+const BASELINE_BYTES_MAX: u64 = 64 << 20;
+
+/// What one trace contributes; an error where nothing of it is left to compare.
+pub fn side(
+    facts: &Facts<'_>,
+    file: &str,
+    options: &CompareOptions,
+) -> Result<CompareSeries, AnswerError> {
+    let series = compare_series(facts, &ClassRules::standard(), options);
+    if series.step_count() == 0 {
+        let what = nothing_left(options.phase, &series);
+        return Err(AnswerError::Asked(format!("{file}: {what}")));
+    }
+    Ok(series)
+}
+
+/// Why nothing of a trace is left to compare.
+fn nothing_left(phase: Option<Phase>, series: &CompareSeries) -> String {
+    let names: Vec<&str> = series.phases().iter().map(|phase| phase.text()).collect();
+    match (phase, names.as_slice()) {
+        (Some(asked), []) => format!("no {} in it: it has no phases", asked.text()),
+        (Some(asked), names) if !names.contains(&asked.text()) => {
+            format!("no {} in it; it has {}", asked.text(), names.join(", "))
+        }
+        _ => "no step in it that was asked for".to_owned(),
+    }
+}
+
+/// Compares two sides; the first trace of each, where there is one, says which kernels do the
+/// work of which. Gives also what a reader of that has to know.
+pub fn compare_sides(
+    [base, other]: [&[CompareSeries]; 2],
+    firsts: [Option<&Facts<'_>>; 2],
+    options: &CompareOptions,
+) -> (Comparison, Option<&'static str>) {
+    let mut comparison = compare(base, other, options.by, &Allowance::default());
+    let unsaid = name_replaced(&mut comparison, firsts, options);
+    (comparison, unsaid)
+}
+
+fn name_replaced(
+    comparison: &mut Comparison,
+    firsts: [Option<&Facts<'_>>; 2],
+    options: &CompareOptions,
+) -> Option<&'static str> {
+    if !comparison.has_other_kernels() {
+        return None;
+    }
+    let [Some(base), Some(other)] = firsts else {
+        return Some(
+            "a baseline does not hold where kernels stand: which became which is told where the \
+             traces themselves are compared",
+        );
+    };
+    let found = fusion(base, other, &ClassRules::standard());
+    let steps = [base, other].map(|facts| steps_of(facts, options.phase));
+    comparison.name_replaced(&found, options.phase, steps);
+    options.steps.map(|_| {
+        "which kernels became which, and how long they take, is told of all steps, not of \
+         those of --steps alone"
+    })
+}
+
+/// What `compare --save-baseline` wrote, with the options that it was made with.
+pub fn read_baseline(path: &Path) -> Result<(Vec<CompareSeries>, CompareOptions), AnswerError> {
+    let cannot = |error| AnswerError::file(path, "cannot be read", error);
+    let not = |what: String| AnswerError::Asked(format!("{}: {what}", path.display()));
+    let size = std::fs::metadata(path).map_err(cannot)?.len();
+    if size > BASELINE_BYTES_MAX {
+        return Err(not(format!("not a baseline: it has {size} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(cannot)?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| not("not a baseline: it is not text".into()))?;
+    parse_baseline(&text).map_err(|error| not(error.to_string()))
+}
