@@ -34,3 +34,22 @@ def test_overhead_is_measured_by_the_package_itself():
     command = [sys.executable, "-m", "spanwise", "overhead", "--help"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and "--self-check" in done.stdout
+
+
+def test_importing_loads_nothing_else():
+    code = (
+        "import sys; before = set(sys.modules); import spanwise\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert set(done.stdout.split()) <= {"spanwise", "typing", "__future__", *TYPING}, done.stdout
+
+
+#: What `typing` brings along, more or less by version.
+TYPING = {
+    "collections", "collections.abc", "contextlib", "copyreg", "functools", "keyword",
+    "operator", "reprlib", "re", "types", "_typing", "_collections", "_functools", "_operator",
+    "enum", "sre_compile", "sre_constants", "sre_parse", "_sre", "itertools", "copy",
+    "_collections_abc", "typing.io", "typing.re", "warnings", "weakref", "heapq", "_heapq",
+    "re._casefix", "re._compiler", "re._constants", "re._parser", "abc", "_abc",
+}

@@ -1,4 +1,6 @@
-//! The native half of the Python package `spanwise`: spans of Python programs.
+//! The native half of the Python package `spanwise`: spans of Python programs, and traces.
+//!
+//! [`trace`] opens traces, asks the questions of the command line and hands columns over.
 //!
 //! Calls are recorded by `spanwise-probe` into the rings of their threads; the hub's thread
 //! hands them to session files and to the store, which profilers of the Python side ask. What
@@ -18,6 +20,7 @@ mod tally;
 mod target;
 mod task;
 mod token;
+mod trace;
 mod union;
 mod values;
 mod wrapper;
@@ -48,5 +51,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tally::tallies, module)?)?;
     module.add_function(wrap_pyfunction!(tally::set_mode, module)?)?;
     module.add_function(wrap_pyfunction!(tally::reset_modes, module)?)?;
+    trace::add_to(module)?;
     answers::add_to(module)
 }

@@ -1,0 +1,172 @@
+//! Traces written in the formats of other tools, and drawn.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use spanwise_analyze::{
+    Backward, ProfileOptions, StackMode, ThreadProfile, profile, thread_profile,
+};
+use spanwise_answer::{
+    AnswerError, ConvertFormat, rank_of, replace_file, write_profile, write_whole,
+};
+use spanwise_model::Profile;
+use spanwise_write::{FlameOptions, ProfileView, write_flame};
+
+use super::error::{asked, of_answer};
+use super::held::Held;
+use super::opened::Trace;
+use super::worker::work;
+
+/// How a trace becomes a profile: about what, which column, which frames, where backward work
+/// stands, which prefix is left out.
+type Wanted = (Option<String>, Option<String>, String, String, String);
+
+struct Request {
+    what: Option<ThreadProfile>,
+    value: Option<String>,
+    options: ProfileOptions,
+}
+
+fn request((what, value, stack, backward, strip_prefix): Wanted) -> PyResult<Request> {
+    let what = match what.as_deref() {
+        None => None,
+        Some("cpu") => Some(ThreadProfile::Cpu),
+        Some("off_cpu") => Some(ThreadProfile::OffCpu),
+        Some("locks") => Some(ThreadProfile::Locks),
+        Some("sched") => Some(ThreadProfile::States),
+        Some(other) => return Err(unknown("profile", other, "cpu, off_cpu, locks and sched")),
+    };
+    let stack = match stack.as_str() {
+        "mixed" => StackMode::Mixed,
+        "python" => StackMode::Python,
+        "ops" => StackMode::Operators,
+        "modules" => StackMode::Modules,
+        other => return Err(unknown("stack", other, "mixed, python, ops and modules")),
+    };
+    let backward = match backward.as_str() {
+        "own" => Backward::Own,
+        "forward_stack" => Backward::ForwardStack,
+        other => return Err(unknown("backward", other, "own and forward_stack")),
+    };
+    if what.is_some_and(|what| what != ThreadProfile::Cpu) && backward != Backward::Own {
+        return Err(asked("backward is about GPU work, and this profile is about waiting"));
+    }
+    if what == Some(ThreadProfile::States) && stack != StackMode::Mixed {
+        return Err(asked("stack says what stacks are made of, and the profile sched has none"));
+    }
+    let options = ProfileOptions { stack, backward, rank: None, strip_prefix };
+    Ok(Request { what, value, options })
+}
+
+/// Whether nothing was asked for that only profiles have.
+fn is_plain((what, value, stack, backward, strip_prefix): &Wanted) -> bool {
+    let is_usual = stack == "mixed" && backward == "own" && strip_prefix.is_empty();
+    what.is_none() && value.is_none() && is_usual
+}
+
+fn unknown(option: &str, value: &str, known: &str) -> PyErr {
+    asked(&format!("{option}: nothing named {value}; there are {known}"))
+}
+
+impl Request {
+    /// The profile, and the column to show first.
+    fn profile(&self, held: &Held) -> Result<(Profile, usize), AnswerError> {
+        let mut options = self.options.clone();
+        options.rank = rank_of(Path::new(&held.file));
+        let made = match self.what {
+            None => profile(held.trace(), &options),
+            Some(what) => thread_profile(held.trace(), what, &options),
+        };
+        if self.what.is_some() && made.samples.is_empty() {
+            let what = "nothing of that in it; docs/offcpu.md says how to record it";
+            return Err(AnswerError::Asked(format!("{}: {what}", held.file)));
+        }
+        let Some(name) = &self.value else {
+            let shown = made.default_value;
+            return Ok((made, shown));
+        };
+        let names: Vec<&str> = made.value_types.iter().map(|value| &*value.name).collect();
+        match names.iter().position(|known| known == name) {
+            Some(place) => Ok((made, place)),
+            None => {
+                let what = format!("no column named {name}; there are {}", names.join(", "));
+                Err(AnswerError::Asked(what))
+            }
+        }
+    }
+}
+
+/// Writes the whole trace, or a profile of it, in the format that the name or `to` says;
+/// gives the bytes written.
+#[pyfunction]
+pub(crate) fn convert_trace(
+    py: Python<'_>,
+    trace: &Bound<'_, Trace>,
+    path: PathBuf,
+    to: Option<String>,
+    wanted: Wanted,
+) -> PyResult<usize> {
+    let names = || ConvertFormat::names().collect::<Vec<_>>().join(", ");
+    let format = match &to {
+        Some(name) => ConvertFormat::parse(name).ok_or_else(|| unknown("to", name, &names()))?,
+        None => ConvertFormat::of_path(&path).ok_or_else(|| {
+            let what = "the ending names no format; say `to` with one of";
+            asked(&format!("{}: {what} {}", path.display(), names()))
+        })?,
+    };
+    if format.of_traces().is_some() && !is_plain(&wanted) {
+        return Err(asked("a trace is written whole: other options are for profiles"));
+    }
+    let request = request(wanted)?;
+    let held = Arc::clone(&trace.get().held);
+    let done = work(py, None, move |_| {
+        if let Some(format) = format.of_traces() {
+            return replace_file(&path, |out| write_whole(held.trace(), (&path, format), out));
+        }
+        let (profile, value) = request.profile(&held)?;
+        let name = file_name(&held.file);
+        let view = ProfileView { name: &name, value };
+        replace_file(&path, |out| write_profile(&profile, &view, (&path, format), out))
+    })?;
+    done.map_err(|error| of_answer(&error))
+}
+
+/// Draws a flame graph, SVG or HTML by the ending; colours by what changed since `base`.
+#[pyfunction]
+pub(crate) fn draw_flame(
+    py: Python<'_>,
+    trace: &Bound<'_, Trace>,
+    base: Option<&Bound<'_, Trace>>,
+    path: PathBuf,
+    is_icicle: bool,
+    wanted: Wanted,
+) -> PyResult<usize> {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let is_html = match &*ending {
+        "svg" => false,
+        "html" | "htm" => true,
+        _ => return Err(asked(&format!("{}: the ending must be .svg or .html", path.display()))),
+    };
+    let request = request(wanted)?;
+    let held = Arc::clone(&trace.get().held);
+    let base = base.map(|base| Arc::clone(&base.get().held));
+    let done = work(py, None, move |_| {
+        let (profile, value) = request.profile(&held)?;
+        let base_profile = base.as_ref().map(|base| request.profile(base)).transpose()?;
+        let base_profile = base_profile.map(|(profile, _)| profile);
+        let title = match &base {
+            None => file_name(&held.file),
+            Some(base) => format!("{} since {}", file_name(&held.file), file_name(&base.file)),
+        };
+        let options =
+            FlameOptions { title: &title, value, is_icicle, is_html, base: base_profile.as_ref() };
+        replace_file(&path, |out| write_flame(&profile, &options, out))
+    })?;
+    done.map_err(|error| of_answer(&error))
+}
+
+fn file_name(file: &str) -> String {
+    let name = Path::new(file).file_name();
+    name.map_or_else(|| file.to_owned(), |name| name.to_string_lossy().into_owned())
+}

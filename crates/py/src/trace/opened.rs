@@ -1,0 +1,202 @@
+//! Opening traces, and the questions that they answer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use spanwise_analyze::ClassRules;
+use spanwise_answer::{AnswerError, Asked, SECTIONS, chosen, open_as_one, report};
+use spanwise_model::MergedClock;
+use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_write::{Document, Format, Section, Style, Top};
+
+use super::error::{asked, of_answer};
+use super::held::Held;
+use super::table::{Table, of_arrow};
+use super::worker::work;
+use super::{columns, rows};
+
+/// A trace that was opened, or several on one timeline.
+#[pyclass(frozen, module = "spanwise._native")]
+pub(crate) struct Trace {
+    pub(super) held: Arc<Held>,
+    /// Not every part says when it was recorded: each begins at zero.
+    #[pyo3(get)]
+    starts_aligned: bool,
+}
+
+/// Opens traces as one; `tell` is called now and then with bytes done and bytes in all.
+#[pyfunction]
+#[pyo3(signature = (paths, use_index, threads, tell = None))]
+pub(crate) fn open_trace(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    use_index: bool,
+    threads: usize,
+    tell: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Trace> {
+    let opened = work(py, tell, move |done| {
+        let progress = |now, total| done.set(now, total);
+        let index = if use_index { IndexUse::ReadOrWrite } else { IndexUse::Ignore };
+        let options = OpenOptions { index, threads, progress: Some(&progress) };
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let merged = open_as_one(&paths, &options)?;
+        let held = Arc::new(Held::new(merged.trace, names.join(", ")));
+        Ok::<_, AnswerError>(Trace {
+            held,
+            starts_aligned: merged.clock == MergedClock::StartsAligned,
+        })
+    })?;
+    opened.map_err(|error| of_answer(&error))
+}
+
+/// The sections of a report on a trace: key, a few words.
+#[pyfunction]
+pub(crate) fn section_names() -> Vec<(&'static str, &'static str)> {
+    SECTIONS.iter().map(|row| (row.key, row.about)).collect()
+}
+
+/// The class of a kernel by its name and that of the operator around it, which may be empty.
+#[pyfunction]
+pub(crate) fn classify(kernel: &str, operator: &str) -> String {
+    ClassRules::standard().class_of(kernel, operator).to_owned()
+}
+
+/// Asks a spanwise that watches this program to save the moments before, with a number.
+#[pyfunction]
+pub(crate) fn take_snapshot(number: u64) {
+    spanwise_probe::take_snapshot_with_arg(number);
+}
+
+pub(super) fn rows_shown(top: Option<usize>) -> Top {
+    top.map_or(Top::All, Top::First)
+}
+
+/// The table of a section, for programs.
+pub(super) fn table_of(section: &Section) -> PyResult<Table> {
+    let batch = rows::batch(section.table()).map_err(of_arrow)?;
+    Ok(Table::titled(batch, &section.title, section.left_out))
+}
+
+pub(super) fn text_of(document: &Document, width: usize, format: Format) -> String {
+    let mut out = Vec::new();
+    // A vector takes everything.
+    let _ = document.write(format, Style { color: false, width }, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[pymethods]
+impl Trace {
+    #[getter]
+    fn file(&self) -> &str {
+        &self.held.file
+    }
+
+    /// First and last nanosecond; `None` where nothing was recorded.
+    #[getter]
+    fn window(&self) -> Option<(i64, i64)> {
+        self.held.trace().window()
+    }
+
+    #[getter]
+    fn format(&self) -> &str {
+        &self.held.trace().info().format
+    }
+
+    /// What to add to a time to get nanoseconds since 1970, where the trace says so.
+    #[getter]
+    fn base_time_ns(&self) -> Option<i64> {
+        self.held.trace().info().base_time_ns
+    }
+
+    fn counts(&self) -> (usize, usize, usize, usize) {
+        let trace = self.held.trace();
+        let (spans, instants) = (trace.spans().len(), trace.instants().len());
+        (spans, instants, trace.counters().len(), trace.links().len())
+    }
+
+    /// A table of the trace, by name.
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
+        // Views are made at once; GPU work has to be gathered.
+        let found = if name == "kernels" {
+            let (held, name) = (Arc::clone(&self.held), name.to_owned());
+            work(py, None, move |_| held.ask(|facts| columns::table(facts, &name)))?
+        } else {
+            self.held.ask(|facts| columns::table(facts, name))
+        };
+        let batch = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        batch.map(Table::new).map_err(of_arrow)
+    }
+
+    /// A section of the report, all rows or the first `top`.
+    #[pyo3(signature = (key, top = None))]
+    fn section(&self, py: Python<'_>, key: String, top: Option<usize>) -> PyResult<Table> {
+        let unknown = key.clone();
+        let sections = self.sections_of(py, vec![key], top)?;
+        match sections.first() {
+            Some(section) => table_of(section),
+            None => Err(asked(&format!("no section {unknown}"))),
+        }
+    }
+
+    /// Report sections as text; the usual ones where none is named.
+    fn report(
+        &self,
+        py: Python<'_>,
+        named: Vec<String>,
+        top: Option<usize>,
+        width: usize,
+        format: &str,
+    ) -> PyResult<String> {
+        let held = Arc::clone(&self.held);
+        let format = format.to_owned();
+        work(py, None, move |_| {
+            let mut document = held.ask(|facts| {
+                let asked = Asked::new(facts, &held.file, rows_shown(top), &named);
+                let mut document = report(&asked);
+                document.hints.splice(0..0, spanwise_write::no_lines_hint(facts.gpu()));
+                document
+            });
+            // As on the command line: hints are for the whole report.
+            if !named.is_empty() {
+                document.hints.clear();
+            }
+            written(&document, "Report", width, &format)
+        })?
+    }
+}
+
+/// A document in a format; its title is for pages.
+pub(super) fn written(
+    document: &Document,
+    title: &str,
+    width: usize,
+    format: &str,
+) -> PyResult<String> {
+    match format {
+        "text" => Ok(text_of(document, width, Format::Text)),
+        "json" => Ok(text_of(document, width, Format::Json)),
+        "csv" => Ok(text_of(document, width, Format::Csv)),
+        "html" => {
+            let mut out = Vec::new();
+            let _ = document.write_html(title, &mut out);
+            Ok(String::from_utf8_lossy(&out).into_owned())
+        }
+        other => Err(asked(&format!("no format {other}; there are text, json, csv and html"))),
+    }
+}
+
+impl Trace {
+    fn sections_of(
+        &self,
+        py: Python<'_>,
+        named: Vec<String>,
+        top: Option<usize>,
+    ) -> PyResult<Vec<Section>> {
+        let held = Arc::clone(&self.held);
+        work(py, None, move |_| {
+            held.ask(|facts| chosen(&Asked::new(facts, &held.file, rows_shown(top), &named)))
+        })
+    }
+}

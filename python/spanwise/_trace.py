@@ -1,0 +1,436 @@
+"""Traces: opened once, asked as often as you like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, Union
+
+from . import _native
+from ._table import Table
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def open(
+    path: Path | Iterable[Path],
+    *,
+    index: bool = True,
+    threads: int = 0,
+    progress: bool = False,
+) -> Trace:
+    """Open a trace, or several on one timeline, of any format that `spanwise` reads.
+
+    The index beside a trace is used and, where there is none, written, as the command line
+    does: `index=False` reads the trace itself. `threads` may read at once, 0 for one a core.
+    `progress` shows how far it is, with tqdm where that is installed. Other Python threads go
+    on meanwhile. Raises `OSError` where a file cannot be read, and `spanwise.TraceError`, a
+    `ValueError`, with the place where it is no trace.
+
+    >>> import spanwise as sw
+    >>> trace = sw.open("llama_small.json.gz")
+    >>> trace
+    <Trace llama_small.json.gz: 6,878 spans over 99.759 ms>
+    """
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    names = [os.fspath(path) for path in paths]
+    if not names:
+        raise ValueError("no path was given")
+    bar = _Bar(len(names)) if progress else None
+    try:
+        native = _native.open_trace(names, index, threads, bar)
+    finally:
+        if bar is not None:
+            bar.close()
+    if native.starts_aligned:
+        from warnings import warn
+
+        what = "not every trace says when it was recorded: all are set to begin at the same time"
+        warn(what, stacklevel=2)
+    return Trace(native)
+
+
+class _Bar:
+    """How far reading is: a bar of tqdm, or a line on standard error."""
+
+    def __init__(self, files: int) -> None:
+        self._bar: Any = None
+        self._unit = "files" if files > 1 else "file"
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                tqdm = _Line
+            self._bar = tqdm(total=total, unit="B", unit_scale=True, desc="reading")
+        # The next file of several begins at nothing.
+        self._bar.total = total
+        self._bar.n = done
+        self._bar.refresh()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+class _Line:
+    """What is used of tqdm, for those without."""
+
+    def __init__(self, total: int, **_: object) -> None:
+        self.total, self.n = total, 0
+
+    def refresh(self) -> None:
+        import sys
+
+        part = 100 * self.n // max(self.total, 1)
+        print(f"\rreading {part:3} %", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        import sys
+
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+class Trace:
+    """A trace that was opened; `spanwise.open` makes it.
+
+    Its tables (`spans`, `instants`, `counters`, `links`, `tracks`, `categories`, `strings`)
+    lie over its own memory, or over the mapped index. Times are whole nanoseconds on the
+    trace's own clock. Questions are methods; each gives a `Table` with all rows, or the first
+    `top`.
+
+    >>> import spanwise as sw
+    >>> trace = sw.open("llama_small.json.gz")
+    >>> trace.findings().columns[:3]
+    ['finding', 'title', 'evidence']
+    """
+
+    __slots__ = ("_trace",)
+
+    def __init__(self, native: _native.Trace) -> None:
+        self._trace = native
+
+    # What it is.
+
+    @property
+    def file(self) -> str:
+        """The path, or the paths, as they were given."""
+        return self._trace.file
+
+    @property
+    def format(self) -> str:
+        """What wrote it, such as "PyTorch (Kineto)"."""
+        return self._trace.format
+
+    @property
+    def start_ns(self) -> int:
+        """The first nanosecond of what was recorded; 0 in an empty trace."""
+        return (self._trace.window or (0, 0))[0]
+
+    @property
+    def end_ns(self) -> int:
+        """The first nanosecond after what was recorded."""
+        return (self._trace.window or (0, 0))[1]
+
+    @property
+    def duration_ns(self) -> int:
+        """How long the recording is."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def base_time_ns(self) -> int | None:
+        """What to add to a time to get nanoseconds since 1970, where the trace says so."""
+        return self._trace.base_time_ns
+
+    # What it holds.
+
+    @property
+    def spans(self) -> Table:
+        """Everything with a start and a length; 4294967295 stands for "none" in row numbers."""
+        return Table(self._trace.table("spans"))
+
+    @property
+    def instants(self) -> Table:
+        """Moments."""
+        return Table(self._trace.table("instants"))
+
+    @property
+    def counters(self) -> Table:
+        """Values of counters over time; `track` is a row of `tracks`."""
+        return Table(self._trace.table("counters"))
+
+    @property
+    def links(self) -> Table:
+        """Arrows that the source drew from span to span, by row of `spans`."""
+        return Table(self._trace.table("links"))
+
+    @property
+    def tracks(self) -> Table:
+        """Threads, GPU streams, asynchronous lanes and counters, with their rows of `spans`."""
+        return Table(self._trace.table("tracks"))
+
+    @property
+    def categories(self) -> Table:
+        """Categories as the source names them, and what kind of work they mean."""
+        return Table(self._trace.table("categories"))
+
+    @property
+    def strings(self) -> Table:
+        """Every text once; the row is the number that `Table.codes` shows."""
+        return Table(self._trace.table("strings"))
+
+    @property
+    def kernels(self) -> Table:
+        """Every kernel, copy and fill, with the line of Python and operator that launched it.
+
+        A choice of the spans, so a copy; `span` is the row in `spans`.
+        """
+        return Table(self._trace.table("kernels"))
+
+    # What it answers: a line here for each section of the report.
+
+    def section(self, key: str, *, top: int | None = None) -> Table:
+        """A section of the report by its name on the command line, such as "gpu-lines"."""
+        return Table(self._trace.section(key, top))
+
+    def summary(self, *, top: int | None = None) -> Table:
+        """What the trace is."""
+        return Table(self._trace.section("trace", top))
+
+    def findings(self, *, top: int | None = None) -> Table:
+        """What deserves attention first, with numbers and advice."""
+        return Table(self._trace.section("findings", top))
+
+    def metrics(self, *, top: int | None = None) -> Table:
+        """Single numbers with exact meanings, for `report --check`."""
+        return Table(self._trace.section("metrics", top))
+
+    def gpu(self, *, top: int | None = None) -> Table:
+        """Busy and idle time of each GPU."""
+        return Table(self._trace.section("gpu", top))
+
+    def breakdown(self, *, top: int | None = None) -> Table:
+        """Compute, exposed communication and copies, idle; by step."""
+        return Table(self._trace.section("breakdown", top))
+
+    def idle(self, *, top: int | None = None) -> Table:
+        """Idle GPU time by cause."""
+        return Table(self._trace.section("idle", top))
+
+    def launches(self, *, top: int | None = None) -> Table:
+        """Launching calls: latency, queueing, calls longer than their work."""
+        return Table(self._trace.section("launches", top))
+
+    def queue(self, *, top: int | None = None) -> Table:
+        """Launched work waiting to start, by stream."""
+        return Table(self._trace.section("queue", top))
+
+    def syncs(self, *, top: int | None = None) -> Table:
+        """Where the host waits for the GPU, and what that costs."""
+        return Table(self._trace.section("syncs", top))
+
+    def phases(self, *, top: int | None = None) -> Table:
+        """Prefill, decode, forward, backward and so on: time, GPU work, tokens."""
+        return Table(self._trace.section("phases", top))
+
+    def steps(self, *, top: int | None = None) -> Table:
+        """Each step: time, GPU work, tokens."""
+        return Table(self._trace.section("steps", top))
+
+    def classes(self, *, top: int | None = None) -> Table:
+        """GPU time by class of work: attention, matrix products, copies and so on."""
+        return Table(self._trace.section("classes", top))
+
+    def roofline(self, *, top: int | None = None) -> Table:
+        """Operators against what the GPU can do: FLOP/s, GB/s, by shape."""
+        return Table(self._trace.section("roofline", top))
+
+    def modules(self, *, top: int | None = None) -> Table:
+        """GPU and host time by module of the model, as a tree."""
+        return Table(self._trace.section("modules", top))
+
+    def layers(self, *, top: int | None = None) -> Table:
+        """GPU and host time of each layer."""
+        return Table(self._trace.section("layers", top))
+
+    def architecture(self, *, top: int | None = None) -> Table:
+        """What sort of model ran, and what shows it."""
+        return Table(self._trace.section("architecture", top))
+
+    def critical_path(self, *, top: int | None = None) -> Table:
+        """The chain that the end of the window waited for, by kind."""
+        return Table(self._trace.section("critical-path", top))
+
+    def critical_items(self, *, top: int | None = None) -> Table:
+        """Functions and kernels on that chain, and what each could gain."""
+        return Table(self._trace.section("critical-items", top))
+
+    def kernels_by_name(self, *, top: int | None = None) -> Table:
+        """Kernels by name, and what launched them."""
+        return Table(self._trace.section("kernels", top))
+
+    def copies_by_name(self, *, top: int | None = None) -> Table:
+        """Copies and fills by name, and what launched them."""
+        return Table(self._trace.section("copies", top))
+
+    def gpu_lines(self, *, top: int | None = None) -> Table:
+        """GPU time by the line of Python that launched it."""
+        return Table(self._trace.section("gpu-lines", top))
+
+    def memory(self, *, top: int | None = None) -> Table:
+        """Each device, where recorded: peak, end, unused, how much was asked for."""
+        return Table(self._trace.section("memory", top))
+
+    def memory_peak(self, *, top: int | None = None) -> Table:
+        """Who held the memory at the peak, by line and operator."""
+        return Table(self._trace.section("memory-peak", top))
+
+    def memory_churn(self, *, top: int | None = None) -> Table:
+        """Who asked for memory how often, by line and operator."""
+        return Table(self._trace.section("memory-churn", top))
+
+    def memory_timeline(self, *, top: int | None = None) -> Table:
+        """Memory over time, the most in each of `top` slices."""
+        return Table(self._trace.section("memory-timeline", top))
+
+    def threads(self, *, top: int | None = None) -> Table:
+        """Self time of each thread by kind, and waiting."""
+        return Table(self._trace.section("threads", top))
+
+    def off_cpu(self, *, top: int | None = None) -> Table:
+        """Each thread, where recorded: running, blocked on what, waiting for a CPU."""
+        return Table(self._trace.section("offcpu", top))
+
+    def locks(self, *, top: int | None = None) -> Table:
+        """Waits for locks, where recorded, by lock and call stack."""
+        return Table(self._trace.section("locks", top))
+
+    def lock_threads(self, *, top: int | None = None) -> Table:
+        """Waits for locks by thread and sort of lock."""
+        return Table(self._trace.section("lock-threads", top))
+
+    def hot_functions(self, *, top: int | None = None) -> Table:
+        """Functions by self time."""
+        return Table(self._trace.section("functions", top))
+
+    # For people.
+
+    def report(
+        self, *sections: str, top: int | None = 15, width: int = 100, format: str = "text"
+    ) -> str:
+        """The report of the command line, or the sections that are named.
+
+        `format` is "text", "json", "csv" or "html", a page that needs nothing else.
+
+        >>> import spanwise as sw
+        >>> text = sw.open("llama_small.json.gz").report("gpu")
+        >>> text.splitlines()[1].split()
+        ['GPU', 'busy', 'busy', 'idle', 'kernels', 'copies', 'fills', 'launches', 'streams', 'name']
+        """
+        return self._trace.report(list(sections), top, width, format)
+
+    # For other tools.
+
+    def write(
+        self,
+        path: Path,
+        *,
+        to: str | None = None,
+        profile: str | None = None,
+        value: str | None = None,
+        stack: str = "mixed",
+        backward: str = "own",
+        strip_prefix: str = "",
+    ) -> int:
+        """Write a profile of it, or the trace itself, in the format of another tool.
+
+        The ending of `path` or `to` says which: "pprof", "folded", "speedscope", "firefox" and
+        "csv" are profiles; "chrome", "perfetto" and "fxt" keep every span, and take no other
+        option. `profile` is "cpu", "off_cpu", "locks" or "sched" for what threads did; `value`
+        the column where only one can be shown; `stack` "mixed", "python", "ops" or "modules".
+        Gives the bytes written.
+
+        >>> import spanwise as sw
+        >>> size = sw.open("llama_small.json.gz").write("gpu.folded", value="gpu")
+        """
+        wanted = (profile, value, stack, backward, strip_prefix)
+        return _native.convert_trace(self._trace, os.fspath(path), to, wanted)
+
+    def to_pprof(self, path: Path, **options: Any) -> int:
+        """Write a profile for pprof; options are those of `write`."""
+        return self.write(path, to="pprof", **options)
+
+    def to_folded(self, path: Path, **options: Any) -> int:
+        """Write collapsed stacks; options are those of `write`."""
+        return self.write(path, to="folded", **options)
+
+    def to_speedscope(self, path: Path, **options: Any) -> int:
+        """Write a profile for speedscope; options are those of `write`."""
+        return self.write(path, to="speedscope", **options)
+
+    def to_firefox(self, path: Path, **options: Any) -> int:
+        """Write a profile for the Firefox Profiler; options are those of `write`."""
+        return self.write(path, to="firefox", **options)
+
+    def to_chrome(self, path: Path) -> int:
+        """Write the trace as Chrome trace events; compressed where the name ends in .gz."""
+        return self.write(path, to="chrome")
+
+    def to_perfetto(self, path: Path) -> int:
+        """Write the trace for Perfetto."""
+        return self.write(path, to="perfetto")
+
+    def to_fxt(self, path: Path) -> int:
+        """Write the trace in Fuchsia's format; compressed where the name ends in .gz."""
+        return self.write(path, to="fxt")
+
+    def flame(
+        self,
+        path: Path,
+        *,
+        since: Trace | None = None,
+        icicle: bool = False,
+        profile: str | None = None,
+        value: str | None = None,
+        stack: str = "mixed",
+        backward: str = "own",
+        strip_prefix: str = "",
+    ) -> int:
+        """Draw a flame graph, one .svg or .html file that needs nothing else.
+
+        `since` colours by what grew (red) and shrank (blue) from another trace to this one.
+        """
+        base = None if since is None else since._trace
+        wanted = (profile, value, stack, backward, strip_prefix)
+        return _native.draw_flame(self._trace, base, os.fspath(path), icicle, wanted)
+
+    def __repr__(self) -> str:
+        spans = self._trace.counts()[0]
+        return f"<Trace {self.file}: {spans:,} spans over {_duration(self.duration_ns)}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        spans, instants, counters, links = self._trace.counts()
+        rows = {
+            "file": self.file,
+            "format": self.format,
+            "recorded": _duration(self.duration_ns),
+            "spans": f"{spans:,}",
+            "instants": f"{instants:,}",
+            "counter values": f"{counters:,}",
+            "links": f"{links:,}",
+        }
+        cells = "".join(
+            f"<tr><th>{escape(key)}</th><td>{escape(value)}</td></tr>"
+            for key, value in rows.items()
+        )
+        return f"<table><tbody>{cells}</tbody></table>"
+
+
+def _duration(nanos: int) -> str:
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if nanos >= size:
+            return f"{nanos / size:.3f} {unit}"
+    return f"{nanos} ns"

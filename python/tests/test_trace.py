@@ -1,0 +1,210 @@
+"""Traces: what the command line says, Python says too, and hands it over without a copy."""
+
+import doctest
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spanwise as sw
+from spanwise import _native
+
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
+SMALL = TESTDATA / "kineto" / "llama_small.json.gz"
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A copy, so that no index appears beside the original."""
+    return Path(shutil.copy(SMALL, tmp_path))
+
+
+def command_line(*arguments):
+    command = [sys.executable, "-m", "spanwise", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_section_is_a_method_with_the_rows_of_the_command_line(small):
+    trace = sw.open(small)
+    odd = {
+        "trace": "summary",
+        "functions": "hot_functions",
+        "kernels": "kernels_by_name",
+        "copies": "copies_by_name",
+        "offcpu": "off_cpu",
+    }
+    for key, _ in _native.section_names():
+        method = getattr(trace, odd.get(key, key.replace("-", "_")))
+        expected = command_line("report", "--section", key, "--top", 0, "--format", "json", small)
+        expected = json.loads(expected)
+        if isinstance(expected, dict):
+            expected = [expected] if expected else []
+        got = method().to_dicts()
+        assert len(got) == len(expected), key
+        for ours, theirs in zip(got, expected):
+            assert list(ours) == list(theirs), key
+            for column, value in theirs.items():
+                if column == "file":
+                    continue
+                if isinstance(value, float):
+                    # JSON rounds shares to four decimals.
+                    value = pytest.approx(value, abs=5e-5)
+                assert ours[column] == value, (key, column)
+
+
+def test_top_limits_rows(small):
+    trace = sw.open(small)
+    assert len(trace.hot_functions(top=3)) == 3
+    assert len(trace.hot_functions()) > 3
+
+
+def test_the_report_is_the_one_of_the_command_line(small, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    trace = sw.open(small)
+    assert trace.report("kernels", "threads", top=4) == command_line(
+        "report", "--section", "kernels,threads", "--top", 4, "--quiet", small
+    )
+    assert trace.report() == command_line("report", small)
+    page = trace.report(format="html")
+    assert page.startswith("<!DOCTYPE html>") and "Findings" in page
+    with pytest.raises(sw.TraceError, match="no format pdf"):
+        trace.report(format="pdf")
+
+
+def test_tables_fit_together(small):
+    trace = sw.open(small)
+    spans, tracks = trace.spans, trace.tracks.to_dicts()
+    assert len(spans) == trace.tracks["spans_to"][-1]
+    for number, track in enumerate(tracks):
+        rows = spans.slice(track["spans_from"], track["spans_to"] - track["spans_from"])
+        assert set(rows["track"]) <= {number}
+    work = trace.kernels.to_dicts()
+    assert work
+    names, starts = spans["name"], spans["start_ns"]
+    for row in work:
+        assert names[row["span"]] == row["name"] and starts[row["span"]] == row["start_ns"]
+    by_line = {}
+    for row in work:
+        by_line[row["python_line"]] = by_line.get(row["python_line"], 0) + row["dur_ns"]
+    for row in trace.gpu_lines().to_dicts():
+        assert by_line[row["line"]] == row["total_ns"]
+
+
+def test_several_traces_become_one(tmp_path):
+    one = sw.open(shutil.copy(SMALL, tmp_path / "rank0.json.gz"))
+    both = [shutil.copy(SMALL, tmp_path / f"rank{rank}.json.gz") for rank in (0, 1)]
+    merged = sw.open(both)
+    assert len(merged.spans) == 2 * len(one.spans)
+    with pytest.raises(ValueError, match="no path"):
+        sw.open([])
+
+
+def test_an_index_is_written_unless_refused(small):
+    folder = small.with_name(small.name + ".spanwise")
+    whole = sw.open(small, index=False, threads=1)
+    assert not folder.exists()
+    sw.open(small)
+    assert (folder / "manifest.json").is_file()
+    assert sw.open(small).spans.to_dicts() == whole.spans.to_dicts()
+
+
+def test_errors_say_where(tmp_path):
+    with pytest.raises(FileNotFoundError, match="missing.json"):
+        sw.open(tmp_path / "missing.json")
+    page = tmp_path / "page.json"
+    page.write_text("<html>")
+    with pytest.raises(sw.TraceError, match=r"page.json: byte 0: not a trace.*<html>") as caught:
+        sw.open(page)
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(IsADirectoryError):
+        sw.open(tmp_path)
+
+
+def test_progress_is_told_and_may_stop_the_opening(tmp_path):
+    large = tmp_path / "large.json"
+    event = '{"ph":"X","pid":1,"tid":1,"ts":%d,"dur":1,"name":"f"}'
+    large.write_text("[" + ",".join(event % at for at in range(1_500_000)) + "]")
+
+    def interrupt(done, total):
+        assert 0 <= done <= total
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _native.open_trace([str(large)], False, 1, interrupt)
+
+
+def test_values_of_strangers_are_escaped(tmp_path):
+    path = tmp_path / "odd.json"
+    name = '<script>alert("1")</script>\x1b[31m'
+    path.write_text(json.dumps([{"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": name}]))
+    trace = sw.open(path)
+    assert trace.spans["name"] == [name]
+    for table in (trace.spans, trace.hot_functions()):
+        assert "<script>" not in table._repr_html_() and "&lt;script&gt;" in table._repr_html_()
+        assert "\x1b" not in repr(table) and "\x1b" not in table._repr_html_()
+    odd = path.rename(tmp_path / "<b>.json")
+    assert "<b>" not in sw.open(odd)._repr_html_()
+
+
+def test_a_table_without_libraries(small):
+    table = sw.open(small).spans
+    assert table.columns == list(table.types)
+    assert table.types["start_ns"] == "int64" and table.types["name"] == "string"
+    first = table.head(2)
+    assert len(first) == 2 and first.to_dicts()[1]["start_ns"] == table["start_ns"][1]
+    with pytest.raises(KeyError):
+        table["nothing"]
+    names = [type(capsule).__name__ for capsule in table.__arrow_c_array__()]
+    assert names == ["PyCapsule"] * 2
+    assert '"arrow_array_stream"' in repr(table.__arrow_c_stream__())
+    assert '"arrow_schema"' in repr(table.__arrow_c_schema__())
+
+
+def test_pyarrow_takes_tables_without_a_copy(small):
+    pa = pytest.importorskip("pyarrow")
+    trace = sw.open(small)
+    before = pa.total_allocated_bytes()
+    table, again = pa.table(trace.spans), pa.table(trace.spans)
+    assert pa.total_allocated_bytes() == before
+    assert table.num_rows == len(trace.spans)
+    table.validate(full=True)
+    for name in table.column_names:
+        column, same = (side[name].chunk(0) for side in (table, again))
+        here, there = (side.buffers()[1].address for side in (column, same))
+        assert here == there, name
+    assert pa.types.is_dictionary(table.schema.field("name").type)
+    assert table["name"].to_pylist() == trace.spans["name"]
+    # The memory outlives the trace.
+    names = table["name"].to_pylist()[:10]
+    del trace
+    assert table["name"].to_pylist()[:10] == names
+    assert pa.table(sw.open(small).kernels).num_rows > 0
+
+
+def test_pandas_polars_and_duckdb_take_tables(small):
+    trace = sw.open(small)
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = trace.spans.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    total = int(frame["dur_ns"].sum())
+    assert list(frame["name"].astype(str)) == trace.spans["name"]
+    polars = pytest.importorskip("polars")
+    assert polars.DataFrame(trace.spans.codes())["dur_ns"].sum() == total
+    assert trace.spans.to_polars()["name"].cast(polars.String).to_list() == trace.spans["name"]
+    duckdb = pytest.importorskip("duckdb")
+    spans = trace.spans.to_arrow()  # noqa: F841: DuckDB finds it by its name
+    assert duckdb.sql("select sum(dur_ns) from spans").fetchall() == [(total,)]
+
+
+def test_examples_of_the_documentation_run(small):
+    for name in ("spanwise", "spanwise._table", "spanwise._trace"):
+        module = importlib.import_module(name)
+        results = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+        assert results.attempted and not results.failed, name
