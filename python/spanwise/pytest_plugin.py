@@ -45,8 +45,8 @@ def pytest_configure(config):
 
 class _Recorder:
     def __init__(self, config) -> None:
-        folder = Path(config.getoption("--spanwise-folder"))
-        self._folder = folder if folder.is_absolute() else Path(config.invocation_params.dir) / folder
+        # One that is absolute stays what it is.
+        self._folder = Path(config.invocation_params.dir, config.getoption("--spanwise-folder"))
         self._chosen: set[str] | None = None
         self._recordings: list[Path] = []
         self._failure = ""

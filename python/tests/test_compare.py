@@ -16,7 +16,8 @@ KINETO = Path(__file__).resolve().parents[2] / "testdata" / "kineto"
 @pytest.fixture
 def ranks(tmp_path):
     """Recordings of one run that differ: base, and one that is like no other."""
-    return [Path(shutil.copy(KINETO / "ddp" / f"ddp_rank{rank}.json.gz", tmp_path)) for rank in (0, 2)]
+    names = [f"ddp_rank{rank}.json.gz" for rank in (0, 2)]
+    return [Path(shutil.copy(KINETO / "ddp" / name, tmp_path)) for name in names]
 
 
 @pytest.fixture
@@ -93,10 +94,10 @@ def test_a_comparison_can_be_looked_at(ranks):
     assert "<pre>" in comparison._repr_html_()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["a.pb", "a.folded", "a.speedscope.json", "a.firefox.json", "a.csv", "a.json", "a.pftrace", "a.fxt"],
-)
+ENDINGS = "pb folded speedscope.json firefox.json csv json pftrace fxt"
+
+
+@pytest.mark.parametrize("name", [f"a.{ending}" for ending in ENDINGS.split()])
 def test_files_are_those_of_the_command_line(small, tmp_path, name):
     ours, theirs = tmp_path / name, tmp_path / "other" / name
     theirs.parent.mkdir()
