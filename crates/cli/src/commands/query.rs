@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use spanwise_answer::{Opened, files_of};
 use spanwise_query::{Answer, Database, Limits, TableHelp, Value, tables_help};
 use spanwise_write::{Body, Cell, Column, Document, Section, Table, Unit};
 
-use super::profiles::{self, Opened};
-use super::report::ranks::files_of;
 use crate::args::QueryArgs;
 use crate::failure;
 use crate::output::stdout;
@@ -34,7 +33,7 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
     let paths: Vec<PathBuf> = traces.iter().map(PathBuf::from).collect();
     let mut opened = Vec::new();
     for path in files_of(&paths)? {
-        match profiles::open(&path, &args.read, args.quiet)? {
+        match super::profiles::open(&path, &args.read, args.quiet)? {
             Opened::Trace(trace) => opened.push(Arc::from(trace)),
             Opened::Profile(_) => {
                 bail!("{}: a profile, which has no spans to ask about", path.display())
