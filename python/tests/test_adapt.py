@@ -258,17 +258,19 @@ def test_blocks_are_summed_up_too():
     assert len(manager.get_profiler("all").operations) == 200
 
 
-def test_a_hot_function_ends_within_its_budget():
+def test_a_hot_function_is_recorded_more_cheaply_and_counted_all_the_same():
     manager = started(level=BASIC, max_overhead_percent=5.0)
 
     @profile_function
     def hot():
         pass
 
-    for _ in range(1_000_000):
-        hot()
+    # However fast the machine is, the controller looks several times.
+    for _ in range(10):
+        for _ in range(100_000):
+            hot()
+        manager._controller.look(manager)
     is_known = not _wrap.can_patch()
-    manager._controller.look(manager)
     manager.end_session()
     row = manager.get_aggregated_metrics()["operation_breakdown"]["hot"]
     # From Python 3.12 on, calls of what is not recorded cost nothing and are not counted.

@@ -14,10 +14,10 @@ use crate::units::nanos_text;
 const RANGE_ROWS_MAX: usize = 50;
 
 impl Document {
-    /// Writes JSON; times of places are told since `zero`.
-    pub fn write_for_page(&self, zero: Nanos, out: &mut dyn io::Write) -> io::Result<()> {
+    /// Writes JSON.
+    pub fn write_for_page(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(b"{\"sections\": ")?;
-        write_list(&self.sections, out, |section, out| section.write_for_page(zero, out))?;
+        write_list(&self.sections, out, |section, out| section.write_for_page(out))?;
         out.write_all(b", \"hints\": ")?;
         write_list(&self.hints, out, |hint, out| write_json_string(hint, out))?;
         out.write_all(b"}")
@@ -25,7 +25,7 @@ impl Document {
 }
 
 impl Section {
-    fn write_for_page(&self, zero: Nanos, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write_for_page(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let (table, prose) = match &self.body {
             Body::Record(table) | Body::Rows(table) => (table, &[][..]),
             Body::Prose(table, prose) => (table, prose.as_slice()),
@@ -58,7 +58,7 @@ impl Section {
             out.write_all(b"}")
         })?;
         out.write_all(b", \"places\": ")?;
-        write_list(&places(table, zero), out, |place, out| match place {
+        write_list(&places(table), out, |place, out| match place {
             Some((from, to)) => write!(out, "{{\"from\": {from}, \"to\": {to}, \"track\": null}}"),
             None => out.write_all(b"null"),
         })?;
@@ -66,14 +66,15 @@ impl Section {
     }
 }
 
-/// Where rows lie, for tables that say it; else nothing at all.
-fn places(table: &Table, zero: Nanos) -> Vec<Option<(i128, i128)>> {
+/// Where rows lie, for tables that say it; else nothing at all. Answers tell times since the
+/// trace began, as the page does.
+fn places(table: &Table) -> Vec<Option<(i128, i128)>> {
     let column = |key: &str| {
         table.columns().iter().position(|column| column.key == key && column.unit == Unit::Nanos)
     };
     let (Some(from), Some(to)) = (column("from"), column("to")) else { return Vec::new() };
     let time = |cell: &Cell| match cell {
-        Cell::Int(time) => Some(time - i128::from(zero)),
+        Cell::Int(time) => Some(*time),
         _ => None,
     };
     table.rows().iter().map(|row| time(&row[from]).zip(time(&row[to]))).collect()
@@ -194,7 +195,7 @@ mod tests {
         };
         let mut out = Vec::new();
         let document = Document { sections: vec![section], hints: vec!["h".to_owned()] };
-        document.write_for_page(1_000, &mut out).expect("a vector takes everything");
+        document.write_for_page(&mut out).expect("a vector takes everything");
         let expected = concat!(
             "{\"sections\": [{\"key\": \"rows\", \"title\": \"Rows\", \"left_out\": 0, ",
             "\"when_empty\": null, \"is_record\": false, \"columns\": [",
@@ -205,7 +206,7 @@ mod tests {
             "{\"text\": \"2.500 µs\", \"value\": 2500}], ",
             "[null, null, {\"text\": \"2.500 µs\", \"value\": 2500}]], ",
             "\"notes\": [\"\", \"\"], \"prose\": [], ",
-            "\"places\": [{\"from\": 500, \"to\": 1500, \"track\": null}, null]}], ",
+            "\"places\": [{\"from\": 1500, \"to\": 2500, \"track\": null}, null]}], ",
             "\"hints\": [\"h\"]}",
         );
         assert_eq!(String::from_utf8(out).expect("text"), expected);

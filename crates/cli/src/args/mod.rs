@@ -72,6 +72,7 @@ pub(crate) enum Command {
     Correlate(CorrelateArgs),
     Index(IndexArgs),
     Verify(VerifyArgs),
+    Overhead(OverheadArgs),
     Completions(CompletionsArgs),
 }
 
@@ -142,6 +143,26 @@ pub(crate) struct VerifyArgs {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Show what profiling a Python program costs on this machine
+///
+/// Measured in the interpreter itself, with the package `spanwise` installed there: what a span
+/// costs at each level of `spanwise.profiling`. `--self-check` holds each level's promise, at
+/// most so many percent for spans of at least so many microseconds, against what is measured,
+/// and the exit status is 1 where one does not hold.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spanwise overhead
+  spanwise overhead --self-check --python .venv/bin/python")]
+pub(crate) struct OverheadArgs {
+    /// Check the promises of the levels
+    #[arg(long)]
+    pub(crate) self_check: bool,
+    /// The interpreter [default: the one beside this command, else python3]
+    #[arg(long)]
+    pub(crate) python: Option<PathBuf>,
 }
 
 /// Print a completion script for a shell

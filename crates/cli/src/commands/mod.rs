@@ -22,6 +22,7 @@ mod flame;
 mod fusion;
 mod index;
 mod info;
+mod overhead;
 mod profiles;
 mod query;
 mod record;
@@ -36,6 +37,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => record::run(args),
         Command::Attach(args) => record::attach(args),
         Command::Top(args) => top::run(args),
+        Command::Overhead(args) => overhead::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Info(args) => info::run(args),
         Command::Report(args) => report::run(args),
