@@ -22,6 +22,17 @@ const VIEWS: &[(&str, &str, &str)] = &[
     ("runtime", "calls of a GPU's runtime or driver", "SELECT * FROM spans WHERE kind = 'runtime'"),
     ("threads", "tracks that are threads", "SELECT * FROM tracks WHERE kind = 'thread'"),
     (
+        "streams",
+        "tracks that are streams of GPUs",
+        "SELECT * FROM tracks WHERE kind = 'gpu_stream'",
+    ),
+    (
+        "steps",
+        "the steps that the profiler was told of, as the host saw them",
+        "SELECT trace, step, start, dur, \"end\" FROM spans \
+         WHERE kind = 'annotation' AND name = 'ProfilerStep#' || step",
+    ),
+    (
         "gpu_by_line",
         "GPU time by the Python line that launched it",
         "SELECT line, count(*) AS launches, sum(dur) AS gpu_ns FROM gpu_work GROUP BY line",
@@ -46,6 +57,23 @@ const VIEWS: &[(&str, &str, &str)] = &[
          max(\"end\") OVER (PARTITION BY track ORDER BY start \
          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS prev_end FROM gpu_work) \
          WHERE prev_end < start",
+    ),
+    (
+        "device_gaps",
+        "stretches in which no stream of a GPU had work, and what came next",
+        "SELECT trace, gpu, prev_end AS start, start - prev_end AS dur, id AS next, \
+         name AS next_name FROM (SELECT work.id, work.trace, work.name, work.start, \
+         streams.process AS gpu, max(work.\"end\") OVER (PARTITION BY work.trace, \
+         streams.process ORDER BY work.start, work.id \
+         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS prev_end \
+         FROM gpu_work AS work JOIN streams ON streams.id = work.track) WHERE prev_end < start",
+    ),
+    (
+        "launchers",
+        "ids of the spans under which GPU work was launched, at any depth",
+        "WITH RECURSIVE above(id) AS (SELECT launch FROM gpu_work WHERE launch IS NOT NULL \
+         UNION SELECT spans.parent FROM above JOIN spans ON spans.id = above.id \
+         WHERE spans.parent IS NOT NULL) SELECT id FROM above",
     ),
     (
         "launches",
