@@ -16,6 +16,8 @@ use crate::http::Request;
 pub(crate) struct Guard {
     token: String,
     hosts: Vec<String>,
+    /// The only origin that may ask; without one, the server's own page and who has no origin.
+    origin: Option<&'static str>,
 }
 
 impl Guard {
@@ -29,7 +31,12 @@ impl Guard {
         if address.ip().is_loopback() {
             hosts.extend(["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}")));
         }
-        Ok(Guard { token, hosts })
+        Ok(Guard { token, hosts, origin: None })
+    }
+
+    /// For the pages of one origin elsewhere, and nobody else.
+    pub(crate) fn only_for(self, origin: &'static str) -> Self {
+        Guard { origin: Some(origin), ..self }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -43,7 +50,11 @@ impl Guard {
             return Err("this server answers under its own address only");
         }
         let is_own = |origin: &str| origin.strip_prefix("http://").is_some_and(is_ours);
-        if !request.origin.as_deref().is_none_or(is_own) {
+        let may_ask = match self.origin {
+            Some(only) => request.origin.as_deref() == Some(only),
+            None => request.origin.as_deref().is_none_or(is_own),
+        };
+        if !may_ask {
             return Err("a page of another origin may not ask");
         }
         let path = &request.path[1..];

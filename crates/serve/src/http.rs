@@ -8,9 +8,17 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 const HEAD_BYTES_MAX: u64 = 16 * 1024;
 const BODY_BYTES_MAX: u64 = 1024 * 1024;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Post,
+    /// What a browser asks before it lets a page of elsewhere ask.
+    Options,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(crate) is_post: bool,
+    pub(crate) method: Method,
     /// Without the query; not decoded, as no address of ours needs it.
     pub(crate) path: String,
     /// Keys and values, decoded.
@@ -38,7 +46,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    fn line(self) -> &'static str {
+    pub(crate) fn line(self) -> &'static str {
         match self {
             Status::Fine => "200 OK",
             Status::BadRequest => "400 Bad Request",
@@ -74,14 +82,15 @@ pub(crate) fn read_request<R: Read>(stream: &mut BufReader<R>) -> Result<Request
     if !version.starts_with("HTTP/1.") || words.next().is_some() || !target.starts_with('/') {
         return Err(Unreadable::Odd("not a request of HTTP/1.1"));
     }
-    let is_post = match method {
-        "GET" => false,
-        "POST" => true,
-        _ => return Err(Unreadable::Odd("only GET and POST are understood")),
+    let method = match method {
+        "GET" => Method::Get,
+        "POST" => Method::Post,
+        "OPTIONS" => Method::Options,
+        _ => return Err(Unreadable::Odd("only GET, POST and OPTIONS are understood")),
     };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut request = Request {
-        is_post,
+        method,
         path: path.to_owned(),
         query: parse_query(query),
         host: None,
@@ -230,8 +239,8 @@ mod tests {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(request.query, [pair("a", "1"), pair("b", "x y z%zz")]);
         assert_eq!(
-            (&*request.path, request.is_post, &*request.body),
-            ("/t/api", true, &b"abc"[..])
+            (&*request.path, request.method, &*request.body),
+            ("/t/api", Method::Post, &b"abc"[..])
         );
         assert_eq!((request.host.as_deref(), request.keeps_alive), (Some("h:1"), true));
     }

@@ -8,6 +8,9 @@
 //! `Origin`, nothing served but the page's own three files and answers about the traces that
 //! were named. Refused: a web framework. What is needed of HTTP is one page of code, and all
 //! work here is computation, which threads do well.
+//!
+//! [`FileShare`] is the exception for other people's viewers: one converted file, for the pages of
+//! one origin.
 
 mod assets;
 mod guard;
@@ -16,6 +19,8 @@ mod questions;
 mod route;
 mod server;
 mod session;
+mod share;
 
 pub use server::Server;
 pub use session::{Session, Shell, Viewed};
+pub use share::{FileShare, OtherPage};

@@ -3,18 +3,19 @@
 use spanwise_model::{SpanId, TrackId};
 
 use crate::assets::asset;
-use crate::http::{Request, Response, Status};
+use crate::http::{Method, Request, Response, Status};
 use crate::questions;
 use crate::session::{Session, Viewed};
 
 /// The answer to a request that may be asked.
 pub(crate) fn answer(session: &Session, path: &str, request: &Request) -> Response {
     let asked = Asked { session, request };
-    if request.is_post && path == "api/query" {
-        return told(questions::query(&asked));
-    }
-    if request.is_post {
-        return Response::refusal(Status::MethodNotAllowed, "this address is asked by GET");
+    match request.method {
+        Method::Get => {}
+        Method::Post if path == "api/query" => return told(questions::query(&asked)),
+        Method::Post | Method::Options => {
+            return Response::refusal(Status::MethodNotAllowed, "this address is asked by GET");
+        }
     }
     if let Some(response) = asset(path) {
         return response;

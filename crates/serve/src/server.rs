@@ -37,27 +37,10 @@ impl Server {
 
     /// Answers as long as the program runs. What goes wrong with a connection ends that one.
     pub fn run(&self, session: &Session) {
-        let open = &AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for stream in self.listener.incoming() {
-                let Ok(stream) = stream else { continue };
-                if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-                    open.fetch_sub(1, Ordering::AcqRel);
-                    continue;
-                }
-                scope.spawn(move || {
-                    // The other side may go at any time; that is its right.
-                    drop(self.converse(session, &stream));
-                    open.fetch_sub(1, Ordering::AcqRel);
-                });
-            }
-        });
+        serve(&self.listener, |stream| self.converse(session, stream));
     }
 
     fn converse(&self, session: &Session, stream: &TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(SILENCE_MAX))?;
-        stream.set_write_timeout(Some(SILENCE_MAX))?;
-        stream.set_nodelay(true)?;
         let mut input = BufReader::new(stream);
         let mut output = BufWriter::new(stream);
         loop {
@@ -78,4 +61,33 @@ impl Server {
             }
         }
     }
+}
+
+/// Lets each connection be answered by a thread of its own, few at once.
+pub(crate) fn serve(
+    listener: &TcpListener,
+    converse: impl Fn(&TcpStream) -> io::Result<()> + Sync,
+) {
+    let (open, converse) = (&AtomicUsize::new(0), &converse);
+    let answer = |stream: TcpStream| {
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        stream.set_write_timeout(Some(SILENCE_MAX))?;
+        stream.set_nodelay(true)?;
+        converse(&stream)
+    };
+    let answer = &answer;
+    thread::scope(|scope| {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { continue };
+            if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+                open.fetch_sub(1, Ordering::AcqRel);
+                continue;
+            }
+            scope.spawn(move || {
+                // The other side may go at any time; that is its right.
+                drop(answer(stream));
+                open.fetch_sub(1, Ordering::AcqRel);
+            });
+        }
+    });
 }

@@ -7,10 +7,10 @@ use std::io;
 
 use crate::document::{Body, Document, Paragraph, Section};
 use crate::escape::{escape_markup, printable};
-use crate::table::{Table, Unit};
+use crate::table::{Cell, Table, Unit};
 use crate::text::value_text;
 
-const STYLE: &str = "\
+pub(crate) const STYLE: &str = "\
 body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:90em;padding:0 1em;\
 color:#1b1b1b;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.15em;margin:1.8em 0 .4em}\
@@ -21,7 +21,8 @@ td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 td.t{overflow-wrap:anywhere}tr:nth-child(even) td{background:#f6f6f6}\
 tr.note td{color:#555;padding-left:2.5em}\
 .slower,.violated{color:#a40000;font-weight:600}.faster,.ok{color:#0a6b0a;font-weight:600}\
-.cannot{color:#8a5a00}li{margin:.6em 0}.advice{color:#444}";
+.cannot{color:#8a5a00}li{margin:.6em 0}.advice{color:#444}\
+.bar{display:block;width:7em;height:4px;background:#ddd;margin-left:auto}.bar rect{fill:#3d7ab8}";
 
 impl Document {
     /// Writes a page with this title.
@@ -34,17 +35,23 @@ impl Document {
              style-src 'unsafe-inline'\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
              </head><body>\n<h1>{title}</h1>\n"
         )?;
+        self.write_html_body(out)?;
+        out.write_all(b"</body></html>\n")
+    }
+
+    /// Writes the sections alone, for a page that has more.
+    pub(crate) fn write_html_body(&self, out: &mut dyn io::Write) -> io::Result<()> {
         for section in &self.sections {
             section.write_html(out)?;
         }
         for hint in &self.hints {
             writeln!(out, "<p class=\"advice\">{}</p>", markup(hint))?;
         }
-        out.write_all(b"</body></html>\n")
+        Ok(())
     }
 }
 
-fn markup(text: &str) -> String {
+pub(crate) fn markup(text: &str) -> String {
     escape_markup(&printable(text))
 }
 
@@ -104,7 +111,7 @@ fn write_table(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
                     let word = text.split(' ').next().unwrap_or_default();
                     write!(out, "<td class=\"t\"><span class=\"{word}\">{text}</span></td>")?;
                 }
-                _ => write!(out, "<td class=\"{}\">{text}</td>", class(at))?,
+                _ => write!(out, "<td class=\"{}\">{text}{}</td>", class(at), bar(&row[at]))?,
             }
         }
         out.write_all(b"</tr>\n")?;
@@ -118,6 +125,16 @@ fn write_table(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
         }
     }
     out.write_all(b"</table>\n")
+}
+
+/// A share as a bar below its number.
+fn bar(cell: &Cell) -> String {
+    let &Cell::Share(part, whole) = cell else { return String::new() };
+    let percent = (part as f64 / whole.max(1) as f64 * 100.0).clamp(0.0, 100.0);
+    format!(
+        "<svg class=\"bar\" viewBox=\"0 0 100 4\" preserveAspectRatio=\"none\">\
+         <rect width=\"{percent:.1}\" height=\"4\"/></svg>"
+    )
 }
 
 #[cfg(test)]

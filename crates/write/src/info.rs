@@ -1,6 +1,6 @@
 //! What a trace is: source, devices, categories, tracks, notices.
 
-use spanwise_model::{Device, NO_OFFSET, Notice, Summary, TrackKind, TrackSummary};
+use spanwise_model::{Device, NO_OFFSET, Notice, SourceInfo, Summary, TrackKind, TrackSummary};
 
 use crate::civil::utc_text;
 use crate::document::{Body, Document, Section};
@@ -14,7 +14,7 @@ pub fn info_document(file: &str, summary: &Summary, top: Top) -> Document {
         devices_section(&summary.info.devices),
         categories_section(summary),
         tracks_section(summary, top),
-        properties_section(summary),
+        properties_section(&summary.info),
         notices_section(&summary.notices),
     ];
     Document { sections, hints: Vec::new() }
@@ -190,12 +190,13 @@ fn track_kind_key(kind: TrackKind) -> &'static str {
     }
 }
 
-fn properties_section(summary: &Summary) -> Section {
+/// What the source says about the machine and the program beside the events.
+pub fn properties_section(info: &SourceInfo) -> Section {
     let mut table = Table::new([
         Column::new("property", "property", Unit::Text),
         Column::new("value", "value", Unit::Text),
     ]);
-    for (property, value) in &summary.info.properties {
+    for (property, value) in &info.properties {
         table.push([property.as_str().into(), value.as_str().into()]);
     }
     section("properties", "Properties", table)

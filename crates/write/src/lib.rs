@@ -13,6 +13,7 @@ mod compat;
 mod correlate;
 mod critical;
 mod diff;
+mod digest;
 mod document;
 mod escape;
 mod findings;
@@ -33,9 +34,11 @@ mod profile;
 mod profile_use;
 mod ranks;
 mod report;
+mod report_page;
 mod roofline;
 mod table;
 mod text;
+mod timeline;
 mod trace;
 mod units;
 mod verify;
@@ -54,7 +57,7 @@ pub use findings::{FINDING_KEYS, finding_key, findings_section};
 pub use flame::{FlameOptions, write_flame, write_flame_nodes};
 pub use fusion::fusion_document;
 pub use fusion_layers::fusion_layers_document;
-pub use info::info_document;
+pub use info::{info_document, properties_section};
 pub use launches::{launches_section, queue_section, syncs_section};
 pub use live::{LiveState, LiveView, live_document};
 pub use memory::{
@@ -78,6 +81,7 @@ pub use report::{
     copies_section, devices_section, functions_section, kernels_section, lines_section,
     no_lines_hint, threads_section, trace_section,
 };
+pub use report_page::{ReportPage, write_report_page};
 pub use roofline::roofline_section;
 pub use table::{Cell, Column, Table, Unit};
 pub use text::Style;

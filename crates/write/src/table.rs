@@ -162,6 +162,12 @@ impl Table {
         &self.rows
     }
 
+    /// Leaves the first rows.
+    pub(crate) fn truncate(&mut self, rows_max: usize) {
+        self.rows.truncate(rows_max);
+        self.notes.truncate(rows_max);
+    }
+
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }

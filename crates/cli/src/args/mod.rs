@@ -6,6 +6,7 @@
 mod compare;
 mod decode;
 mod fusion;
+mod html;
 mod profiles;
 mod query;
 mod record;
@@ -20,6 +21,7 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use compare::{CompareArgs, CompareByArg, CorrelateArgs};
 pub(crate) use decode::{DecodeArgs, PartArgs, PrintArg, ScopeArg};
 pub(crate) use fusion::FusionArgs;
+pub(crate) use html::HtmlArgs;
 pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
     ThreadProfileArg,
@@ -27,11 +29,11 @@ pub(crate) use profiles::{
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
     AttachArgs, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
-    StacksArg, WantedArg,
+    StacksArg, WantedArg, size,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};
-pub(crate) use view::ViewArgs;
+pub(crate) use view::{InArg, ViewArgs};
 
 /// Where did the time go, and why?
 ///
@@ -62,6 +64,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     View(ViewArgs),
     Query(QueryArgs),
+    Html(HtmlArgs),
     #[command(visible_alias = "merge")]
     Convert(ConvertArgs),
     Diff(DiffArgs),

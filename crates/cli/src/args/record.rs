@@ -257,6 +257,9 @@ pub(crate) struct ResultArgs {
     /// Only record; `spanwise report` reads the folder later
     #[arg(long, conflicts_with_all = ["output", "top"])]
     pub(crate) no_decode: bool,
+    /// Look at the recording in the browser when it ends, as `spanwise view` does
+    #[arg(long, conflicts_with_all = ["output", "no_decode", "top"])]
+    pub(crate) view: bool,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     /// No progress bar, and nothing about the recording itself
@@ -283,7 +286,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A number of bytes, with K, M or G behind it.
-fn size(text: &str) -> Result<usize, String> {
+pub(crate) fn size(text: &str) -> Result<usize, String> {
     let wrong = "write a number of bytes, or with K, M or G behind it, up to 16G";
     let number = text.trim_end_matches(['K', 'M', 'G']);
     let shift = match &text[number.len()..] {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::ReadArgs;
 
@@ -17,11 +17,15 @@ use super::ReadArgs;
 Examples:
   spanwise view trace.json.gz
   spanwise view before.json.gz after.json.gz
+  spanwise view --in perfetto trace.json.gz
   spanwise view --no-browser --port 8600 traces/    # then: ssh -L 8600:localhost:8600 HOST")]
 pub(crate) struct ViewArgs {
     /// The traces to look at, or folders of them
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
+    /// Another viewer to look with: its page is loaded from its maker, the trace stays here
+    #[arg(long, value_enum, value_name = "VIEWER", conflicts_with = "port")]
+    pub(crate) r#in: Option<InArg>,
     /// The port to listen on; any that is free where this is 0
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
@@ -33,4 +37,15 @@ pub(crate) struct ViewArgs {
     /// No progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// A viewer of somebody else's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InArg {
+    /// ui.perfetto.dev
+    Perfetto,
+    /// speedscope.app
+    Speedscope,
+    /// profiler.firefox.com
+    Firefox,
 }

@@ -20,6 +20,7 @@ mod diff;
 mod doctor;
 mod flame;
 mod fusion;
+mod html;
 mod index;
 mod info;
 mod overhead;
@@ -31,6 +32,7 @@ mod top;
 mod top_session;
 mod verify;
 mod view;
+mod view_in;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
@@ -43,6 +45,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(args),
         Command::View(args) => view::run(args),
         Command::Query(args) => query::run(args),
+        Command::Html(args) => html::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Diff(args) => diff::run(args),

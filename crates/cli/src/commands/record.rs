@@ -13,7 +13,7 @@ use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
 
 use super::choose::{choose, choose_name};
-use super::{convert, convert_trace, report};
+use super::{convert, convert_trace, report, view};
 use crate::args::{
     AttachArgs, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
     StacksArg, WantedArg,
@@ -330,6 +330,9 @@ fn answer(
             note(&format!("written to {}", target.display()));
         }
         return Ok(());
+    }
+    if args.view {
+        return view::show(view::name_of(folder), trace, args.quiet);
     }
     let file = folder.display().to_string();
     let document = report::named(&trace, &file, args.top.rows(), &[]);

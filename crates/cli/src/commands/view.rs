@@ -11,7 +11,7 @@ use spanwise_serve::{Server, Session, Shell, Viewed};
 use spanwise_write::{Document, Top};
 
 use super::profiles;
-use super::report;
+use super::{report, view_in};
 use crate::args::ViewArgs;
 use crate::failure;
 use crate::output::stdout;
@@ -20,6 +20,9 @@ use crate::output::stdout;
 const REPORT_ROWS: usize = 50;
 
 pub(super) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
+    if let Some(viewer) = args.r#in {
+        return view_in::run(args, viewer);
+    }
     let mut traces = Vec::new();
     for path in files_of(&args.traces)? {
         let trace = match profiles::open(&path, &args.read, args.quiet)? {
@@ -33,23 +36,42 @@ pub(super) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
     }
     let server = Server::bind(args.port)
         .with_context(|| format!("cannot listen on port {}; try another --port", args.port))?;
-    let url = server.url();
+    let about = "the page is there as long as this program runs; Ctrl-C ends it";
+    announce(&server.url(), (!args.quiet).then_some(about), !args.no_browser)?;
+    serve(&server, traces);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows one trace, known by that name, until the program is ended.
+pub(super) fn show(name: String, trace: Trace, quiet: bool) -> anyhow::Result<()> {
+    let server = Server::bind(0).context("cannot listen on the loopback address")?;
+    let about = "the recording can be looked at as long as this program runs; Ctrl-C ends it";
+    announce(&server.url(), (!quiet).then_some(about), true)?;
+    serve(&server, vec![Viewed::new(name, trace)]);
+    Ok(())
+}
+
+/// Prints an address, says what to know about it, and opens it.
+pub(super) fn announce(url: &str, about: Option<&str>, opens: bool) -> anyhow::Result<()> {
     let mut out = stdout();
     writeln!(out, "{url}")?;
     out.flush()?;
     drop(out);
-    if !args.quiet {
-        failure::note("the page is there as long as this program runs; Ctrl-C ends it");
+    if let Some(about) = about {
+        failure::note(about);
     }
-    if !args.no_browser {
-        open_browser(&url);
+    if opens {
+        open_browser(url);
     }
-    let shell = Shell { report: report_on, compare: super::compare::for_view };
-    server.run(&Session::new(traces, shell));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn name_of(path: &Path) -> String {
+fn serve(server: &Server, traces: Vec<Viewed>) {
+    let shell = Shell { report: report_on, compare: super::compare::for_view };
+    server.run(&Session::new(traces, shell));
+}
+
+pub(super) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 

@@ -81,12 +81,12 @@ fn sums<K: Ord>(pairs: impl Iterator<Item = (K, i64)>) -> BTreeMap<K, Sum> {
 }
 
 /// Names with what they amount to, by `order` and then by name.
-fn by_name<'t, O: Ord>(
-    trace: &'t Trace,
+fn by_name<O: Ord>(
+    trace: &Trace,
     spans: impl Iterator<Item = SpanId>,
     ns: impl Fn(SpanId) -> i64,
     order: fn(&Sum) -> O,
-) -> Vec<(&'t str, Sum)> {
+) -> Vec<(&str, Sum)> {
     let mut rows: Vec<(&str, Sum)> =
         sums(spans.map(|span| (trace.name(span), ns(span)))).into_iter().collect();
     rows.sort_by_key(|(_, sum)| order(sum));

@@ -72,7 +72,9 @@
     draw();
   });
   window.addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && event.key === "f") {
+    // On a page with more than the graph, searching the page is what is meant.
+    const isAlone = document.body?.dataset.report === undefined;
+    if (isAlone && (event.ctrlKey || event.metaKey) && event.key === "f") {
       event.preventDefault();
       ask();
     }

@@ -16,7 +16,8 @@ use crate::escape::escape_markup;
 pub use nodes::write_flame_nodes;
 use tree::Node;
 
-const SCRIPT: &str = include_str!("flame.js");
+/// What makes the picture answer the mouse.
+pub(crate) const SCRIPT: &str = include_str!("flame.js");
 
 const WIDTH: f64 = 1200.0;
 const ROW: usize = 17;
@@ -26,7 +27,7 @@ const FOOT: usize = 30;
 const CHARACTER: f64 = 6.6;
 
 /// Narrower than this at full width a frame is left out, and counted.
-const PIXELS_MIN: f64 = 0.2;
+pub(crate) const PIXELS_MIN: f64 = 0.2;
 
 /// What to draw.
 #[derive(Debug, Clone, Copy)]
@@ -48,21 +49,6 @@ pub fn write_flame(
     options: &FlameOptions<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let Some(value_type) = profile.value_types.get(options.value) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such column of values"));
-    };
-    let (nodes, sum) = tree::nodes(profile, options.value);
-    let is_wide = |node: &&Node| node.total as f64 / sum as f64 * WIDTH >= PIXELS_MIN;
-    let drawn: Vec<&Node> = nodes.iter().filter(is_wide).collect();
-    let rows = drawn.iter().map(|node| node.depth + 1).max().unwrap_or(0);
-    let picture = Picture {
-        profile,
-        unit: &value_type.unit,
-        sum,
-        rows,
-        is_icicle: options.is_icicle,
-        changes: options.base.map(|base| changes(profile, base, options.value)),
-    };
     let mut out = io::BufWriter::new(out);
     if options.is_html {
         write!(
@@ -75,15 +61,42 @@ pub fn write_flame(
             escape_markup(options.title)
         )?;
     }
-    picture.write_head(options.title, value_type, nodes.len() - drawn.len(), &mut out)?;
-    for node in drawn {
-        picture.write_node(node, &mut out)?;
-    }
+    write_picture(profile, options, PIXELS_MIN, &mut out)?;
     match options.is_html {
         true => write!(out, "</svg>\n<script>{SCRIPT}</script>\n</body></html>\n")?,
         false => write!(out, "<script><![CDATA[{SCRIPT}]]></script>\n</svg>\n")?,
     }
     out.flush()
+}
+
+/// Draws the picture alone, without its script and its end. Narrower than `pixels_min` a frame is
+/// left out, and counted.
+pub(crate) fn write_picture(
+    profile: &Profile,
+    options: &FlameOptions<'_>,
+    pixels_min: f64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Some(value_type) = profile.value_types.get(options.value) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such column of values"));
+    };
+    let (nodes, sum) = tree::nodes(profile, options.value);
+    let is_wide = |node: &&Node| node.total as f64 / sum as f64 * WIDTH >= pixels_min;
+    let drawn: Vec<&Node> = nodes.iter().filter(is_wide).collect();
+    let rows = drawn.iter().map(|node| node.depth + 1).max().unwrap_or(0);
+    let picture = Picture {
+        profile,
+        unit: &value_type.unit,
+        sum,
+        rows,
+        is_icicle: options.is_icicle,
+        changes: options.base.map(|base| changes(profile, base, options.value)),
+    };
+    picture.write_head(options.title, value_type, nodes.len() - drawn.len(), out)?;
+    for node in drawn {
+        picture.write_node(node, out)?;
+    }
+    Ok(())
 }
 
 struct Picture<'a> {
@@ -181,7 +194,7 @@ impl Picture<'_> {
 }
 
 /// As much of a name as there is room for.
-fn fitted(name: &str, room: usize) -> String {
+pub(crate) fn fitted(name: &str, room: usize) -> String {
     match name.chars().count() {
         _ if room < 3 => String::new(),
         len if len <= room => name.to_owned(),

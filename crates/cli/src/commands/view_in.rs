@@ -1,0 +1,84 @@
+//! `spanwise view --in`: look at a trace in somebody else's viewer, without giving it away.
+//!
+//! The viewer is a page that the browser loads from its maker. The converted trace is a file
+//! without a name that only this program has open, and that only pages of that maker may ask for.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use spanwise_analyze::ProfileOptions;
+use spanwise_answer::Opened;
+use spanwise_model::Profile;
+use spanwise_serve::{FileShare, OtherPage};
+use spanwise_write::{ProfileView, TraceFormat, write_firefox, write_speedscope, write_trace};
+
+use super::profiles;
+use super::view::{announce, name_of};
+use crate::args::{InArg, ViewArgs};
+
+pub(super) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
+    let [path] = args.traces.as_slice() else {
+        bail!("--in shows one trace; spanwise merge makes one of several");
+    };
+    let page = match viewer {
+        InArg::Perfetto => OtherPage::Perfetto,
+        InArg::Speedscope => OtherPage::Speedscope,
+        InArg::Firefox => OtherPage::Firefox,
+    };
+    let opened = profiles::open(path, &args.read, args.quiet)?;
+    let file = nameless_file().context("no room for the converted trace")?;
+    let name = name_of(path);
+    let mut out = BufWriter::new(&file);
+    match (page, opened) {
+        (OtherPage::Perfetto, Opened::Profile(_)) => bail!(
+            "{}: a profile, which has no timeline; try --in speedscope or --in firefox",
+            path.display()
+        ),
+        (OtherPage::Perfetto, Opened::Trace(trace)) => {
+            write_trace(&trace, TraceFormat::Perfetto, false, &mut out)?;
+        }
+        (_, Opened::Trace(trace)) => {
+            let profile = spanwise_analyze::profile(&trace, &ProfileOptions::default());
+            write_profile(&profile, &name, page, &mut out)?;
+        }
+        (_, Opened::Profile(profile)) => write_profile(&profile, &name, page, &mut out)?,
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let share = FileShare::bind(page, file).with_context(|| match page.port() {
+        0 => "cannot listen on the loopback address".to_owned(),
+        port => format!("cannot listen on port {port}, the only one that this viewer may ask"),
+    })?;
+    let about = format!(
+        "the viewer is loaded from {}; the trace stays here, and only that page in your browser \
+         may read it, as long as this program runs; Ctrl-C ends it",
+        page.origin()
+    );
+    announce(&share.url(), (!args.quiet).then_some(&about), !args.no_browser)?;
+    share.run();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_profile(
+    profile: &Profile,
+    name: &str,
+    page: OtherPage,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let view = ProfileView { name, value: profile.default_value };
+    match page {
+        OtherPage::Firefox => write_firefox(profile, &view, out),
+        OtherPage::Speedscope | OtherPage::Perfetto => write_speedscope(profile, &view, out),
+    }
+}
+
+/// A file that goes when this program does, and that nobody else can open.
+fn nameless_file() -> io::Result<File> {
+    let path = std::env::temp_dir().join(format!("spanwise-view-{}", std::process::id()));
+    let mut options = File::options();
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
