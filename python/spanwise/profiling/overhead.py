@@ -54,7 +54,7 @@ class Claim(NamedTuple):
 
 
 CLAIMS = (
-    Claim(ProfilerLevel.BASIC, 5, 2.0),
+    Claim(ProfilerLevel.BASIC, 5, 5.0),
     Claim(ProfilerLevel.BASIC, 50, 1.0),
     Claim(ProfilerLevel.BASIC, 1000, 1.0),
     Claim(ProfilerLevel.DETAILED, 50, 5.0),
