@@ -210,3 +210,14 @@ fn damaged_arguments_are_read_when_asked_for() {
     check_args(r#"{"x": "a" "y": "b"}"#, &["a", "b"]);
     check_args("{\"x\": \"two\nlines\"}", &["two\nlines"]);
 }
+
+#[test]
+fn texts_and_numbers_beside_the_events_are_kept() {
+    let text = br#"{"unit":"ms", "n": 5,"said":"a \"b\"\n","empty":"","traceEvents":[
+        {"ph":"X","name":"f","pid":1,"tid":1,"ts":1,"dur":2}],"last":"q"}"#;
+    let trace = read_bytes("beside.json", text).expect("a trace");
+    let expected =
+        [("empty", ""), ("last", "q"), ("n", "5"), ("said", "a \"b\"\n"), ("unit", "ms")];
+    let found = trace.info().properties.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}

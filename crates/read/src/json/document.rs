@@ -201,18 +201,21 @@ impl Document {
             self.notices.add(NoticeKind::MetadataSkipped, offset, name.as_bytes());
             return;
         }
-        let mut walk = Walk::new(&text[..value.to], value.from);
-        // A scalar at the very end of the slice has nothing behind it to end it.
-        let node = match is_container || text[value.from] == b'"' {
-            true => walk.value(value.from, 0).map(|(node, _)| node),
-            false => Ok(Node::Scalar(value)),
+        // A text or scalar at the very end of the slice has nothing behind it to end it.
+        let node = match text[value.from] {
+            b'{' | b'[' => {
+                let mut walk = Walk::new(&text[..value.to], value.from);
+                walk.value(value.from, 0).ok().map(|(node, _)| node)
+            }
+            b'"' => {
+                let inside = Piece { from: value.from + 1, to: value.to - 1, escapes: 0 };
+                let is_whole = inside.from <= inside.to && text[inside.to] == b'"';
+                is_whole.then_some(Node::Text(inside))
+            }
+            _ => Some(Node::Scalar(value)),
         };
-        if let Ok(node) = node {
-            let value = match node {
-                Node::Text(piece) if piece.to + 1 != value.to => return,
-                node => lenient::to_value(text, &node),
-            };
-            self.properties.push((name, value));
+        if let Some(node) = node {
+            self.properties.push((name, lenient::to_value(text, &node)));
         }
     }
 
