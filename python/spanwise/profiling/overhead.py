@@ -57,10 +57,10 @@ CLAIMS = (
     Claim(ProfilerLevel.BASIC, 5, 5.0),
     Claim(ProfilerLevel.BASIC, 50, 1.0),
     Claim(ProfilerLevel.BASIC, 1000, 1.0),
-    Claim(ProfilerLevel.DETAILED, 50, 5.0),
+    Claim(ProfilerLevel.DETAILED, 50, 8.0),
     Claim(ProfilerLevel.DETAILED, 1000, 1.0),
-    Claim(ProfilerLevel.COMPREHENSIVE, 50, 10.0),
-    Claim(ProfilerLevel.COMPREHENSIVE, 1000, 1.0),
+    Claim(ProfilerLevel.COMPREHENSIVE, 50, 15.0),
+    Claim(ProfilerLevel.COMPREHENSIVE, 1000, 2.0),
 )
 
 HOLDS, BROKEN, UNDECIDED = "holds", "DOES NOT HOLD", "not decided"
