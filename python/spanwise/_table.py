@@ -98,7 +98,13 @@ class Table:
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame`; names become categoricals. Needs PyArrow as well."""
         _library("pandas")
-        return _library("pyarrow").table(self).to_pandas()
+        arrow = _library("pyarrow")
+        table = arrow.table(self)
+        try:
+            return table.to_pandas()
+        except arrow.lib.ArrowTypeError:
+            # Releases of PyArrow for old Pythons refuse texts by unsigned numbers.
+            return table.cast(arrow.schema(map(_with_signed_codes, table.schema))).to_pandas()
 
     def __arrow_c_schema__(self) -> object:
         return self._table.__arrow_c_schema__()
@@ -163,3 +169,10 @@ def _library(name: str) -> Any:
         return import_module(name)
     except ImportError as reason:
         raise ImportError(f"this needs {name}: pip install {name}") from reason
+
+
+def _with_signed_codes(field: Any) -> Any:
+    arrow = _library("pyarrow")
+    if not arrow.types.is_dictionary(field.type):
+        return field
+    return field.with_type(arrow.dictionary(arrow.int32(), field.type.value_type))

@@ -303,6 +303,9 @@ LISTENED_TO = '''
 import time
 from spanwise.profiling import create_standard_profiler, profile_function
 
+# Functions of libraries are watched from a tenth of a second or so after they are loaded, and
+# threads that are begun meanwhile may be missed.
+time.sleep(1)
 profiler = create_standard_profiler(output_dir="out")
 profiler.start_session("listened")
 trace = profiler.deep_trace(when_longer_than_ms=2000, limit=1)
@@ -311,8 +314,6 @@ trace = profiler.deep_trace(when_longer_than_ms=2000, limit=1)
 def step(seconds):
     time.sleep(seconds)
 
-# Functions of libraries are watched from a tenth of a second or so after they are loaded.
-time.sleep(1)
 step(0.1)
 step(2.5)
 began = time.monotonic()
