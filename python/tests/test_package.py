@@ -50,6 +50,6 @@ TYPING = {
     "collections", "collections.abc", "contextlib", "copyreg", "functools", "keyword",
     "operator", "reprlib", "re", "types", "_typing", "_collections", "_functools", "_operator",
     "enum", "sre_compile", "sre_constants", "sre_parse", "_sre", "itertools", "copy",
-    "_collections_abc", "typing.io", "typing.re", "warnings", "weakref", "heapq", "_heapq", "_locale",
-    "re._casefix", "re._compiler", "re._constants", "re._parser", "abc", "_abc",
+    "_collections_abc", "typing.io", "typing.re", "warnings", "weakref", "heapq", "_heapq",
+    "_locale", "re._casefix", "re._compiler", "re._constants", "re._parser", "abc", "_abc",
 }
