@@ -21,7 +21,7 @@ pub(crate) struct QueryArgs {
     #[arg(value_name = "TRACE… SQL", required_unless_present = "tables", num_args = 0..)]
     pub(crate) words: Vec<String>,
     /// List tables, views and functions
-    #[arg(long)]
+    #[arg(long, conflicts_with = "words")]
     pub(crate) tables: bool,
     /// Show at most so many rows; 0 shows all
     #[arg(long, default_value_t = 1000)]
