@@ -10,6 +10,7 @@
 
 mod answers;
 mod core;
+mod here;
 mod hot;
 mod numbers;
 mod patch;

@@ -15,10 +15,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use spanwise_probe::raw;
 
 use crate::tally::{self, Tally, Timed};
-use crate::{hot, target};
+use crate::{here, hot, target};
 
 #[repr(C)]
 struct SpanObject {
@@ -76,9 +75,9 @@ unsafe fn enter(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 
 #[inline(always)]
 unsafe fn begin(tally: *mut Tally) -> Block {
-    let here = raw::here();
     // SAFETY: tallies are never freed, and the interpreter's lock is held.
     unsafe {
+        let here = here::here();
         (*tally).calls += 1;
         if (*tally).mode <= tally::ROWS {
             return hot::begin(here, &*tally).map_or(Block::Unseen, Block::Row);
@@ -107,14 +106,14 @@ unsafe fn exit(object: *mut ffi::PyObject, raised: *mut ffi::PyObject) -> *mut f
         let is_well = raised == ffi::Py_None();
         match block.map(|row| row.1) {
             Some(Block::Row(open)) if is_well => {
-                hot::end(raw::here(), open, (*tally).site);
+                hot::end(here::here(), open, (*tally).site);
             }
             Some(Block::Row(open)) => {
                 let exception = target::type_name(raised).map(|name| hot::exception_site(&name));
-                hot::end_failed(raw::here(), open, (*tally).site, exception);
+                hot::end_failed(here::here(), open, (*tally).site, exception);
             }
             Some(Block::Summed(timed)) => {
-                (*tally).end(raw::here(), timed, !is_well);
+                (*tally).end(here::here(), timed, !is_well);
             }
             Some(Block::Unseen) | None => {}
         }

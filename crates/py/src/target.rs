@@ -7,7 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use spanwise_probe::raw::{self, Here};
 
-use crate::hot;
+use crate::{here, hot};
 use crate::tally::{self, Tally};
 
 /// Classes whose own site is remembered, for methods that are named after their class.
@@ -78,7 +78,7 @@ pub(crate) unsafe fn recorded(
         if (*tally).mode > tally::ROWS {
             return summed_up(tally, function, on, (arguments, count, keywords));
         }
-        let here = raw::here();
+        let here = here::here();
         let Some(open) = hot::begin(here, &*tally) else {
             return on(function, arguments, count, keywords);
         };
@@ -116,7 +116,7 @@ unsafe fn summed_up(
             }
             return result;
         }
-        let here = raw::here();
+        let here = here::here();
         let timed = (*tally).begin(here, hot::state_for_sums(here));
         let result = on(function, arguments, count, keywords);
         (*tally).end(here, timed, result.is_null());
