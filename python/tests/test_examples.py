@@ -1,6 +1,7 @@
 """The examples that users of this interface start from run as they are written."""
 
 import os
+import re
 import subprocess
 import sys
 import types
@@ -51,168 +52,107 @@ def names(monkeypatch):
     return given
 
 
-def run(names, *blocks):
-    for block in blocks:
-        exec(block, names)
+EXAMPLES = Path(__file__).parent / "profiling_examples.md"
+
+
+def blocks_of(text):
+    """The Python of a text in Markdown, by the heading above it; further ones are numbered."""
+    found, heading, title = {}, "", None
+    for line in text.splitlines():
+        fence = line.lstrip()
+        if title is not None and fence.startswith("```"):
+            title = None
+        elif title is not None:
+            found[title].append(line[indent:])
+        elif fence.startswith("```python"):
+            indent = len(line) - len(fence)
+            again = sum(known.split(", ")[0] == heading for known in found)
+            title = f"{heading}, {again + 1}" if again else heading
+            found[title] = []
+        elif line.startswith("#"):
+            heading = line.lstrip("# ").encode("ascii", "ignore").decode().strip()
+            heading = re.sub(r"^\d+\. ", "", heading)
+    return {title: "\n".join(lines) for title, lines in found.items()}
+
+
+BLOCKS = blocks_of(EXAMPLES.read_text(encoding="utf-8"))
+
+
+def run(names, *titles):
+    """Runs blocks one after the other, each as it stands."""
+    for title in titles:
+        exec(compile(BLOCKS[title], title, "exec"), names)
     return names
 
 
-QUICK_START = '''
-from spanwise.profiling import create_standard_profiler, profile_function
-
-# Create a profiler
-profiler = create_standard_profiler()
-profiler.start_session("my_experiment")
-
-# Profile a function with decorator
-@profile_function(component="evolution")
-def my_evolution_function():
-    # Your code here
-    pass
-
-# Profile with context manager
-with profiler.profile_operation("data_loading", "data"):
-    # Load and process data
-    pass
-'''
-QUICK_START_END = '''
-# Get results
-profiler.end_session()
-print(profiler.get_performance_report())
-'''
+def test_the_blocks_are_those_of_the_document():
+    shared = Path(__file__).resolve().parents[2].parent / "shared" / "user-documents"
+    documents = sorted(shared.glob("002*"))
+    if not documents:
+        pytest.skip("the document is not beside the project")
+    text = documents[0].read_text(encoding="utf-8")
+    theirs = {
+        title: block.replace("structure_net.profiling", "spanwise.profiling")
+        for title, block in blocks_of(text).items()
+    }
+    assert BLOCKS == theirs
 
 
 def test_quick_start(names, capsys):
-    run(names, QUICK_START)
-    for _ in range(5):
-        names["my_evolution_function"]()
-    run(names, QUICK_START_END)
+    run(names, "Basic Usage")
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["🔬 PROFILING PERFORMANCE REPORT", "=" * 50, "Session: my_experiment"]
-    assert "Total Operations: 6" in lines
+    assert "Total Operations: 1" in lines and any(line.startswith("  data: 1 ops") for line in lines)
+
+    names["profiler"].start_session("called")
+    for _ in range(5):
+        names["my_evolution_function"]()
+    names["profiler"].end_session()
+    lines = names["profiler"].get_performance_report().splitlines()
+    assert "Total Operations: 5" in lines
     assert any(line.startswith("  evolution: 5 ops, 0.000s total, 0.0000s avg") for line in lines)
-    assert any(line.startswith("  data: 1 ops") for line in lines)
-
-
-EVOLUTION = '''
-from spanwise.profiling import create_evolution_focused_profiler
-
-# Create specialized evolution profiler
-profiler = create_evolution_focused_profiler()
-evolution_profiler = profiler.get_profiler("evolution_profiler")
-
-# Track growth events
-evolution_profiler.track_growth_event(
-    strategy_name="ExtremaGrowthStrategy",
-    growth_type="add_layer",
-    network_before=old_network,
-    network_after=new_network,
-    performance_improvement=0.05
-)
-
-# Get evolution-specific metrics
-metrics = evolution_profiler.get_specialized_metrics()
-rankings = evolution_profiler.get_strategy_ranking()
-'''
 
 
 def test_evolution(names):
-    run(names, EVOLUTION)
+    run(names, "Evolution-Focused Profiling")
     events = names["metrics"]["growth_events"]
     assert events["total_events"] == 1 and events["events_by_type"] == {"add_layer": 1}
     assert names["rankings"][0]["strategy_name"] == "ExtremaGrowthStrategy"
     assert names["evolution_profiler"].growth_events[0]["parameter_increase"] == 4
 
 
-TYPES = '''
-profiler = create_standard_profiler(
-    level=ProfilerLevel.BASIC,
-    enable_memory=True,
-    enable_compute=False
-)
-standard = profiler
-profiler = create_lightweight_profiler()
-lightweight = profiler
-profiler = create_comprehensive_profiler(
-    enable_wandb=True  # Integrate with Weights & Biases
-)
-comprehensive = profiler
-profiler = create_evolution_focused_profiler(
-    level=ProfilerLevel.DETAILED
-)
-evolution = profiler
-profiler = create_research_profiler("my_experiment")
-research = profiler
-'''
-CONFIGURATION = '''
-from spanwise.profiling import ProfilerConfig, ProfilerLevel
-
-config = ProfilerConfig(
-    level=ProfilerLevel.DETAILED,
-    profile_memory=True,
-    profile_compute=True,
-    profile_io=False,
-    output_dir="my_profiling_results",
-    auto_save=True,
-    save_interval=50,
-    max_overhead_percent=5.0,
-    adaptive_sampling=True
-)
-config.max_overhead_percent = 2.0  # Production
-config.max_overhead_percent = 10.0  # Research
-'''
-
-
-def test_types_and_configuration(names):
-    run(names, TYPES, CONFIGURATION)
-    levels = {name: names[name].global_config.level.name for name in
-              ("standard", "lightweight", "comprehensive", "evolution", "research")}
-    assert levels == {
-        "standard": "BASIC", "lightweight": "BASIC", "comprehensive": "COMPREHENSIVE",
-        "evolution": "DETAILED", "research": "COMPREHENSIVE",
+def test_types(names):
+    made = {
+        title.split()[0]: run(names, title)["profiler"].global_config
+        for title in (
+            "Standard Profiler", "Lightweight Profiler", "Comprehensive Profiler",
+            "Evolution-Focused Profiler", "Research Profiler",
+        )
     }
-    assert not names["lightweight"].global_config.profile_memory
-    assert not names["research"].global_config.adaptive_sampling
+    assert {name: config.level.name for name, config in made.items()} == {
+        "Standard": "BASIC", "Lightweight": "BASIC", "Comprehensive": "COMPREHENSIVE",
+        "Evolution-Focused": "DETAILED", "Research": "COMPREHENSIVE",
+    }
+    assert not made["Lightweight"].profile_memory
+    assert not made["Research"].adaptive_sampling
+
+
+def test_configuration(names):
+    run(names, "Configuration Example", "Best Practices")
+    assert names["config"].level.name == "DETAILED" and names["config"].save_interval == 50
     assert names["config"].max_overhead_percent == 10.0
 
 
-DECORATORS = '''
-@profile_function(component="evolution", tags=["growth"])
-def grow_network(network):
-    # Function automatically profiled
-    pass
-
-class MyEvolutionSystem:
-    @profile_method(component="evolution")
-    def analyze_network(self, network):
-        # Method automatically profiled
-        pass
-
-@profile_component(component_name="evolution")
-class MyOtherSystem:
-    # All public methods automatically profiled
-    def method1(self): pass
-    def method2(self): pass
-
-@profile_if_enabled(condition=lambda: os.getenv('PROFILE') == '1')
-def conditional_function():
-    # Only profiled if condition is met
-    pass
-
-@profile_if_enabled(condition=lambda: DEBUG_MODE)
-def debug_function():
-    pass
-'''
-
-
 def test_decorators(names, monkeypatch):
-    run(names, DECORATORS)
+    run(names, "Function Profiling", "Conditional Profiling", "Best Practices, 2")
+    method = run(names, "Method Profiling")["MyEvolutionSystem"]
+    component = run(names, "Component Profiling")["MyEvolutionSystem"]
     profiler = create_standard_profiler()  # noqa: F405
     profiler.start_session("decorated")
     names["grow_network"](1)
-    names["MyEvolutionSystem"]().analyze_network(1)
-    names["MyOtherSystem"]().method1()
-    names["MyOtherSystem"]().method2()
+    method().analyze_network(1)
+    component().method1()
+    component().method2()
     names["conditional_function"]()
     names["debug_function"]()
     monkeypatch.setenv("PROFILE", "1")
@@ -222,125 +162,20 @@ def test_decorators(names, monkeypatch):
     assert [(row.name, row.component) for row in operations] == [
         ("grow_network", "evolution"),
         ("MyEvolutionSystem.analyze_network", "evolution"),
-        ("MyOtherSystem.method1", "evolution"),
-        ("MyOtherSystem.method2", "evolution"),
+        ("MyEvolutionSystem.method1", "evolution"),
+        ("MyEvolutionSystem.method2", "evolution"),
         ("conditional_function", "general"),
     ]
     assert operations[0].tags == ["growth"]
 
 
-SPECIALIZED = '''
-evolution_profiler = EvolutionProfiler()
-
-# Track growth events
-evolution_profiler.track_growth_event(
-    strategy_name="AddLayerStrategy",
-    growth_type="layer_addition",
-    network_before=old_net,
-    network_after=new_net,
-    performance_improvement=0.03
-)
-
-# Track analyzer performance
-evolution_profiler.track_analyzer_execution(
-    analyzer_name="ExtremaAnalyzer",
-    execution_time=0.15,
-    analysis_results=results,
-    network_size=1000
-)
-
-# Get strategy rankings
-rankings = evolution_profiler.get_strategy_ranking()
-'''
-ADVANCED = '''
-from spanwise.profiling import create_custom_profiler
-
-profiler_configs = {
-    "evolution": ProfilerConfig(level=ProfilerLevel.COMPREHENSIVE),
-    "metrics": ProfilerConfig(level=ProfilerLevel.BASIC),
-    "training": ProfilerConfig(level=ProfilerLevel.DETAILED)
-}
-
-profiler = create_custom_profiler(profiler_configs)
-'''
-WANDB = '''
-import wandb
-
-# Initialize wandb
-run = wandb.init(project="structure_net")
-
-# Integrate with profiler
-profiler.integrate_with_wandb(run)
-
-# Profiling data automatically logged to wandb
-'''
-MANUAL = '''
-# Start operation
-op_id = profiler.start_operation("my_operation", "component")
-
-# Your code here
-result = expensive_function()
-
-# End operation with custom metrics
-profiler.end_operation(op_id, 
-                      custom_metric=42,
-                      result_size=len(result))
-'''
-REPORTS = '''
-# Get human-readable report
-report = profiler.get_performance_report()
-print(report)
-# Get detailed metrics
-aggregated = profiler.get_aggregated_metrics()
-
-print(f"Total operations: {aggregated['total_operations']}")
-print(f"Component breakdown: {aggregated['component_breakdown']}")
-print(f"Operation breakdown: {aggregated['operation_breakdown']}")
-evolution_profiler = profiler.get_profiler("evolution_profiler")
-
-# Strategy performance
-rankings = evolution_profiler.get_strategy_ranking()
-for rank in rankings:
-    print(f"{rank['strategy_name']}: {rank['average_improvement']:.3f}")
-
-# Analyzer efficiency
-efficiency = evolution_profiler.get_analyzer_efficiency_report()
-print(f"Most efficient: {efficiency['most_efficient']}")
-print(f"Least efficient: {efficiency['least_efficient']}")
-'''
-EXPORT = '''
-# Auto-save enabled by default
-profiler.save_all_results()
-
-# Manual save
-profiler.save_results("custom_filename.json")
-# End session with data export
-session_data = profiler.end_session(save_results=True)
-'''
-STATUS = '''
-# Enable debug logging
-import logging
-logging.basicConfig(level=logging.DEBUG)
-
-# Check profiler status
-status = profiler.get_status()
-print(f"Profiling enabled: {status['is_profiling']}")
-print(f"Active profilers: {status['profilers_count']}")
-'''
-CUSTOM = '''
-class MyCustomProfiler(BaseProfiler):
-    def __init__(self, config):
-        super().__init__("my_profiler", config)
-    
-    def get_specialized_metrics(self):
-        return {"custom_metric": "value"}
-'''
-
-
 def test_a_session_with_everything(names, capsys):
-    run(names, SPECIALIZED, ADVANCED)
+    run(names, "Evolution Profiler", "Custom Profiler Setup")
     names["profiler"].register_profiler(names["evolution_profiler"])
-    run(names, "profiler.start_session('experiment_123')", WANDB, MANUAL, REPORTS, STATUS, EXPORT)
+    names["profiler"].start_session("experiment_123")
+    run(names, "Integration with Weights & Biases", "Manual Profiling", "Performance Report")
+    run(names, "Aggregated Metrics", "Evolution-Specific Analysis", "Debug Mode")
+    run(names, "JSON Export", "Session Data")
     out = capsys.readouterr().out
     assert "Total operations: 1" in out and "AddLayerStrategy: 0.030" in out
     assert "Most efficient: ExtremaAnalyzer" in out and "Profiling enabled: True" in out
@@ -355,7 +190,7 @@ def test_a_session_with_everything(names, capsys):
 
 
 def test_a_profiler_of_ones_own(names):
-    run(names, CUSTOM)
+    run(names, "Contributing")
     profiler = names["MyCustomProfiler"](ProfilerConfig())  # noqa: F405
     with profiler.profile_operation("own", "component", tags=["a", "b"]) as operation:
         operation.add_metric("size", 3)
@@ -382,3 +217,8 @@ def test_the_example_that_shows_everything_runs():
         "level_basic.spanwise-session", "level_comprehensive.spanwise-session",
         "level_detailed.spanwise-session", "training.spanwise-session",
     ]
+
+
+def test_no_block_is_left_out():
+    tests = Path(__file__).read_text(encoding="utf-8")
+    assert [title for title in BLOCKS if f'"{title}"' not in tests] == []
