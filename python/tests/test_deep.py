@@ -10,6 +10,7 @@ import types
 
 import pytest
 
+import spanwise
 import spanwise.profiling as profiling
 from spanwise.profiling import _attach, deep, deep_trace, profile_function
 from spanwise.__main__ import command_line
@@ -233,6 +234,35 @@ def test_a_block_and_a_function_are_profiled_as_well(torch):
 
     assert check_torch(function) == [4]
     assert os.path.isfile(function.deep_trace.recordings[0].path)
+
+
+def test_a_decorated_function_and_a_span_are_profiled_when_they_come_again(torch):
+    manager = started()
+    decorated = manager.deep_trace(when_longer_than_ms=40, capture="torch", limit=1,
+                                   operation="function")
+    spanned = manager.deep_trace(when_longer_than_ms=40, capture="torch", limit=1,
+                                 operation="spanned")
+
+    @profiling.profile_function("function", component="work")
+    def function(number, profiled):
+        work(number, profiled)
+
+    def block(number, profiled):
+        with spanwise.span("spanned"):
+            work(number, profiled)
+
+    for step, trace in ((function, decorated), (block, spanned)):
+        profiled = []
+        for number in range(1, 7):
+            step(number, profiled)
+            if number == 3:
+                wait_for(lambda: trace.is_armed, "it was slow")
+        assert profiled == [4]
+        (row,) = trace.recordings
+        assert (row.capture, row.error) == ("torch", None) and os.path.isfile(row.path)
+    manager.end_session()
+    counts = manager.get_aggregated_metrics()["operation_breakdown"]
+    assert [counts[name]["count"] for name in ("function", "spanned")] == [6, 6]
 
 
 def test_without_torch_the_program_goes_on(monkeypatch):

@@ -293,6 +293,27 @@ def test_what_is_decorated_looks_like_what_it_was():
     assert callable(work) and work.__wrapped__ is not work
 
 
+def test_threads_that_come_and_go_keep_their_calls_apart():
+    manager, ids = started(), []
+
+    def some():
+        ids.extend([threading.get_native_id()] * 3)
+        for _ in range(3):
+            work()
+
+    # Each takes the memory of one before it; some take turns with the main thread.
+    for at in range(300):
+        thread = threading.Thread(target=some)
+        thread.start()
+        if at % 3 == 0:
+            ids.append(threading.get_native_id())
+            work()
+        thread.join()
+    manager.end_session()
+    recorded = [row.thread_id for row in manager.get_profiler("all").operations]
+    assert sorted(recorded) == sorted(ids)
+
+
 def test_threads_lose_nothing():
     # Without the budget, which would keep most of them in sums.
     manager = started(adaptive_sampling=False)

@@ -24,6 +24,7 @@ mod token;
 mod trace;
 mod union;
 mod values;
+mod watch;
 mod wrapper;
 
 use pyo3::prelude::*;
@@ -52,6 +53,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tally::tallies, module)?)?;
     module.add_function(wrap_pyfunction!(tally::set_mode, module)?)?;
     module.add_function(wrap_pyfunction!(tally::reset_modes, module)?)?;
+    module.add_function(wrap_pyfunction!(tally::watch, module)?)?;
+    module.add_function(wrap_pyfunction!(watch::tell_of_watched, module)?)?;
     trace::add_to(module)?;
     answers::add_to(module)
 }

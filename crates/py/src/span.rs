@@ -17,7 +17,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::tally::{self, Tally, Timed};
-use crate::{here, hot, target};
+use crate::{here, hot, target, watch};
 
 #[repr(C)]
 struct SpanObject {
@@ -32,6 +32,7 @@ enum Block {
     /// Nothing is recorded of it.
     Unseen,
     Row(hot::Open),
+    Watched(hot::Open, watch::Around),
     Summed(Timed),
 }
 
@@ -79,6 +80,9 @@ unsafe fn begin(tally: *mut Tally) -> Block {
     unsafe {
         let here = here::here();
         (*tally).calls += 1;
+        if (*tally).mode == tally::WATCHED {
+            return begin_watched(tally);
+        }
         if (*tally).mode <= tally::ROWS {
             return hot::begin(here, &*tally).map_or(Block::Unseen, Block::Row);
         }
@@ -86,6 +90,22 @@ unsafe fn begin(tally: *mut Tally) -> Block {
             return Block::Unseen;
         }
         Block::Summed((*tally).begin(here, hot::state_for_sums(here)))
+    }
+}
+
+#[cold]
+unsafe fn begin_watched(tally: *mut Tally) -> Block {
+    // SAFETY: tallies are never freed, and the interpreter's lock is held; no reference is kept
+    // while Python code runs.
+    unsafe {
+        let around = watch::before((*tally).site);
+        match hot::begin(here::here(), &*tally) {
+            Some(open) => Block::Watched(open, around),
+            None => {
+                around.end();
+                Block::Unseen
+            }
+        }
     }
 }
 
@@ -103,23 +123,34 @@ unsafe fn exit(object: *mut ffi::PyObject, raised: *mut ffi::PyObject) -> *mut f
     // SAFETY: a span and an argument that Python holds.
     unsafe {
         let tally = (*object.cast::<SpanObject>()).tally;
-        let is_well = raised == ffi::Py_None();
         match block.map(|row| row.1) {
-            Some(Block::Row(open)) if is_well => {
-                hot::end(here::here(), open, (*tally).site);
-            }
-            Some(Block::Row(open)) => {
-                let exception = target::type_name(raised).map(|name| hot::exception_site(&name));
-                hot::end_failed(here::here(), open, (*tally).site, exception);
+            Some(Block::Row(open)) => end_row(tally, open, raised),
+            Some(Block::Watched(open, around)) => {
+                end_row(tally, open, raised);
+                around.end();
             }
             Some(Block::Summed(timed)) => {
-                (*tally).end(here::here(), timed, !is_well);
+                (*tally).end(here::here(), timed, raised != ffi::Py_None());
             }
             Some(Block::Unseen) | None => {}
         }
         let none = ffi::Py_None();
         ffi::Py_INCREF(none);
         none
+    }
+}
+
+#[inline(always)]
+unsafe fn end_row(tally: *mut Tally, open: hot::Open, raised: *mut ffi::PyObject) {
+    // SAFETY: as for leaving.
+    unsafe {
+        let site = (*tally).site;
+        if raised == ffi::Py_None() {
+            hot::end(here::here(), open, site);
+        } else {
+            let exception = target::type_name(raised).map(|name| hot::exception_site(&name));
+            hot::end_failed(here::here(), open, site, exception);
+        }
     }
 }
 

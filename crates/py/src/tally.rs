@@ -26,12 +26,16 @@ pub(crate) const SUMS: u8 = 2;
 pub(crate) const SAMPLED: u8 = 3;
 /// Nothing; calls are counted where they are seen at all.
 pub(crate) const OFF: u8 = 4;
+/// A row, and Python is told before and after: it records the next call in depth.
+pub(crate) const WATCHED: u8 = 5;
 
 /// One site.
 pub(crate) struct Tally {
     /// Its number, as records have it.
     pub(crate) site: u64,
     pub(crate) mode: u8,
+    /// How it is recorded when it is no longer watched; meaningless while it is not.
+    mode_after: u8,
     shift: u8,
     /// Bit of the component, among those that are open on a thread.
     pub(crate) bit: u64,
@@ -153,8 +157,19 @@ impl Tally {
         self.waiting.failed += 1;
     }
 
+    /// How it is recorded, watched or not.
+    fn mode_unwatched(&self) -> u8 {
+        if self.mode == WATCHED { self.mode_after } else { self.mode }
+    }
+
+    fn set_watched(&mut self, is_watched: bool) {
+        self.mode_after = self.mode_unwatched();
+        self.mode = if is_watched { WATCHED } else { self.mode_after };
+    }
+
     fn set_mode(&mut self, mode: u8, shift: u8) {
-        (self.mode, self.shift) = (mode, shift.min(20));
+        let place = if self.mode == WATCHED { &mut self.mode_after } else { &mut self.mode };
+        (*place, self.shift) = (mode, shift.min(20));
         self.countdown = self.next_gap();
     }
 
@@ -214,6 +229,7 @@ pub(crate) fn of_site(site: u64) -> *mut Tally {
         tallies[number] = Box::into_raw(Box::new(Tally {
             site,
             mode: FULL,
+            mode_after: FULL,
             shift: 0,
             bit: 1 << (component % 64),
             calls: 0,
@@ -260,7 +276,7 @@ pub(crate) fn tallies() -> Vec<(u32, u8, u8, u64)> {
     let mut rows = Vec::new();
     each(|tally| {
         if tally.calls != 0 {
-            rows.push((tally.site as u32, tally.mode, tally.shift, tally.calls));
+            rows.push((tally.site as u32, tally.mode_unwatched(), tally.shift, tally.calls));
         }
     });
     rows
@@ -271,6 +287,14 @@ pub(crate) fn tallies() -> Vec<(u32, u8, u8, u64)> {
 pub(crate) fn set_mode(site: u32, mode: u8, shift: u8) {
     // SAFETY: called from Python, so with its lock.
     unsafe { (*of_site(u64::from(site))).set_mode(mode, shift) };
+    crate::patch::switch_all();
+}
+
+/// Has Python told of the calls of a site, before and after, or no longer.
+#[pyfunction]
+pub(crate) fn watch(site: u32, is_watched: bool) {
+    // SAFETY: called from Python, so with its lock.
+    unsafe { (*of_site(u64::from(site))).set_watched(is_watched) };
     crate::patch::switch_all();
 }
 

@@ -7,8 +7,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use spanwise_probe::raw::{self, Here};
 
-use crate::{here, hot};
 use crate::tally::{self, Tally};
+use crate::{here, hot, watch};
 
 /// Classes whose own site is remembered, for methods that are named after their class.
 const CLASSES_MAX: usize = 8;
@@ -76,8 +76,23 @@ pub(crate) unsafe fn recorded(
         let tally = tally_of(target, arguments, count);
         (*tally).calls += 1;
         if (*tally).mode > tally::ROWS {
-            return summed_up(tally, function, on, (arguments, count, keywords));
+            return seldom(target, tally, function, on, (arguments, count, keywords));
         }
+        row(target, tally, function, on, (arguments, count, keywords))
+    }
+}
+
+/// Calls on, and records a row of the call.
+#[inline(always)]
+unsafe fn row(
+    target: *mut Target,
+    tally: *mut Tally,
+    function: *mut ffi::PyObject,
+    on: ffi::vectorcallfunc,
+    (arguments, count, keywords): Given,
+) -> *mut ffi::PyObject {
+    // SAFETY: as for the call.
+    unsafe {
         let here = here::here();
         let Some(open) = hot::begin(here, &*tally) else {
             return on(function, arguments, count, keywords);
@@ -99,8 +114,28 @@ pub(crate) unsafe fn recorded(
     }
 }
 
-/// Calls on, and adds the call to the sums of its site: it becomes no row.
+/// Calls on, in one of the ways that few sites are recorded in.
 #[inline(never)]
+unsafe fn seldom(
+    target: *mut Target,
+    tally: *mut Tally,
+    function: *mut ffi::PyObject,
+    on: ffi::vectorcallfunc,
+    given: Given,
+) -> *mut ffi::PyObject {
+    // SAFETY: as for the call.
+    unsafe {
+        if (*tally).mode != tally::WATCHED {
+            return summed_up(tally, function, on, given);
+        }
+        let around = watch::before((*tally).site);
+        let result = row(target, tally, function, on, given);
+        around.end();
+        result
+    }
+}
+
+/// Calls on, and adds the call to the sums of its site: it becomes no row.
 unsafe fn summed_up(
     tally: *mut Tally,
     function: *mut ffi::PyObject,

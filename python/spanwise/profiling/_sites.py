@@ -60,6 +60,12 @@ def site(number: int) -> Site:
     return _sites[number]
 
 
+def numbers_of(name: str) -> list:
+    """The numbers of all sites of a name."""
+    with _lock:
+        return [number for number, known in _sites.items() if known.name == name]
+
+
 def name_of(number: int) -> str:
     return _names.texts[number]
 

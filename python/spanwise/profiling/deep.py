@@ -107,6 +107,7 @@ class DeepTrace:
         with self._lock:
             armed, self._armed = self._armed, None
             finishing, self._finishing = self._finishing, []
+            _watch_no_longer(self)
         if armed is not None and armed.recorder is not None:
             armed.recorder.discard()
         for thread in finishing:
@@ -116,9 +117,6 @@ class DeepTrace:
 
     def _watch(self, manager: Any) -> None:
         """Looks at all operations of a manager from now on, on a thread."""
-        if self.capture == "torch":
-            # A profile begins and ends on the operation's own thread: `before` and `after`.
-            return
         number = next(profiler_numbers)
         # One without a name gets what any of the manager's profilers gets.
         _native.subscribe(number, manager._number, "", True, KEPT_MAX)
@@ -132,6 +130,9 @@ class DeepTrace:
         """Looks at operations that have ended since; gives the number of the next."""
         rows, seen = _native.operations(number, seen)
         for row in rows:
+            if self.capture == "torch" and _is_timed_by_python(row["site"]):
+                # `after` has looked at it.
+                continue
             name = _sites.site(row["site"]).name
             self._ended(name, round(row["start_time"] * 1e9), round(row["end_time"] * 1e9))
         self._give_up_if_over()
@@ -166,6 +167,7 @@ class DeepTrace:
         )
         if self.capture == "torch":
             self._armed = _Armed(name, slow_ms, None)
+            _watch_calls(self, name)
         elif is_someone_listening():
             ask_for_snapshot(len(self._recordings) + 1)
             self._recordings.append(
@@ -246,6 +248,7 @@ class DeepTrace:
         except Exception as reason:
             # Whatever Torch says: the program goes on.
             self._armed = None
+            _watch_no_longer(self)
             self._failed(armed.operation, armed.slow_ms, str(reason))
             return None
 
@@ -260,6 +263,7 @@ class DeepTrace:
             reason = str(raised)
         with self._lock:
             self._armed = None
+            _watch_no_longer(self)
             if reason is not None:
                 self._failed(name, armed.slow_ms, reason)
                 return
@@ -279,6 +283,10 @@ class _Around:
         self._armed = armed
         self._start_ns = time.monotonic_ns()
 
+    @property
+    def is_captured(self) -> bool:
+        return self._armed is not None
+
     def after(self) -> None:
         end_ns = time.monotonic_ns()
         if self._armed is not None:
@@ -297,6 +305,43 @@ def after(all_around: list) -> None:
     """It has ended."""
     for around in reversed(all_around):
         around.after()
+
+
+# Calls that the native half times: which sites wait for their next one, and for whom.
+_watched: dict = {}
+_watching = threading.Lock()
+
+
+def _is_timed_by_python(number: int) -> bool:
+    return _sites.site(number).keeps_rows
+
+
+def _watch_calls(trace: DeepTrace, name: str) -> None:
+    """Has the next call of a name told to a trace: of a decorated function, or a span."""
+    _native.tell_of_watched(_before_call, after)
+    with _watching:
+        for number in _sites.numbers_of(name):
+            if not _is_timed_by_python(number):
+                _watched.setdefault(number, []).append(trace)
+                _native.watch(number, True)
+
+
+def _watch_no_longer(trace: DeepTrace) -> None:
+    with _watching:
+        for number in [number for number, traces in _watched.items() if trace in traces]:
+            _watched[number].remove(trace)
+            if not _watched[number]:
+                del _watched[number]
+                _native.watch(number, False)
+
+
+def _before_call(number: int) -> list:
+    """A watched call begins."""
+    with _watching:
+        traces = list(_watched.get(number, ()))
+    name = _sites.site(number).name
+    found = (trace._before(name) for trace in traces)
+    return [around for around in found if around is not None and around.is_captured]
 
 
 def _look_again_and_again(trace: Any, number: int, stop: threading.Event) -> None:
