@@ -3,7 +3,9 @@
 //     node view_page.mjs PACKAGES CHROMIUM MOVES SPANWISE TRACE
 //
 // Prints one JSON object: seconds from the start of `spanwise view` to the first painted timeline,
-// milliseconds of every question about slices as the browser saw it, and the page's memory.
+// milliseconds of every question about slices as the browser saw it, the page's memory, and of each
+// frame of a flight with keys held down how long after the one before it came and how long the
+// page's own script took for it.
 
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
@@ -16,6 +18,9 @@ const KEYS = ["w", "d", "w", "d", "w", "w", "d", "d", "s", "s", "s", "d", "s"];
 
 // A key moves the page as long as it is held.
 const HELD_MS = 60;
+// The flight of frames: long strokes, at the depths that a person stops at.
+const STROKES = [["d", 400], ["w", 500], ["d", 800], ["w", 600], ["a", 800], ["w", 600], ["d", 800],
+  ["w", 600], ["d", 800], ["s", 1500], ["d", 800], ["s", 1500]];
 
 const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
 const page = await browser.newPage({ viewport: { width: 1800, height: 900 } });
@@ -28,9 +33,31 @@ page.on("requestfinished", (request) => {
   answers.push(responseEnd - requestStart);
 });
 
+// Every frame in which the page's script asked to be called: when, and how long it took.
+await page.addInitScript(() => {
+  const frames = [];
+  const ask = window.requestAnimationFrame.bind(window);
+  window.requestAnimationFrame = (paint) => ask((now) => {
+    const begin = performance.now();
+    paint(now);
+    const took = performance.now() - begin;
+    const last = frames.at(-1);
+    if (last?.[0] === now) last[1] += took;
+    else frames.push([now, took]);
+  });
+  window.takeFrames = () => frames.splice(0);
+});
+
 const isSettled = () => {
   const { waiting, rectangles } = document.querySelector("#panel-timeline")?.dataset ?? {};
   return waiting === "false" && rectangles !== undefined;
+};
+
+/** What paints: a graphics card, or the processor in its place. */
+const rendererOf = () => {
+  const context = document.createElement("canvas").getContext("webgl");
+  const names = context?.getExtension("WEBGL_debug_renderer_info");
+  return names ? context.getParameter(names.UNMASKED_RENDERER_WEBGL) : "without WebGL";
 };
 
 const start = performance.now();
@@ -51,7 +78,23 @@ try {
   }
   const { metrics } = await devtools.send("Performance.getMetrics");
   const heap_bytes = metrics.find(({ name }) => name === "JSHeapUsedSize").value;
-  console.log(JSON.stringify({ first_s, heap_bytes, answers_ms: answers }));
+  await page.keyboard.press("0");
+  await page.waitForFunction(isSettled);
+  const frames_ms = [];
+  const script_ms = [];
+  for (const [key, held] of STROKES) {
+    await page.evaluate(() => window.takeFrames());
+    await page.keyboard.press(key, { delay: held });
+    const frames = await page.evaluate(() => window.takeFrames());
+    // The last may be one that an answer asked for, after the key was released.
+    for (let at = 1; at < frames.length - 1; at += 1) {
+      frames_ms.push(frames[at][0] - frames[at - 1][0]);
+      script_ms.push(frames[at][1]);
+    }
+    await page.waitForFunction(isSettled);
+  }
+  const renderer = `Chromium ${browser.version()} headless, ${await page.evaluate(rendererOf)}`;
+  console.log(JSON.stringify({ first_s, heap_bytes, answers_ms: answers, frames_ms, script_ms, renderer }));
 } finally {
   server.kill();
   await browser.close();

@@ -1,7 +1,11 @@
 // What a user does with the page, case by case; each line says what was seen.
 
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { startBrowser, stopBrowser, visit } from "./page.mjs";
+import { Recorder } from "./recorder.mjs";
 
 const LLAMA = "testdata/kineto/llama_small.json.gz";
 const LLAMA_EAGER = "testdata/kineto/llama_small_eager.json.gz";
@@ -191,6 +195,85 @@ async function comparesTwo(it) {
   return "two timelines that zoom together, a shift, and tables";
 }
 
+async function comparesFlames(it) {
+  await it.settled();
+  await it.page.getByRole("tab", { name: "Compare" }).click();
+  await it.page.getByRole("button", { name: "Flame graph of the change" }).click();
+  await it.page.waitForSelector('#panel-flame[data-base="true"]');
+  const flame = it.page.locator("#panel-flame");
+  const told = flame.locator(".flame-told");
+  assert.match(await told.textContent(), / → /);
+  await it.picture("wall");
+  await flame.getByLabel("What to show").selectOption("gpu");
+  await it.page.waitForFunction(() => !document.querySelector(".flame-told").textContent.startsWith("Summing"));
+  await it.picture("gpu");
+  const canvas = await flame.locator("canvas").boundingBox();
+  await it.page.mouse.move(canvas.x + 200, canvas.y + 19 * 3 + 8);
+  await it.page.waitForSelector("#panel-flame .tooltip:not([hidden])");
+  assert.match(await flame.locator(".tooltip").textContent(), / → .*(%|new)/);
+  await flame.getByLabel("Widths").selectOption("base");
+  await it.picture("base");
+  await flame.getByLabel("Compared with").selectOption("");
+  await it.page.waitForSelector('#panel-flame[data-base="false"]');
+  return `${await told.textContent()}, against the base and alone`;
+}
+
+async function rowsLeadToBoth(it) {
+  await it.settled();
+  await it.page.getByRole("tab", { name: "Compare" }).click();
+  const row = it.page.locator('.compare-tables [data-key="changes"] button.link').first();
+  const name = await row.textContent();
+  await row.click();
+  await it.page.waitForFunction(() => document.querySelector('[data-role="shift"]').textContent.startsWith("shifted by"));
+  await it.page.waitForSelector(".details");
+  const isRested = () => [...document.querySelectorAll("#panel-compare .timeline")]
+    .every(({ dataset }) => dataset.waiting === "false" && Number(dataset.rectangles) > 0);
+  await it.page.waitForFunction(isRested);
+  await it.picture("both");
+  return `${name} in both timelines`;
+}
+
+async function groupsFlames(it) {
+  await it.settled();
+  await it.page.getByRole("tab", { name: "Flame graph" }).click();
+  const flame = it.page.locator("#panel-flame");
+  const seen = [];
+  for (const group of ["thread", "phase", "step", "rank"]) {
+    await it.page.waitForSelector("#panel-flame[data-frames]");
+    const answered = it.page.waitForResponse((response) => response.url().includes(`group=${group}`));
+    await flame.getByLabel("Group").selectOption(group);
+    const { names, parent, name } = await (await answered).json();
+    const roots = parent.flatMap((above, node) => (above === 0 ? [names[name[node]]] : []));
+    assert.ok(roots.length > 0, `no ${group}`);
+    seen.push(`${roots.length} by ${group}`);
+    await it.page.waitForFunction(() => !document.querySelector(".flame-told").textContent.startsWith("Summing"));
+    await it.picture(group);
+  }
+  return seen.join(", ");
+}
+
+/** A session that this program writes while the page looks at it. */
+async function followsLive(it) {
+  const { recorder } = it;
+  const first = await it.settled();
+  const corner = it.page.locator("#panel-timeline .corner");
+  assert.match(await corner.textContent(), /still recording/);
+  assert.ok((await it.search("step")) > 0);
+  await it.page.locator('[data-role="found"]').first().click();
+  const chosen = await it.until((now) => now.selected !== null);
+  await it.page.locator("#panel-timeline .timeline-body").focus();
+  await it.page.keyboard.press("0");
+  recorder.work(200);
+  const longer = await it.until((now) => now.to > first.to * 1.5);
+  assert.ok(longer.rectangles > first.rectangles, `${longer.rectangles} rectangles`);
+  assert.equal(longer.selected, chosen.selected);
+  await it.picture("growing");
+  recorder.end();
+  await it.page.waitForFunction(() => !document.querySelector("#panel-timeline .corner").textContent.includes("recording"));
+  const spans = /([\d,]+) spans/.exec(await corner.textContent())[1];
+  return `${spans} spans, ${longer.rectangles} rectangles, and its end`;
+}
+
 async function showsRanks(it) {
   const seen = await it.settled();
   assert.ok(seen.rectangles > 100);
@@ -255,6 +338,10 @@ const CASES = [
   ["findings", [LLAMA], findingsLead],
   ["sql", [LLAMA], asksSql],
   ["compare", [LLAMA, LLAMA_EAGER], comparesTwo],
+  ["compare-rows", [LLAMA, LLAMA_EAGER], rowsLeadToBoth],
+  ["compare-flames", [LLAMA, LLAMA_EAGER], comparesFlames],
+  ["groups", RANKS, groupsFlames],
+  ["live", [], followsLive],
   ["ranks", RANKS, showsRanks],
   ["gone", [LLAMA], tellsWhenServerIsGone],
   ["help", [LLAMA], helpAndTheme, { scheme: "dark" }],
@@ -266,8 +353,13 @@ await startBrowser();
 for (const [name, traces, check, options] of CASES) {
   if (process.env.ONLY && !name.includes(process.env.ONLY)) continue;
   let it;
+  const folder = mkdtempSync(join(tmpdir(), "viewer-"));
+  const session = join(folder, "running.spanwise-session");
   try {
-    it = await visit(name, traces, options);
+    const recorder = traces.length === 0 ? new Recorder(session) : null;
+    recorder?.work(20);
+    it = await visit(name, recorder === null ? traces : [session], options);
+    it.recorder = recorder;
     const seen = await check(it);
     await it.end();
     console.log(`${name}: ${seen}`);
@@ -275,6 +367,8 @@ for (const [name, traces, check, options] of CASES) {
     failed += 1;
     await it?.fail();
     console.log(`${name}: FAILED: ${error.message.split("\n").slice(0, 6).join("\n    ")}`);
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 }
 await stopBrowser();

@@ -19,6 +19,7 @@ import { Side, type Slot } from "./panels/side";
 import { SqlPanel } from "./panels/sql";
 import type { TraceInfo } from "./protocol";
 import { around, wholeOf, type Range } from "./scale";
+import { useRead } from "./server";
 import { Source, trackTitle } from "./source";
 import { PANELS, State, type Panel } from "./state";
 import { toggleTheme } from "./theme";
@@ -55,7 +56,13 @@ export class App {
       pick,
     });
     this.#flame = new FlamePanel(state);
-    this.#compare = new ComparePanel(state, pick);
+    this.#compare = new ComparePanel(state, {
+      pick,
+      flame: (base, other) => {
+        this.#flame.compare(base, other);
+        state.panel.set("flame");
+      },
+    });
     this.#findings = new FindingsPanel(state, (trace, place) => navigator.goToPlace(trace, place));
     this.#sql = new SqlPanel(state, {
       span: (span) => void navigator.goToSpan(span),
@@ -74,8 +81,10 @@ export class App {
     state.sources.set(traces.map((trace) => new Source(trace)));
     state.view.set(wholeOf(state.bounds));
     followAddress(state, (span) => void navigator.select(span));
-    followLive(state, (trace, before) => {
-      for (const timeline of timelines()) timeline.forgetAfter(trace.id, before);
+    followLive(state, (trace) => {
+      useRead(trace);
+      for (const timeline of timelines()) timeline.forget(trace.id);
+      void navigator.selectAgain(trace.id);
     });
   }
 

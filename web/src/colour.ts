@@ -1,7 +1,7 @@
 // Colours of spans: a hue for each kind, a little lighter or darker by name, so that
 // neighbours can be told apart and the same name looks the same everywhere.
 
-import { kindOf, kindOfName, type Kind } from "./kinds";
+import { kindOf, type Kind } from "./kinds";
 
 export type Theme = "light" | "dark";
 
@@ -40,9 +40,22 @@ export function spanColour(kind: number, name: string, theme: Theme): string {
   return colour;
 }
 
-/** The fill of a flame graph's frame, whose kind the name must tell. */
-export function frameColour(name: string, theme: Theme): string {
-  return colourOf(kindOfName(name), name, theme);
+const SAME: Record<Theme, number> = { light: 93, dark: 34 };
+const CHANGED: Record<Theme, number> = { light: 60, dark: 56 };
+const MORE_HUE = 8;
+const LESS_HUE = 212;
+
+/** What share of a part is new (above 0) or gone (below); 0 where nothing changed. */
+export function changeShare(before: number, after: number): number {
+  const most = Math.max(before, after);
+  return most === 0 ? 0 : (after - before) / most;
+}
+
+/** Red for more, blue for less, the paler the nearer to the same. */
+export function changeColour(share: number, theme: Theme): string {
+  const size = Math.min(Math.abs(share), 1) ** 0.6;
+  const light = SAME[theme] + (CHANGED[theme] - SAME[theme]) * size;
+  return `hsl(${share > 0 ? MORE_HUE : LESS_HUE} ${Math.round(12 + 66 * size)}% ${Math.round(light)}%)`;
 }
 
 export function colourOf(kind: Kind, name: string, theme: Theme): string {

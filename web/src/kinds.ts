@@ -45,19 +45,6 @@ export function kindOf(index: number, name: string): Kind {
   return kind === KINDS["kernel"] && isCommunication(name) ? COMMUNICATION : kind;
 }
 
-/** The kind that a name most likely has, where the server does not say. */
-export function kindOfName(name: string): Kind {
-  if (/\.py\b|^<built-in|^nn\.Module/.test(name)) return KINDS["python"]!;
-  if (/^(cuda|hip|cu)[A-Z]/.test(name)) return KINDS["runtime"]!;
-  if (/^Memcpy/i.test(name)) return KINDS["memcpy"]!;
-  if (/^Memset/i.test(name)) return KINDS["memset"]!;
-  if (isCommunication(name)) return COMMUNICATION;
-  if (/^ProfilerStep|^## |^execute_context/.test(name)) return KINDS["annotation"]!;
-  if (/^[a-z_0-9]+::[a-zA-Z_0-9.:]+$/.test(name)) return KINDS["operator"]!;
-  if (/^void |_kernel\b|gemm|^triton_|<.*>\(/.test(name)) return KINDS["kernel"]!;
-  return OTHER;
-}
-
 function isCommunication(name: string): boolean {
   return /nccl|rccl|all_?reduce|all_?gather|reduce_?scatter/i.test(name);
 }

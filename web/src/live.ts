@@ -11,7 +11,7 @@ const EVERY_MS = 1000;
 /** How near to the end, as a share of the view, still is "at the end". */
 const NEAR_SHARE = 0.1;
 
-export function followLive(state: State, grown: (trace: TraceInfo, before: number) => void): void {
+export function followLive(state: State, grown: (trace: TraceInfo) => void): void {
   const isLive = (): boolean => state.sources.value.some(({ trace }) => trace.live);
   const again = (): void => {
     if (isLive()) window.setTimeout(() => void step(), EVERY_MS);
@@ -28,20 +28,20 @@ export function followLive(state: State, grown: (trace: TraceInfo, before: numbe
   again();
 }
 
-/** Takes what the server now says of the traces; `grown` hears of each that is longer. */
+/** Takes what the server now says of the traces; `grown` hears of each that has grown or ended. */
 export function takeGrown(
   state: State,
   traces: readonly TraceInfo[],
-  grown: (trace: TraceInfo, before: number) => void,
+  grown: (trace: TraceInfo) => void,
 ): void {
   const before = state.bounds;
   const view = state.view.value;
   const changed = state.sources.value.map((source) => {
     const now = traces.find(({ id }) => id === source.trace.id);
-    if (now === undefined || (now.to === source.trace.to && now.live === source.trace.live)) {
+    if (now === undefined || (now.read === source.trace.read && now.live === source.trace.live)) {
       return source;
     }
-    grown(now, source.trace.to);
+    grown(now);
     // The screen's zero stays where it was, even if an earlier span turns up.
     return new Source(now, now.from - source.origin);
   });

@@ -2,7 +2,7 @@
 
 import type { Place } from "./protocol";
 import { around, revealed } from "./scale";
-import { askSpan, reasonText } from "./server";
+import { Refused, askSpan, askSpanAt, reasonText } from "./server";
 import type { SpanReference, State } from "./state";
 import type { Timeline } from "./timeline/timeline";
 
@@ -30,6 +30,19 @@ export class Navigator {
     } catch (error) {
       this.#state.trouble.set(reasonText(error));
       return false;
+    }
+  }
+
+  /** Finds the selected span again in a trace that has grown. */
+  async selectAgain(trace: number): Promise<void> {
+    const chosen = this.#state.selected.value;
+    if (chosen === null || chosen.trace !== trace) return;
+    const asked = ++this.#asked;
+    try {
+      const answer = await askSpanAt(trace, chosen.answer);
+      if (asked === this.#asked) this.#state.selected.set({ trace, answer });
+    } catch (error) {
+      if (asked === this.#asked && error instanceof Refused) this.#state.selected.set(null);
     }
   }
 

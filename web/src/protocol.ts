@@ -29,6 +29,8 @@ export interface TraceInfo {
   to: number;
   spans: number;
   live: boolean;
+  /** Counts the reads of a trace that grows: numbers of spans are those of one read. */
+  read: number;
   notices: Notice[];
   tracks: TrackInfo[];
 }
@@ -111,6 +113,8 @@ export interface Place {
   from: number;
   to: number;
   track: number | null;
+  /** The span, where the place is one. */
+  span?: number;
 }
 
 export interface Paragraph {
@@ -143,6 +147,9 @@ export interface SectionsAnswer {
 
 export const FLAME_VALUES = ["wall", "gpu", "count", "bytes"] as const;
 export type FlameValue = (typeof FLAME_VALUES)[number];
+/** What stacks may be put under, besides nothing. */
+export const FLAME_GROUPS = ["thread", "rank", "phase", "step"] as const;
+export type FlameGroup = (typeof FLAME_GROUPS)[number];
 
 export interface FlameAnswer {
   value: FlameValue;
@@ -152,8 +159,22 @@ export interface FlameAnswer {
   names: string[];
   parent: number[];
   name: number[];
+  /** An index into `kinds` for each node. */
+  kind: number[];
   weight: number[];
   self: number[];
+  /** Against another trace: what that one spent in each node. */
+  base?: FlameBase;
+}
+
+/** The other side of a flame graph of what changed; all weights are then those of one step. */
+export interface FlameBase {
+  total: number;
+  weight: number[];
+  self: number[];
+  /** How many steps the weights were divided by, of the base and of the trace; 1 and 1 where
+   * they were not. */
+  steps: [number, number];
 }
 
 export type QueryValue = string | number | boolean | null;
@@ -162,4 +183,6 @@ export interface QueryAnswer {
   columns: string[];
   rows: QueryValue[][];
   more: boolean;
+  /** How long the server thought about it. */
+  took_ns: number;
 }

@@ -5,12 +5,15 @@ import { decodeSlices, type SliceTable } from "./decode";
 import type {
   CountersAnswer,
   FlameAnswer,
+  FlameGroup,
   FlameValue,
   MarksAnswer,
   QueryAnswer,
   SearchAnswer,
   SectionsAnswer,
   SpanAnswer,
+  SpanPlace,
+  TraceInfo,
   TracesAnswer,
 } from "./protocol";
 import type { Range } from "./scale";
@@ -36,6 +39,14 @@ export interface PaintQuestion {
 
 type Parameters = Record<string, string | number | undefined>;
 
+/** Which read of each trace that grows the page has seen. */
+const reads = new Map<number, number>();
+
+/** From now on questions are about this read of the trace. */
+export function useRead({ id, read }: TraceInfo): void {
+  reads.set(id, read);
+}
+
 /** False after a question that got no answer at all. */
 export const isReachable = new Signal(true);
 
@@ -58,6 +69,11 @@ export function askMarks(what: PaintQuestion, signal: AbortSignal): Promise<Mark
 
 export function askSpan(trace: number, span: number): Promise<SpanAnswer> {
   return askJson("api/span", { trace, span });
+}
+
+/** The same span after its trace has grown, which may have given it another number. */
+export function askSpanAt(trace: number, { track, row, start }: SpanPlace): Promise<SpanAnswer> {
+  return askJson("api/span", { trace, track, row, start });
 }
 
 export function askSearch(
@@ -86,12 +102,16 @@ export interface FlameQuestion {
   value: FlameValue;
   range: Range | null;
   track: number | null;
+  group: FlameGroup | null;
+  /** The trace to set it against. */
+  base: number | null;
 }
 
 export function askFlame(what: FlameQuestion, signal: AbortSignal): Promise<FlameAnswer> {
   const range = what.range === null ? {} : wholeNanos(what.range);
   const { trace, value } = what;
-  return askJson("api/flame", { trace, value, ...range, track: what.track ?? undefined }, { signal });
+  const [track, group, base] = [what.track, what.group, what.base].map((it) => it ?? undefined);
+  return askJson("api/flame", { trace, value, ...range, track, group, base }, { signal });
 }
 
 export function askQuery(text: string): Promise<QueryAnswer> {
@@ -114,7 +134,9 @@ async function askJson<T>(path: string, parameters: Parameters, init?: RequestIn
 }
 
 async function ask(path: string, parameters: Parameters, init?: RequestInit): Promise<Response> {
-  const query = Object.entries(parameters)
+  const { trace } = parameters;
+  const read = typeof trace === "number" ? reads.get(trace) : undefined;
+  const query = Object.entries({ ...parameters, read })
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${encodeURIComponent(String(value)).replaceAll("%2C", ",")}`);
   const address = query.length === 0 ? path : `${path}?${query.join("&")}`;

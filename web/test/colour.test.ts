@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hashOf, spanColour } from "../src/colour";
-import { kindOf, kindOfName, learnKinds } from "../src/kinds";
+import { changeColour, changeShare, hashOf, spanColour } from "../src/colour";
+import { kindOf, learnKinds } from "../src/kinds";
 import { arrowsOf } from "../src/timeline/arrows";
 import type { SpanAnswer } from "../src/protocol";
 
@@ -32,17 +32,13 @@ test("the server's list says what a number means", () => {
   learnKinds(LIST);
 });
 
-test("names of frames tell their kind", () => {
-  const lines: [string, string][] = [
-    ["torch/nn/modules/module.py(1783): _call_impl", "Python"],
-    ["<built-in method linear>", "Python"],
-    ["aten::mm", "operator"],
-    ["cudaLaunchKernel", "GPU runtime call"],
-    ["void gemm<float>(int)", "GPU kernel"],
-    ["Memcpy DtoH (Device -> Pinned)", "copy"],
-    ["main", "other"],
-  ];
-  for (const [name, title] of lines) assert.equal(kindOfName(name).title, title, name);
+test("more is red, less is blue, and the same is pale", () => {
+  const hue = (share: number): string => changeColour(share, "light").split(" ")[0]!;
+  assert.equal(hue(0.1), hue(1));
+  assert.notEqual(hue(0.1), hue(-0.1));
+  assert.match(changeColour(0, "light"), / 12% 93%\)$/);
+  assert.match(changeColour(-1, "light"), / 78% 60%\)$/);
+  assert.deepEqual([changeShare(0, 0), changeShare(2, 0), changeShare(0, 3), changeShare(4, 3)], [0, -1, 1, -0.25]);
 });
 
 test("arrows lead from cause to effect", () => {

@@ -7,7 +7,8 @@ import { Source } from "../src/source";
 import { State } from "../src/state";
 
 function trace(to: number, live = true): TraceInfo {
-  return { id: 0, file: "a", producer: null, rank: null, from: 100, to, spans: 1, live, notices: [], tracks: [] };
+  const read = to;
+  return { id: 0, file: "a", producer: null, rank: null, from: 100, to, spans: 1, live, read, notices: [], tracks: [] };
 }
 
 /** What is on the screen after a trace of 1000 has grown to 2000. */
@@ -16,14 +17,14 @@ function viewAfter(view: Range | null): { state: State; told: number[] } {
   state.sources.set([new Source(trace(1100))]);
   state.view.set(view ?? wholeOf(state.bounds));
   const told: number[] = [];
-  takeGrown(state, [trace(2100)], (_, before) => told.push(before));
+  takeGrown(state, [trace(2100)], ({ to }) => told.push(to));
   return { state, told };
 }
 
 test("who sees the whole goes on seeing the whole", () => {
   const { state, told } = viewAfter(null);
   assert.ok(state.view.value.from <= 0 && state.view.value.to >= 2000);
-  assert.deepEqual(told, [1100]);
+  assert.deepEqual(told, [2100]);
 });
 
 test("who looks at the end follows it, as near as before", () => {

@@ -24,9 +24,9 @@ const ROOMS: &[[&str; 4]] = &[
     ["spanwise-query", "spanwise-model spanwise-analyze", "rusqlite thiserror", "spanwise-read"],
     [
         "spanwise-serve",
-        "spanwise-model spanwise-analyze spanwise-query spanwise-write",
+        "spanwise-model spanwise-analyze spanwise-answer spanwise-query spanwise-write",
         "serde_json",
-        "spanwise-read tempfile",
+        "spanwise-probe spanwise-read tempfile",
     ],
     [
         "spanwise-answer",

@@ -73,7 +73,8 @@ pub use classes::{ClassRow, ClassRules, ClassUse, OTHER, SpanClasses, class_use,
 pub use compare::{
     Allowance, BaselineError, Cause, CauseKind, CompareBy, CompareOptions, CompareRow,
     CompareSeries, ComparedBy, Comparison, KernelSwap, Place, Reason, STEPS_MIN, SideTotals,
-    StepTime, Verdict, Why, baseline_text, compare, compare_series, parse_baseline, steps_of,
+    StepTime, Verdict, Why, baseline_text, compare, compare_series, parse_baseline, row_spans,
+    steps_of,
 };
 pub use compat::{CompatTable, CompatValue};
 pub use correlate::{Correlations, Moved, Mover, Outcome, SAMPLES_MIN, correlate};
@@ -116,8 +117,8 @@ pub use off_cpu::{OffCpuRow, off_cpu};
 pub use phase::{Phase, Phases};
 pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
 pub use profile::{
-    Backward, ProfileOptions, StackMode, ThreadProfile, VALUE_TYPES, profile, thread_profile,
-    without_prefix,
+    Backward, ProfileOptions, StackMode, ThreadProfile, VALUE_TYPES, profile, profile_by_label,
+    profiles_side_by_side, thread_profile, without_prefix,
 };
 pub use profile_use::{FunctionUse, LabelUse, ProfileUse, profile_use};
 pub use quality::{Check, CheckKind, CheckStatus, quality};

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use spanwise_analyze::{
-    Allowance, ClassRules, CompareOptions, CompareSeries, Comparison, Facts, Phase, compare,
-    compare_series, fusion, parse_baseline, steps_of,
+    Allowance, ClassRules, CompareBy, CompareOptions, CompareRow, CompareSeries, Comparison, Facts,
+    Phase, compare, compare_series, fusion, parse_baseline, row_spans, steps_of,
 };
+use spanwise_model::{SpanId, Trace, both};
+use spanwise_write::{CompareView, Document, PagePlace, SidePlaces, Top, compare_document};
 
 use crate::AnswerError;
 
@@ -71,6 +73,34 @@ fn name_replaced(
         "which kernels became which, and how long they take, is told of all steps, not of \
          those of --steps alone"
     })
+}
+
+/// Rows of the table of changes that a page shows.
+const PAGE_ROWS: usize = 100;
+
+/// What changed between two traces that are open, as a page shows it, and where the rows of the
+/// table of changes are. A trace without steps counts as one step.
+pub fn compare_traces(base: &Trace, other: &Trace) -> (Document, SidePlaces) {
+    let (base, other) = (&Facts::new(base), &Facts::new(other));
+    let options = CompareOptions::by(CompareBy::Operator);
+    let rules = ClassRules::standard();
+    let series = |facts| [compare_series(facts, &rules, &options)];
+    let (base_series, other_series) = both(|| series(base), || series(other));
+    let sides = [&base_series[..], &other_series[..]];
+    let (comparison, unsaid) = compare_sides(sides, [Some(base), Some(other)], &options);
+    let top = Top::First(PAGE_ROWS);
+    let view = CompareView { top, shows_same: false, shows_stacks: false };
+    let mut document = compare_document(&comparison, view);
+    document.hints.extend(unsaid.map(str::to_owned));
+    let rows = comparison.rows.iter().filter(|row| row.change_ns() != 0);
+    let rows: Vec<&CompareRow> = rows.take(PAGE_ROWS).collect();
+    let places = |facts: &Facts<'_>| -> Vec<Option<PagePlace>> {
+        let spans = row_spans(facts, &rules, options.by, &rows);
+        let place = |span: Option<SpanId>| Some(PagePlace::of(facts.trace(), span?));
+        spans.into_iter().map(place).collect()
+    };
+    let (base, other) = both(|| places(base), || places(other));
+    (document, SidePlaces { section: "changes", base, other })
 }
 
 /// What `compare --save-baseline` wrote, with the options that it was made with.

@@ -23,7 +23,8 @@ const ENDINGS: &[&str] = &[
 pub fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, AnswerError> {
     let mut files = Vec::new();
     for path in paths {
-        if !path.is_dir() {
+        // A recording is a folder too, and one thing.
+        if !path.is_dir() || spanwise_read::is_recording(path) {
             files.push(path.clone());
             continue;
         }

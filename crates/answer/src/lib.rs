@@ -2,22 +2,24 @@
 //!
 //! A shell decides what was asked and how the answer is shown. What lies between, opening what
 //! paths name, the sections of a report, the sides of a comparison, whole files written at
-//! once, is here, so that both shells say the same. Nothing is printed, and an error is an
+//! once, sessions that grow, is here, so that both shells say the same. Nothing is printed, and an error is an
 //! [`AnswerError`] with its place.
 
 mod compare;
 mod convert;
 mod error;
 mod files;
+mod live;
 mod open;
 mod report;
 mod rules;
 mod sections;
 
-pub use compare::{compare_sides, read_baseline, side};
+pub use compare::{compare_sides, compare_traces, read_baseline, side};
 pub use convert::{ConvertFormat, write_profile, write_whole};
 pub use error::AnswerError;
 pub use files::{files_of, rank_of, replace_file};
+pub use live::{LiveLook, LiveTrace, live_state};
 pub use open::{Opened, merge_traces, open, open_as_one};
 pub use report::{notices_hint, report};
 pub use rules::{Rule, check_rules};

@@ -45,5 +45,6 @@ pub use session::{
     CallsRecorded, Ended, FlightOptions, Program, RecordOptions, Recorded, Snapshot,
     record_processes, record_program,
 };
+pub use signals::work_until_stopped;
 pub use trigger::{COMPANION, FunctionTrigger, Triggers, When};
 pub use waits::{SWITCHES_MAX, WAIT_STACKS_MAX};

@@ -3,6 +3,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+use std::thread;
+use std::time::Duration;
+
+use crate::sys;
 
 /// What somebody has asked for by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,22 @@ impl Signals {
         messages
     }
 }
+
+/// Lets work go on, on a thread of its own, until somebody asks to end: by Ctrl-C or another
+/// polite request. What it was doing then is left as it is.
+pub fn work_until_stopped(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::take()?;
+    thread::Builder::new().spawn(work)?;
+    loop {
+        sys::wait_for(&[signals.as_fd()], LONG)?;
+        if signals.messages().iter().any(|message| matches!(message, Message::Stop(_))) {
+            return Ok(());
+        }
+    }
+}
+
+/// Between two looks at nothing.
+const LONG: Duration = Duration::from_secs(3600);
 
 impl Drop for Signals {
     /// What came meanwhile is taken first: Ctrl-C ended the recording, not the report.

@@ -62,6 +62,26 @@ impl SpanKind {
         SpanKind::LockWait,
     ];
 
+    /// The word for it in tables, in the index and in the viewer.
+    pub const fn text(self) -> &'static str {
+        match self {
+            SpanKind::Other => "other",
+            SpanKind::Python => "python",
+            SpanKind::Operator => "operator",
+            SpanKind::Annotation => "annotation",
+            SpanKind::Runtime => "runtime",
+            SpanKind::Kernel => "kernel",
+            SpanKind::Memcpy => "memcpy",
+            SpanKind::Memset => "memset",
+            SpanKind::Sync => "sync",
+            SpanKind::GpuAnnotation => "gpu_annotation",
+            SpanKind::Overhead => "overhead",
+            SpanKind::Window => "window",
+            SpanKind::OffCpu => "off_cpu",
+            SpanKind::LockWait => "lock_wait",
+        }
+    }
+
     /// True for what keeps a GPU busy.
     pub fn is_gpu_work(self) -> bool {
         matches!(self, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset)
@@ -101,5 +121,18 @@ impl Categories {
 
     pub fn rows(&self) -> &[Category] {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_stand_in_order_and_are_named_as_they_are_stored() {
+        for (at, kind) in SpanKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, at);
+            assert_eq!(kind.text().replace('_', ""), format!("{kind:?}").to_lowercase());
+        }
     }
 }

@@ -40,6 +40,17 @@ impl TrackKind {
         TrackKind::Counter,
         TrackKind::Profiler,
     ];
+
+    /// The word for it in tables, in the index and in the viewer.
+    pub const fn text(self) -> &'static str {
+        match self {
+            TrackKind::Thread => "thread",
+            TrackKind::GpuStream => "gpu_stream",
+            TrackKind::Async => "async",
+            TrackKind::Counter => "counter",
+            TrackKind::Profiler => "profiler",
+        }
+    }
 }
 
 /// One track. `process` and `thread` are the source's own ids, as text.
@@ -94,5 +105,18 @@ impl Track {
     /// The same rows as a range into the columns of [`crate::Spans`].
     pub fn rows(&self) -> Range<usize> {
         self.spans.start as usize..self.spans.end as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_stand_in_order_and_are_named_as_they_are_stored() {
+        for (at, kind) in TrackKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, at);
+            assert_eq!(kind.text().replace('_', ""), format!("{kind:?}").to_lowercase());
+        }
     }
 }

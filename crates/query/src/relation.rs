@@ -5,6 +5,7 @@
 //! join), gets a permutation of the rows in its order, made once.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering as Atomic};
 use std::sync::{Arc, OnceLock};
 
@@ -110,6 +111,14 @@ pub(crate) struct Relation {
     pub(crate) rows: usize,
     /// The first is `id`: the number of the row.
     pub(crate) columns: Vec<Column>,
+    pub(crate) ascending: Option<Ascending>,
+}
+
+/// A column of numbers by which the rows of each run ascend: what lies between two bounds is found
+/// without looking at every row.
+pub(crate) struct Ascending {
+    pub(crate) column: usize,
+    pub(crate) runs: Vec<Range<usize>>,
 }
 
 /// A column is looked through so often before its order is made.
@@ -122,7 +131,7 @@ impl Relation {
         if let Some(rows) = self.by_id(filters) {
             return Rows::Some(rows);
         }
-        let mut rows = self.by_look_up(filters);
+        let mut rows = self.narrowed(filters);
         for filter in filters {
             rows = self.filtered(rows, filter);
         }
@@ -139,6 +148,47 @@ impl Relation {
         })?;
         let row = usize::try_from(id).ok().filter(|&row| row < self.rows);
         Some(row.into_iter().map(|row| row as u32).collect())
+    }
+
+    /// The fewest rows that are known without a look at each.
+    fn narrowed(&self, filters: &[Filter]) -> Rows {
+        let ranges = self.by_runs(filters);
+        let count = |ranges: &[Range<usize>]| ranges.iter().map(Range::len).sum::<usize>();
+        match (ranges, self.by_look_up(filters)) {
+            (Some(ranges), Rows::Some(rows)) if rows.len() <= count(&ranges) => Rows::Some(rows),
+            (Some(ranges), _) => {
+                let mut rows = Vec::with_capacity(count(&ranges));
+                rows.extend(ranges.into_iter().flatten().map(|row| row as u32));
+                Rows::Some(rows)
+            }
+            (None, rows) => rows,
+        }
+    }
+
+    /// The part of each run that fulfils the filters on the column it ascends by.
+    fn by_runs(&self, filters: &[Filter]) -> Option<Vec<Range<usize>>> {
+        let ascending = self.ascending.as_ref()?;
+        let column = &self.columns[ascending.column];
+        let (mut least, mut most) = (i64::MIN, i64::MAX);
+        for filter in filters.iter().filter(|filter| filter.column == ascending.column) {
+            let Bound::Int(bound) = filter.value else { continue };
+            match filter.test {
+                Test::Equal => (least, most) = (least.max(bound), most.min(bound)),
+                Test::Less => most = most.min(bound.checked_sub(1)?),
+                Test::AtMost => most = most.min(bound),
+                Test::More => least = least.max(bound.checked_add(1)?),
+                Test::AtLeast => least = least.max(bound),
+            }
+        }
+        if (least, most) == (i64::MIN, i64::MAX) {
+            return None;
+        }
+        let parts = ascending.runs.iter().map(|run| {
+            let begin = first_row(run.clone(), |row| column.key(row) >= Some(least));
+            let end = first_row(begin..run.end, |row| column.key(row) > Some(most));
+            begin..end
+        });
+        Some(parts.collect())
     }
 
     /// The rows of one value of a column, which is looked up again and again.
@@ -219,6 +269,19 @@ impl Test {
             Test::AtLeast => ordering.is_ge(),
         }
     }
+}
+
+/// The first row of those that fulfils a condition, which all behind it do too.
+fn first_row(rows: Range<usize>, is_reached: impl Fn(usize) -> bool) -> usize {
+    let (mut begin, mut end) = (rows.start, rows.end);
+    while begin < end {
+        let middle = begin + (end - begin) / 2;
+        match is_reached(middle) {
+            true => end = middle,
+            false => begin = middle + 1,
+        }
+    }
+    begin
 }
 
 fn kept(rows: Rows, keeps: impl Fn(usize) -> bool) -> Rows {

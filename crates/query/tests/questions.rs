@@ -145,6 +145,20 @@ fn filters_and_orders_are_those_of_sql() {
     count("dur > 1000.5", "+dur > 1000.5");
     count("parent IS NULL", "coalesce(parent, -1) = -1");
     count("depth <= 2 AND dur >= 5", "+depth <= 2 AND +dur >= 5");
+    count("start <= 5000000 AND start > 70000", "+start <= 5000000 AND +start > 70000");
+    count(&format!("start = {begin}"), &format!("+start = {begin}"));
+    count("start > 5000 AND start < 400", "+start > 5000 AND +start < 400");
+    count("start > 9223372036854775807", "+start > 9223372036854775807");
+    count("start < -9223372036854775808", "+start < -9223372036854775808");
+    count("start < 9e9 AND start >= 1000", "+start < 9e9 AND +start >= 1000");
+    // The second condition is looked up once it was asked for a few times.
+    for at in 0..6 {
+        let at = begin + at * 100_000;
+        let (start, kind) = (format!("start >= {at}"), "kind = 'kernel'");
+        count(&format!("{start} AND {kind}"), &format!("+{start} AND kind || '' = 'kernel'"));
+        let (start, kind) = (format!("start < {at}"), "name = 'aten::mm'");
+        count(&format!("{start} AND {kind}"), &format!("+{start} AND name || '' = 'aten::mm'"));
+    }
     check(
         "SELECT group_concat(id) FROM (SELECT id FROM spans ORDER BY dur DESC, id LIMIT 50)",
         "SELECT group_concat(id) FROM (SELECT id FROM spans ORDER BY +dur DESC, +id LIMIT 50)",

@@ -20,7 +20,9 @@ mod route;
 mod server;
 mod session;
 mod share;
+mod viewed;
 
 pub use server::Server;
-pub use session::{Session, Shell, Viewed};
+pub use session::Session;
 pub use share::{FileShare, OtherPage};
+pub use viewed::Viewed;

@@ -1,11 +1,14 @@
 //! Which address is which question.
 
+use std::sync::Arc;
+
 use spanwise_model::{SpanId, TrackId};
 
 use crate::assets::asset;
 use crate::http::{Method, Request, Response, Status};
 use crate::questions;
-use crate::session::{Session, Viewed};
+use crate::session::Session;
+use crate::viewed::Viewed;
 
 /// The answer to a request that may be asked.
 pub(crate) fn answer(session: &Session, path: &str, request: &Request) -> Response {
@@ -87,13 +90,14 @@ impl<'a> Asked<'a> {
         self.number(key)?.ok_or_else(|| Refusal::wrong(format!("{key} is missing")))
     }
 
-    pub(crate) fn trace_named(&self, key: &str) -> Result<&'a Viewed, Refusal> {
+    pub(crate) fn trace_named(&self, key: &str) -> Result<Arc<Viewed>, Refusal> {
         let id = self.number(key)?.unwrap_or(0);
-        let found = usize::try_from(id).ok().and_then(|id| self.session.traces.get(id));
+        let read = self.number("read")?;
+        let found = usize::try_from(id).ok().and_then(|id| self.session.trace_of_read(id, read));
         found.ok_or_else(|| Refusal::missing(format!("there is no trace {id}")))
     }
 
-    pub(crate) fn trace(&self) -> Result<&'a Viewed, Refusal> {
+    pub(crate) fn trace(&self) -> Result<Arc<Viewed>, Refusal> {
         self.trace_named("trace")
     }
 

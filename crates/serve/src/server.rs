@@ -36,8 +36,12 @@ impl Server {
     }
 
     /// Answers as long as the program runs. What goes wrong with a connection ends that one.
+    /// Traces that grow are read again meanwhile.
     pub fn run(&self, session: &Session) {
-        serve(&self.listener, |stream| self.converse(session, stream));
+        thread::scope(|scope| {
+            scope.spawn(|| session.keep_up());
+            serve(&self.listener, |stream| self.converse(session, stream));
+        });
     }
 
     fn converse(&self, session: &Session, stream: &TcpStream) -> io::Result<()> {

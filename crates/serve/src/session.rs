@@ -1,91 +1,118 @@
-//! The traces that are looked at, and what was worked out about them once.
+//! All that is looked at; what is still being written is read again as it grows.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use spanwise_analyze::{LaunchedWork, ProfileOptions, Rows};
-use spanwise_model::{Nanos, Profile, Trace, TrackId, map_indices, threads_available};
-use spanwise_query::Database;
-use spanwise_write::Document;
+use spanwise_answer::LiveTrace;
+use spanwise_query::{Database, QueryError};
 
-/// What the program around the server can do and the server need not know how.
-#[derive(Clone, Copy)]
-pub struct Shell {
-    /// The usual report on a trace.
-    pub report: fn(&Trace, &str) -> Document,
-    /// What changed from the first trace to the second.
-    pub compare: fn(&Viewed, &Viewed) -> Document,
+use crate::viewed::Viewed;
+
+/// How often a session that grows is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How many reads of a trace that grows are kept.
+const READS_KEPT: usize = 3;
+/// Reading a long session again takes its time: at most this part of all time is spent on it.
+const READING_SHARE: u32 = 4;
+
+/// The traces that are open.
+pub struct Session {
+    /// The latest reads of each, the newest first: a page has numbers of spans from the read
+    /// before for a moment.
+    traces: Vec<RwLock<Vec<Arc<Viewed>>>>,
+    /// Which of them grow.
+    growing: Mutex<Vec<(usize, LiveTrace)>>,
+    database: Mutex<Option<Asked>>,
 }
 
-/// All that is looked at.
-pub struct Session {
-    pub(crate) traces: Vec<Viewed>,
-    pub(crate) shell: Shell,
-    /// Made when first asked; one question at a time.
-    pub(crate) database: Mutex<Option<Database>>,
+/// Tables of SQL, and the traces that they are made of.
+struct Asked {
+    traces: Vec<Arc<Viewed>>,
+    database: Database,
 }
 
 impl Session {
-    pub fn new(traces: Vec<Viewed>, shell: Shell) -> Self {
-        Session { traces, shell, database: Mutex::new(None) }
+    pub fn new(traces: Vec<Viewed>) -> Self {
+        let traces = traces.into_iter().map(|it| RwLock::new(vec![Arc::new(it)])).collect();
+        Session { traces, growing: Mutex::default(), database: Mutex::new(None) }
+    }
+
+    /// Says that one of the traces is a session which is still being written.
+    #[must_use]
+    pub fn follow(self, at: usize, live: LiveTrace) -> Self {
+        if let Some(viewed) = self.trace(at) {
+            viewed.set_live(true);
+            unbroken(&self.growing).push((at, live));
+        }
+        self
+    }
+
+    pub(crate) fn trace(&self, at: usize) -> Option<Arc<Viewed>> {
+        self.trace_of_read(at, None)
+    }
+
+    /// The trace as it was at a read, or now where that is no longer known.
+    pub(crate) fn trace_of_read(&self, at: usize, read: Option<i64>) -> Option<Arc<Viewed>> {
+        let reads = self.traces.get(at)?.read().unwrap_or_else(PoisonError::into_inner);
+        let known = reads.iter().find(|viewed| Some(viewed.read) == read);
+        known.or(reads.first()).map(Arc::clone)
+    }
+
+    pub(crate) fn traces(&self) -> Vec<Arc<Viewed>> {
+        (0..self.traces.len()).filter_map(|at| self.trace(at)).collect()
+    }
+
+    /// Reads what grows again and again, until it no longer does.
+    pub(crate) fn keep_up(&self) {
+        let mut growing = std::mem::take(&mut *unbroken(&self.growing));
+        while !growing.is_empty() {
+            let start = Instant::now();
+            growing.retain_mut(|(at, live)| self.look(*at, live));
+            thread::sleep(LOOK_EVERY.max(start.elapsed() * (READING_SHARE - 1)));
+        }
+    }
+
+    /// Takes what is new of a trace; whether there may be more. One that can no longer be read
+    /// stays as it was.
+    fn look(&self, at: usize, live: &mut LiveTrace) -> bool {
+        let (Some(before), look) = (self.trace(at), live.look()) else { return false };
+        let (trace, is_live) = look.map_or((None, false), |look| (look.trace, look.is_live));
+        let Some(trace) = trace else {
+            before.set_live(is_live);
+            return is_live;
+        };
+        let viewed = before.read_again(trace);
+        viewed.set_live(is_live);
+        let mut reads = self.traces[at].write().unwrap_or_else(PoisonError::into_inner);
+        reads.insert(0, Arc::new(viewed));
+        reads.truncate(READS_KEPT);
+        is_live
+    }
+
+    /// Asks the tables of all traces, made when first asked and when a trace has grown; one
+    /// question at a time.
+    pub(crate) fn ask<T>(
+        &self,
+        question: impl FnOnce(&mut Database) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        let traces = self.traces();
+        let mut slot = unbroken(&self.database);
+        let is_same = |asked: &Asked| {
+            asked.traces.iter().zip(&traces).all(|(before, now)| Arc::ptr_eq(before, now))
+        };
+        let asked = match slot.take().filter(is_same) {
+            Some(asked) => asked,
+            None => {
+                let columns = traces.iter().map(|viewed| Arc::clone(&viewed.trace)).collect();
+                Asked { traces, database: Database::new(columns)? }
+            }
+        };
+        question(&mut slot.insert(asked).database)
     }
 }
 
-/// One trace.
-pub struct Viewed {
-    pub(crate) file: String,
-    pub(crate) trace: Arc<Trace>,
-    /// One entry a track.
-    rows: Vec<Rows>,
-    launches: OnceLock<LaunchedWork>,
-    profile: OnceLock<Profile>,
-    pub(crate) report: OnceLock<String>,
-}
-
-impl Viewed {
-    /// `file` is what people know it by.
-    pub fn new(file: String, trace: Trace) -> Self {
-        let trace = Arc::new(trace);
-        let tracks = trace.tracks().rows();
-        let rows = map_indices(tracks.len(), threads_available(), |track| {
-            Rows::of(&trace, &tracks[track])
-        });
-        let (launches, profile, report) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Viewed { file, rows, trace, launches, profile, report }
-    }
-
-    pub fn file(&self) -> &str {
-        &self.file
-    }
-
-    pub fn trace(&self) -> &Trace {
-        &self.trace
-    }
-
-    pub(crate) fn rows(&self, track: TrackId) -> &Rows {
-        &self.rows[track.index()]
-    }
-
-    pub(crate) fn launches(&self) -> &LaunchedWork {
-        self.launches.get_or_init(|| LaunchedWork::of(&self.trace))
-    }
-
-    pub(crate) fn profile(&self) -> &Profile {
-        let make = || spanwise_analyze::profile(&self.trace, &ProfileOptions::default());
-        self.profile.get_or_init(make)
-    }
-
-    /// Times are told since here.
-    pub(crate) fn zero(&self) -> Nanos {
-        self.trace.window().map_or(0, |(from, _)| from)
-    }
-
-    /// A time of the trace for the page.
-    pub(crate) fn told(&self, time: Nanos) -> i128 {
-        i128::from(time) - i128::from(self.zero())
-    }
-
-    /// A time of the page for the trace.
-    pub(crate) fn meant(&self, time: i64) -> Nanos {
-        time.saturating_add(self.zero())
-    }
+/// What a lock holds, also where a thread that had it has failed: nothing is left half done.
+fn unbroken<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -54,7 +54,7 @@ pub use diff::{DiffSide, diff_document};
 pub use document::{Body, Document, Paragraph, Section};
 pub use escape::printable;
 pub use findings::{FINDING_KEYS, finding_key, findings_section};
-pub use flame::{FlameOptions, write_flame, write_flame_nodes};
+pub use flame::{FlameBase, FlameNodes, FlameOptions, write_flame, write_flame_nodes};
 pub use fusion::fusion_document;
 pub use fusion_layers::fusion_layers_document;
 pub use info::{info_document, properties_section};
@@ -66,7 +66,7 @@ pub use memory::{
 pub use metrics::{GateRow, gate_section, metric_text, metrics_section};
 pub use modules::{architecture_section, layers_section, modules_section};
 pub use off_cpu::{lock_threads_section, locks_section, off_cpu_section};
-pub use page::range_sections;
+pub use page::{PagePlace, SidePlaces, range_sections};
 pub use phases::{phases_section, steps_section};
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_folded_pair, write_pprof,

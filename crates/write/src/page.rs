@@ -3,7 +3,7 @@
 use std::io;
 
 use spanwise_analyze::NameUse;
-use spanwise_model::{Nanos, Trace};
+use spanwise_model::{Nanos, SpanId, Trace, TrackId};
 
 use crate::document::{Body, Document, Section};
 use crate::escape::write_json_string;
@@ -13,11 +13,46 @@ use crate::units::nanos_text;
 /// How many rows of each table a range shows.
 const RANGE_ROWS_MAX: usize = 50;
 
+/// Where in the timeline a row is, in nanoseconds since its trace began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PagePlace {
+    pub from: i128,
+    pub to: i128,
+    /// The track and the span, where it is one.
+    pub span: Option<(TrackId, SpanId)>,
+}
+
+impl PagePlace {
+    /// The place of a span.
+    pub fn of(trace: &Trace, span: SpanId) -> Self {
+        let zero = trace.window().map_or(0, |(from, _)| i128::from(from));
+        let spans = trace.spans();
+        let from = i128::from(spans.start(span)) - zero;
+        let track = spans.track(span);
+        PagePlace { from, to: from + i128::from(spans.dur(span)), span: Some((track, span)) }
+    }
+}
+
+/// Where the rows of one section of a comparison are in each of the traces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SidePlaces {
+    pub section: &'static str,
+    pub base: Vec<Option<PagePlace>>,
+    pub other: Vec<Option<PagePlace>>,
+}
+
 impl Document {
-    /// Writes JSON.
-    pub fn write_for_page(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    /// Writes JSON; of a comparison, rows may have places on both sides.
+    pub fn write_for_page(
+        &self,
+        places: Option<&SidePlaces>,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
         out.write_all(b"{\"sections\": ")?;
-        write_list(&self.sections, out, |section, out| section.write_for_page(out))?;
+        write_list(&self.sections, out, |section, out| {
+            let places = places.filter(|places| places.section == section.key);
+            section.write_for_page(places, out)
+        })?;
         out.write_all(b", \"hints\": ")?;
         write_list(&self.hints, out, |hint, out| write_json_string(hint, out))?;
         out.write_all(b"}")
@@ -25,7 +60,11 @@ impl Document {
 }
 
 impl Section {
-    fn write_for_page(&self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn write_for_page(
+        &self,
+        sides: Option<&SidePlaces>,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
         let (table, prose) = match &self.body {
             Body::Record(table) | Body::Rows(table) => (table, &[][..]),
             Body::Prose(table, prose) => (table, prose.as_slice()),
@@ -58,17 +97,21 @@ impl Section {
             out.write_all(b"}")
         })?;
         out.write_all(b", \"places\": ")?;
-        write_list(&places(table), out, |place, out| match place {
-            Some((from, to)) => write!(out, "{{\"from\": {from}, \"to\": {to}, \"track\": null}}"),
-            None => out.write_all(b"null"),
-        })?;
+        match sides {
+            None => write_list(&places(table), out, write_place)?,
+            Some(sides) => {
+                write_list(&sides.base, out, write_place)?;
+                out.write_all(b", \"other_places\": ")?;
+                write_list(&sides.other, out, write_place)?;
+            }
+        }
         out.write_all(b"}")
     }
 }
 
 /// Where rows lie, for tables that say it; else nothing at all. Answers tell times since the
 /// trace began, as the page does.
-fn places(table: &Table) -> Vec<Option<(i128, i128)>> {
+fn places(table: &Table) -> Vec<Option<PagePlace>> {
     let column = |key: &str| {
         table.columns().iter().position(|column| column.key == key && column.unit == Unit::Nanos)
     };
@@ -77,7 +120,20 @@ fn places(table: &Table) -> Vec<Option<(i128, i128)>> {
         Cell::Int(time) => Some(*time),
         _ => None,
     };
-    table.rows().iter().map(|row| time(&row[from]).zip(time(&row[to]))).collect()
+    let place = |row: &Vec<Cell>| {
+        let (from, to) = time(&row[from]).zip(time(&row[to]))?;
+        Some(PagePlace { from, to, span: None })
+    };
+    table.rows().iter().map(place).collect()
+}
+
+fn write_place(place: &Option<PagePlace>, out: &mut dyn io::Write) -> io::Result<()> {
+    let Some(PagePlace { from, to, span }) = place else { return out.write_all(b"null") };
+    write!(out, "{{\"from\": {from}, \"to\": {to}, ")?;
+    match span {
+        None => write!(out, "\"track\": null}}"),
+        Some((track, span)) => write!(out, "\"track\": {}, \"span\": {}}}", track.0, span.0),
+    }
 }
 
 fn write_column(column: &Column, out: &mut dyn io::Write) -> io::Result<()> {
@@ -195,7 +251,7 @@ mod tests {
         };
         let mut out = Vec::new();
         let document = Document { sections: vec![section], hints: vec!["h".to_owned()] };
-        document.write_for_page(&mut out).expect("a vector takes everything");
+        document.write_for_page(None, &mut out).expect("a vector takes everything");
         let expected = concat!(
             "{\"sections\": [{\"key\": \"rows\", \"title\": \"Rows\", \"left_out\": 0, ",
             "\"when_empty\": null, \"is_record\": false, \"columns\": [",
@@ -210,5 +266,15 @@ mod tests {
             "\"hints\": [\"h\"]}",
         );
         assert_eq!(String::from_utf8(out).expect("text"), expected);
+        let place = PagePlace { from: 5, to: 9, span: Some((TrackId(2), SpanId(7))) };
+        let sides =
+            SidePlaces { section: "rows", base: vec![None, Some(place)], other: vec![None, None] };
+        let mut out = Vec::new();
+        document.write_for_page(Some(&sides), &mut out).expect("a vector takes everything");
+        let expected = concat!(
+            "\"places\": [null, {\"from\": 5, \"to\": 9, \"track\": 2, \"span\": 7}], ",
+            "\"other_places\": [null, null]}], \"hints\": [\"h\"]}",
+        );
+        assert!(String::from_utf8_lossy(&out).ends_with(expected));
     }
 }

@@ -1,13 +1,14 @@
 // Where the frames of a flame graph stand when one of them fills the width, and painting
 // them.
 
-import { frameColour, type Paints } from "../colour";
-import { fitted } from "../timeline/paint";
-import type { FlameTree } from "./tree";
+import { changeColour, changeShare, spanColour, type Paints } from "../colour";
+import { Letters } from "../label";
+import type { FlameTree, Side } from "./tree";
 
 export const FRAME_HEIGHT = 19;
 const WIDTH_MIN = 0.4;
 const LABEL_MIN = 26;
+const letters = new Letters("11.5px system-ui, sans-serif");
 
 export interface Frame {
   node: number;
@@ -43,6 +44,19 @@ export interface FlamePicture {
   top: number;
   /** Depth grows upwards. */
   isUp: boolean;
+  /** Of a comparison: whose weights are the widths. */
+  side: Side;
+}
+
+/** How a node changed from the base to the trace, as a share of the larger of both. */
+export function changeOf(tree: FlameTree, node: number, side: Side): number {
+  const [own, other] = [tree.weight[node]!, tree.other?.[node] ?? 0];
+  return side === "trace" ? changeShare(other, own) : changeShare(own, other);
+}
+
+function fillOf({ tree, side }: FlamePicture, node: number, name: string, paints: Paints): string {
+  if (tree.other !== null) return changeColour(changeOf(tree, node, side), paints.theme);
+  return node === 0 ? paints.line : spanColour(tree.kind[node]!, name, paints.theme);
 }
 
 export function frameTop(picture: FlamePicture, frame: Frame): number {
@@ -64,7 +78,7 @@ export function paintFlame(
   hovered: number | null,
 ): void {
   const { tree } = picture;
-  context.font = "11.5px system-ui, sans-serif";
+  context.font = letters.font;
   context.textBaseline = "middle";
   for (const frame of picture.frames) {
     const { node, x, w } = frame;
@@ -72,7 +86,7 @@ export function paintFlame(
     const name = tree.names[tree.name[node]!] ?? "";
     const isFound = found === null || found.has(tree.name[node]!);
     context.globalAlpha = (frame.isAround ? 0.5 : 1) * (isFound ? 1 : 0.3);
-    context.fillStyle = node === 0 ? paints.line : frameColour(name, paints.theme);
+    context.fillStyle = fillOf(picture, node, name, paints);
     context.fillRect(x, y, Math.max(w - 0.5, 0.4), FRAME_HEIGHT - 1);
     if (found !== null && isFound) {
       context.fillStyle = paints.hit;
@@ -85,8 +99,8 @@ export function paintFlame(
       context.strokeRect(x + 0.5, y + 0.5, Math.max(w - 1.5, 1), FRAME_HEIGHT - 2);
     }
     if (w < LABEL_MIN) continue;
-    context.fillStyle = node === 0 ? paints.text : paints.onSpan;
-    context.fillText(fitted(context, name, w - 8), x + 4, y + FRAME_HEIGHT / 2);
+    context.fillStyle = node === 0 || tree.other !== null ? paints.text : paints.onSpan;
+    context.fillText(letters.fitted(context, name, w - 8), x + 4, y + FRAME_HEIGHT / 2);
   }
 }
 

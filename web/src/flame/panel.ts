@@ -1,28 +1,25 @@
-// The flame graph: of a whole trace or the selected range, of all tracks or one, as flames,
-// icicles, or a sandwich of the callers and callees of one name.
+// The flame graph: of a whole trace or the selected range, of all tracks or one, alone or since
+// another trace, as flames, icicles, or a sandwich of the callers and callees of one name.
 
 import { Repaint, Surface } from "../canvas";
 import { PAINTS } from "../colour";
-import { button, choice, element, replaceChildren } from "../dom";
+import { button, element, replaceChildren } from "../dom";
 import { amountText, countText, shareText } from "../format";
-import type { FlameAnswer, FlameValue } from "../protocol";
+import type { FlameAnswer } from "../protocol";
 import { overlapOf, type Range } from "../scale";
 import { askFlame, isAborted, reasonText } from "../server";
 import type { State } from "../state";
-import { traceTitle, trackTitle, processTitle } from "../source";
 import { Tooltip } from "../timeline/tooltip";
+import { changeLegend, controlsOf, type FlameChoice } from "./controls";
 import { nameTable } from "./names";
 import { FRAME_HEIGHT, foundShare, frameAt, framesOf, paintFlame, type FlamePicture } from "./paint";
-import { sandwichOf, treeOf, type FlameTree } from "./tree";
+import { columnsOf, sandwichOf, treeOf, type FlameTree } from "./tree";
 
-type Shape = "icicle" | "flame" | "sandwich";
-
-const VALUE_TITLES: readonly (readonly [FlameValue, string])[] = [
-  ["wall", "wall time"],
-  ["gpu", "GPU time"],
-  ["count", "calls"],
-  ["bytes", "bytes"],
-];
+/** What the mouse points at. */
+interface Hit {
+  picture: FlamePicture;
+  node: number;
+}
 
 export class FlamePanel {
   readonly element = element("section", { class: "panel flame", "aria-label": "Flame graph" });
@@ -35,16 +32,15 @@ export class FlamePanel {
   readonly #repaint = new Repaint(() => this.#paint());
   readonly #controls = element("div", { class: "controls" });
   readonly #search = element("input", { type: "search", placeholder: "Find frames", "aria-label": "Find frames" });
-  #value: FlameValue = "wall";
-  #shape: Shape = "icicle";
-  #track: number | null = null;
-  #range: Range | null = null;
+  #chosen: FlameChoice = {
+    value: "wall", shape: "icicle", track: null, group: null, base: null, side: "trace", range: null,
+  };
   #answer: FlameAnswer | null = null;
   #tree: FlameTree | null = null;
   #focus = 0;
   #sandwiched: number | null = null;
   #pictures: FlamePicture[] = [];
-  #hovered: { picture: FlamePicture; node: number } | null = null;
+  #hovered: Hit | null = null;
   #stop = new AbortController();
   #asked = "";
 
@@ -58,14 +54,20 @@ export class FlamePanel {
 
   /** Shows what the state says; `range` limits it to a part of the screen's time. */
   show(range: Range | null): void {
-    this.#range = range;
+    this.#chosen.range = range;
     this.#fillControls();
     void this.#ask();
   }
 
+  /** From now on shows what changed in a trace since another one. */
+  compare(base: number, trace: number): void {
+    this.#state.trace.set(trace);
+    Object.assign(this.#chosen, { base, track: null, group: null });
+  }
+
   #attach(): void {
     const { canvas } = this.#surface;
-    const at = (event: MouseEvent): { picture: FlamePicture; node: number } | null => {
+    const at = (event: MouseEvent): Hit | null => {
       for (const picture of this.#pictures) {
         const frame = frameAt(picture, event.offsetX, event.offsetY);
         if (frame !== undefined) return { picture, node: frame.node };
@@ -91,69 +93,52 @@ export class FlamePanel {
   }
 
   #clicked({ tree }: FlamePicture, node: number, isAlternative: boolean): void {
-    if (isAlternative || this.#shape === "sandwich") this.#sandwich(tree.name[node]!);
+    if (isAlternative || this.#chosen.shape === "sandwich") this.#sandwich(tree.name[node]!);
     else this.#focus = node;
     this.#repaint.ask();
   }
 
   #sandwich(name: number): void {
-    this.#shape = "sandwich";
+    this.#chosen.shape = "sandwich";
     this.#sandwiched = name;
     this.#fillControls();
     this.#repaint.ask();
   }
 
   #reset(): void {
-    this.#focus = 0;
     this.#search.value = "";
-    if (this.#shape === "sandwich") this.#shape = "icicle";
-    this.#sandwiched = null;
+    this.#unfocus();
     this.#fillControls();
     this.#repaint.ask();
   }
 
+  /** Shows the whole again. */
+  #unfocus(): void {
+    this.#focus = 0;
+    this.#sandwiched = null;
+    if (this.#chosen.shape === "sandwich") this.#chosen.shape = "icicle";
+  }
+
   #fillControls(): void {
-    const { sources, trace, range } = this.#state;
-    const source = this.#state.source(trace.value);
-    const traces = choice(
-      "Trace",
-      sources.value.map(({ trace: it }) => [String(it.id), traceTitle(it)] as const),
-      (id) => this.#change(() => {
-        trace.set(Number(id));
-        this.#track = null;
-      }),
-    );
-    traces.value = String(trace.value);
-    const values = choice("What to show", VALUE_TITLES, (value) => this.#change(() => (this.#value = value)));
-    values.value = this.#value;
-    const tracks = choice(
-      "Track",
-      [["", "all tracks"], ...(source?.trace.tracks ?? [])
-        .filter(({ spans }) => spans > 0)
-        .map((track) => [String(track.id), `${processTitle(track)} / ${trackTitle(track)}`] as const)],
-      (id) => this.#change(() => (this.#track = id === "" ? null : Number(id))),
-    );
-    tracks.value = this.#track === null ? "" : String(this.#track);
-    const scopes = choice("Part", [["whole", "whole trace"], ["range", "selected range"]], (scope) =>
-      this.#change(() => (this.#range = scope === "range" ? range.value : null)));
-    scopes.value = this.#range === null ? "whole" : "range";
-    scopes.options[1]!.disabled = range.value === null && this.#range === null;
-    const shapes = choice<Shape>("Shape", [["icicle", "icicle"], ["flame", "flame"], ["sandwich", "sandwich"]], (shape) => {
-      this.#shape = shape;
-      if (shape === "sandwich") this.#sandwiched ??= this.#tree?.name[this.#focus || 1] ?? null;
-      this.#repaint.ask();
-    });
-    shapes.value = this.#shape;
+    const { trace } = this.#state;
+    // A trace is not set against itself.
+    if (this.#chosen.base === trace.value) this.#chosen.base = null;
     replaceChildren(
       this.#controls,
-      sources.value.length > 1 ? traces : null,
-      values, tracks, scopes, shapes, this.#search,
+      ...controlsOf(this.#state, this.#chosen, (chosen, ofTrace) => {
+        if (ofTrace !== undefined) trace.set(ofTrace);
+        Object.assign(this.#chosen, chosen);
+        this.#changed(chosen);
+      }),
+      this.#search,
       button("Reset", () => this.#reset()),
+      this.#chosen.base === null ? null : changeLegend(),
     );
   }
 
-  #change(what: () => void): void {
-    what();
+  #changed({ shape, side }: Partial<FlameChoice>): void {
+    if (shape === "sandwich") this.#sandwiched ??= this.#tree?.name[this.#focus || 1] ?? null;
+    if (side !== undefined) this.#take();
     this.#fillControls();
     void this.#ask();
   }
@@ -161,9 +146,10 @@ export class FlamePanel {
   async #ask(): Promise<void> {
     const source = this.#state.source(this.#state.trace.value);
     if (source === undefined) return;
-    const inTrace = this.#range === null ? null : overlapOf(source.toTrace(this.#range), source.trace);
-    const question = { trace: source.trace.id, value: this.#value, range: inTrace, track: this.#track };
-    const key = JSON.stringify([question, source.trace.to]);
+    const { value, track, group, base, range } = this.#chosen;
+    const inTrace = range === null ? null : overlapOf(source.toTrace(range), source.trace);
+    const question = { trace: source.trace.id, value, range: inTrace, track, group, base };
+    const key = JSON.stringify([question, source.trace.read]);
     if (key === this.#asked) return this.#repaint.ask();
     this.#asked = key;
     this.#stop.abort();
@@ -171,13 +157,8 @@ export class FlamePanel {
     this.#told.textContent = "Summing up …";
     try {
       this.#answer = await askFlame(question, this.#stop.signal);
-      this.#tree = treeOf(this.#answer);
-      this.#focus = 0;
-      this.#sandwiched = null;
-      if (this.#shape === "sandwich") this.#shape = "icicle";
+      this.#take();
       this.#fillControls();
-      const unit = this.#answer.unit;
-      replaceChildren(this.#table, nameTable(this.#tree, unit, (name) => this.#sandwich(name)));
       this.#repaint.ask();
     } catch (error) {
       if (isAborted(error)) return;
@@ -187,16 +168,37 @@ export class FlamePanel {
     }
   }
 
+  /** Makes the tree of the answer. */
+  #take(): void {
+    if (this.#answer === null) return;
+    this.#tree = treeOf(columnsOf(this.#answer, this.#chosen.side));
+    this.#unfocus();
+    const { unit } = this.#answer;
+    replaceChildren(this.#table, nameTable(this.#tree, unit, (name) => this.#sandwich(name)));
+  }
+
   #tell(event: MouseEvent): void {
     if (this.#hovered === null || this.#answer === null) return this.#tooltip.hide();
     const { picture, node } = this.#hovered;
-    const { tree } = picture;
+    const { tree, side } = picture;
     const { unit } = this.#answer;
-    const whole = this.#answer.total || 1;
+    const whole = this.#whole() || 1;
     const line = (what: string, amount: number): string =>
       `${what} ${amountText(amount, unit)} (${shareText(amount / whole)})`;
     const lines = [line("total", tree.weight[node]!), line("self", tree.self[node]!)];
+    if (tree.other !== null) {
+      const [own, other] = [tree.weight[node]!, tree.other[node]!];
+      const [before, after] = side === "trace" ? [other, own] : [own, other];
+      const share = before === 0 ? "new" : `${after >= before ? "+" : ""}${shareText(after / before - 1)}`;
+      lines.push(`${amountText(before, unit)} → ${amountText(after, unit)} (${share})`);
+    }
     this.#tooltip.show(tree.names[tree.name[node]!] ?? "", lines, event.clientX, event.clientY);
+  }
+
+  /** The sum of the side whose weights are the widths. */
+  #whole(): number {
+    const { base, total } = this.#answer!;
+    return base !== undefined && this.#chosen.side === "base" ? base.total : total;
   }
 
   #foundNames(tree: FlameTree): Set<number> | null {
@@ -222,37 +224,47 @@ export class FlamePanel {
       paintFlame(context, picture, paints, found, hovered);
     }
     this.#tellTotals(found);
-    this.element.dataset["frames"] = String(this.#pictures.reduce((sum, it) => sum + it.frames.length, 0));
-    this.element.dataset["shape"] = this.#shape;
+    const { dataset } = this.element;
+    dataset["frames"] = String(this.#pictures.reduce((sum, it) => sum + it.frames.length, 0));
+    dataset["shape"] = this.#chosen.shape;
+    dataset["base"] = String(this.#answer?.base !== undefined);
   }
 
   #arranged(tree: FlameTree, width: number): FlamePicture[] {
-    if (this.#shape === "sandwich" && this.#sandwiched !== null) {
+    const { shape, side } = this.#chosen;
+    if (shape === "sandwich" && this.#sandwiched !== null) {
       const { callers, callees } = sandwichOf(tree, this.#sandwiched);
       const top = callers.deepest * FRAME_HEIGHT;
       return [
-        { tree: callees, frames: framesOf(callees, 0, width), top, isUp: false },
-        { tree: callers, frames: framesOf(callers, 0, width), top, isUp: true },
+        { tree: callees, frames: framesOf(callees, 0, width), top, isUp: false, side },
+        { tree: callers, frames: framesOf(callers, 0, width), top, isUp: true, side },
       ];
     }
-    const isUp = this.#shape === "flame";
+    const isUp = shape === "flame";
     const tall = Math.max((tree.deepest + 1) * FRAME_HEIGHT + 8, this.#scroll.clientHeight - 4);
     const top = isUp ? tall - FRAME_HEIGHT : 0;
-    return [{ tree, frames: framesOf(tree, this.#focus, width), top, isUp }];
+    return [{ tree, frames: framesOf(tree, this.#focus, width), top, isUp, side }];
   }
 
   #tellTotals(found: Set<number> | null): void {
     const answer = this.#answer;
     const tree = this.#tree;
     if (answer === null || tree === null) return;
-    const parts = [amountText(answer.total, answer.unit)];
-    if (answer.total === 0) parts.push("nothing to show: choose another value, track or part");
+    const amount = (value: number): string => amountText(value, answer.unit);
+    const parts = [answer.base === undefined ? amount(answer.total) : changeText(answer, amount)];
+    if (this.#whole() === 0) parts.push("nothing to show: choose another value, track or part");
     if (this.#focus !== 0) parts.push(`zoomed to ${tree.names[tree.name[this.#focus]!]}`);
-    if (this.#shape === "sandwich" && this.#sandwiched !== null) {
+    if (this.#chosen.shape === "sandwich" && this.#sandwiched !== null) {
       parts.push(`callers above and callees below of ${tree.names[this.#sandwiched]}`);
     }
     if (found !== null) parts.push(`found: ${shareText(foundShare(tree, found))}`);
     if (answer.dropped > 0) parts.push(`${countText(answer.dropped)} frames too narrow to see`);
     this.#told.textContent = parts.join(" · ");
   }
+}
+
+/** "1.2 ms → 1.5 ms a step". */
+function changeText({ base, total }: FlameAnswer, amount: (value: number) => string): string {
+  const isByStep = base!.steps[0] > 1 || base!.steps[1] > 1;
+  return `${amount(base!.total)} → ${amount(total)}${isByStep ? " a step" : ""}`;
 }

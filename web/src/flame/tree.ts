@@ -11,16 +11,32 @@ export interface FlameTree {
   name: readonly number[];
   weight: readonly number[];
   self: readonly number[];
+  /** What each node is, as the server says. */
+  kind: readonly number[];
+  /** What the other side of a comparison has in each node. */
+  other: readonly number[] | null;
   depth: number[];
   /** Where a node begins, in weight from the root's beginning. */
   left: number[];
   deepest: number;
 }
 
-type Columns = Pick<FlameAnswer, "names" | "parent" | "name" | "weight" | "self">;
+export type FlameColumns = Pick<FlameTree, "names" | "parent" | "name" | "weight" | "self" | "kind" | "other">;
 
-export function treeOf(columns: Columns): FlameTree {
-  const { names, parent, name, weight, self } = columns;
+/** Which side of a comparison is as wide as the screen. */
+export type Side = "trace" | "base";
+
+/** The columns of an answer, with the weights of one side and those of the other beside. */
+export function columnsOf(answer: FlameAnswer, side: Side): FlameColumns {
+  const { names, parent, name, kind, weight, self, base } = answer;
+  if (base === undefined) return { names, parent, name, kind, weight, self, other: null };
+  return side === "trace"
+    ? { names, parent, name, kind, weight, self, other: base.weight }
+    : { names, parent, name, kind, weight: base.weight, self: base.self, other: weight };
+}
+
+export function treeOf(columns: FlameColumns): FlameTree {
+  const { names, parent, name, weight, self, kind, other } = columns;
   const depth: number[] = [];
   const left: number[] = [];
   const filled: number[] = [];
@@ -32,7 +48,7 @@ export function treeOf(columns: Columns): FlameTree {
     if (above >= 0) filled[above]! += weight[node]!;
   }
   const deepest = depth.reduce((most, it) => Math.max(most, it), 0);
-  return { names, parent, name, weight, self, depth, left, deepest };
+  return { names, parent, name, weight, self, kind, other, depth, left, deepest };
 }
 
 /** A node while trees are merged. */
@@ -40,6 +56,8 @@ interface Merged {
   name: number;
   weight: number;
   self: number;
+  kind: number;
+  other: number;
   below: Map<number, Merged>;
 }
 
@@ -51,59 +69,66 @@ export interface Sandwich {
 
 /** A call within a call of the same name counts once, in the outermost. */
 export function sandwichOf(tree: FlameTree, name: number): Sandwich {
-  const callers = mergedNode(name);
-  const callees = mergedNode(name);
+  const kind = tree.kind[tree.name.indexOf(name)] ?? 0;
+  const callers = mergedNode(name, kind);
+  const callees = mergedNode(name, kind);
   const inside: (Merged | null)[] = [];
   for (const [node, above] of tree.parent.entries()) {
     const outer = above < 0 ? null : inside[above]!;
     const isOutermost = outer === null && tree.name[node] === name;
     if (isOutermost) {
       addCallers(callers, tree, node);
-      callees.weight += tree.weight[node]!;
-      callees.self += tree.self[node]!;
     }
-    const into = isOutermost ? callees : outer && childOf(outer, tree.name[node]!);
-    if (!isOutermost && into !== null) {
+    const into = isOutermost ? callees : outer && childOf(outer, tree, node);
+    if (into !== null) {
       into.weight += tree.weight[node]!;
       into.self += tree.self[node]!;
+      into.other += tree.other?.[node] ?? 0;
     }
     inside.push(into);
   }
-  return { callers: flattened(callers, tree.names), callees: flattened(callees, tree.names) };
+  return { callers: flattened(callers, tree), callees: flattened(callees, tree) };
 }
 
 function addCallers(root: Merged, tree: FlameTree, node: number): void {
   const weight = tree.weight[node]!;
+  const other = tree.other?.[node] ?? 0;
   root.weight += weight;
+  root.other += other;
   let at = root;
   // The tree's own root stands for everything and calls nothing.
   for (let above = tree.parent[node]!; above > 0; above = tree.parent[above]!) {
-    at = childOf(at, tree.name[above]!);
+    at = childOf(at, tree, above);
     at.weight += weight;
+    at.other += other;
   }
   at.self += weight;
 }
 
-function mergedNode(name: number): Merged {
-  return { name, weight: 0, self: 0, below: new Map() };
+function mergedNode(name: number, kind: number): Merged {
+  return { name, kind, weight: 0, self: 0, other: 0, below: new Map() };
 }
 
-function childOf(node: Merged, name: number): Merged {
+/** The child that is called as a node of the tree. */
+function childOf(node: Merged, tree: FlameTree, called: number): Merged {
+  const name = tree.name[called]!;
   let child = node.below.get(name);
   if (child === undefined) {
-    child = mergedNode(name);
+    child = mergedNode(name, tree.kind[called]!);
     node.below.set(name, child);
   }
   return child;
 }
 
-function flattened(root: Merged, names: readonly string[]): FlameTree {
+function flattened(root: Merged, { names, other }: FlameTree): FlameTree {
   const columns = {
-    names: [...names],
+    names,
     parent: [] as number[],
     name: [] as number[],
     weight: [] as number[],
     self: [] as number[],
+    kind: [] as number[],
+    other: other === null ? null : ([] as number[]),
   };
   // A stack of our own: traces may be nested deeper than the engine's.
   const open: [node: Merged, parent: number][] = [[root, -1]];
@@ -114,6 +139,8 @@ function flattened(root: Merged, names: readonly string[]): FlameTree {
     columns.name.push(node.name);
     columns.weight.push(node.weight);
     columns.self.push(node.self);
+    columns.kind.push(node.kind);
+    columns.other?.push(node.other);
     const lightestFirst = [...node.below.values()].sort(
       (a, b) => a.weight - b.weight || b.name - a.name,
     );

@@ -11,9 +11,16 @@ import type { State } from "../state";
 import { Timeline } from "../timeline/timeline";
 import { sectionElement } from "./tables";
 
+export interface CompareActions {
+  pick(trace: number, span: number): void;
+  /** Shows the flame graph of what changed. */
+  flame(base: number, other: number): void;
+}
+
 export class ComparePanel {
   readonly element = element("section", { class: "panel compare", "aria-label": "Compare" });
   readonly #state: State;
+  readonly #actions: CompareActions;
   readonly #controls = element("div", { class: "controls" });
   readonly #tables = element("div", { class: "compare-tables" });
   readonly #timelines: [Timeline, Timeline];
@@ -22,8 +29,10 @@ export class ComparePanel {
   #sources: [Source, Source] | null = null;
   #shown = "";
 
-  constructor(state: State, pick: (trace: number, span: number) => void) {
+  constructor(state: State, actions: CompareActions) {
     this.#state = state;
+    this.#actions = actions;
+    const { pick } = actions;
     const bounds = (): Range => boundsOf(this.#sources ?? []);
     const one = (at: 0 | 1): Timeline =>
       new Timeline(state, { sources: () => this.#shownSources(at), bounds, pick });
@@ -80,6 +89,7 @@ export class ComparePanel {
         this.#arrange();
       }),
       this.#alignButton(),
+      button("Flame graph of the change", () => this.#actions.flame(...this.#chosen)),
       element("span", { class: "quiet", text: told, "data-role": "shift" }),
     );
   }
@@ -113,22 +123,33 @@ export class ComparePanel {
   }
 
   #section(section: Section): HTMLElement {
-    return sectionElement(section, (place) => this.#go(section, place));
+    const { places = [], other_places: others = [] } = section;
+    // What only one of them has is a link too.
+    const either = places.map((place, at) => place ?? others[at] ?? null);
+    return sectionElement({ ...section, places: either }, (place) => {
+      const at = either.indexOf(place);
+      this.#go(places[at] ?? null, others[at] ?? null);
+    });
   }
 
   /** Goes to a place of the base, and shifts the other so that its own place is below. */
-  #go(section: Section, place: Place): void {
-    const sources = this.#sources;
-    if (sources === null) return;
-    const at = section.places?.indexOf(place) ?? -1;
-    const otherPlace = section.other_places?.[at] ?? null;
-    const onScreen = sources[0].toScreen(place);
-    if (otherPlace !== null) {
-      this.#shift = Math.round(onScreen.from + sources[1].trace.from - otherPlace.from);
+  #go(place: Place | null, otherPlace: Place | null): void {
+    if (this.#sources === null) return;
+    if (place !== null && otherPlace !== null) {
+      const { from } = this.#sources[0].toScreen(place);
+      this.#shift = Math.round(from + this.#sources[1].trace.from - otherPlace.from);
       this.#arrange();
     }
-    this.#state.view.set(around(onScreen, boundsOf(this.#sources ?? sources)));
-    if (place.track !== null) this.#timelines[0].reveal(sources[0].trace.id, place.track, 0);
-    if (otherPlace?.track != null) this.#timelines[1].reveal(sources[1].trace.id, otherPlace.track, 0);
+    const ways = [place, otherPlace].map((it, side) => ({ place: it, side: side as 0 | 1 }));
+    const shown = ways.flatMap(({ place: it, side }) => (it === null ? [] : [this.#sources![side].toScreen(it)]));
+    const longest = shown.reduce((one, it) => (lengthOf(it) > lengthOf(one) ? it : one));
+    this.#state.view.set(around(longest, boundsOf(this.#sources)));
+    for (const { place: it, side } of ways) {
+      if (it === null || it.track === null) continue;
+      this.#timelines[side].reveal(this.#sources[side].trace.id, it.track, 0);
+    }
+    const chosen = ways.find(({ place: it }) => it?.span !== undefined);
+    if (chosen === undefined) return;
+    this.#actions.pick(this.#sources[chosen.side].trace.id, chosen.place!.span!);
   }
 }

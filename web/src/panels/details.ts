@@ -50,7 +50,9 @@ function facts(answer: SpanAnswer, source: Source | undefined): HTMLElement {
     ["Begins", nanosText(answer.start - (source?.origin ?? 0))],
     ["Kind", answer.category === "" ? kind : `${kind} (${answer.category})`],
     ["Track", track === undefined ? String(answer.track) : trackTitle(track)],
-    ["Same name", `${countText(count)} spans, ${nanosText(total)} in all; this is the ${ordinal(rank)} longest`],
+    ["Same name", count === 1
+      ? "no other span"
+      : `${countText(count)} spans, ${nanosText(total)} in all; this is the ${ordinal(rank)} longest`],
   ];
   return element("dl", {}, ...all.flatMap(([name, text]) => [
     element("dt", { text: name }),

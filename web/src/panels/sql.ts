@@ -2,7 +2,7 @@
 // leads back to the timeline.
 
 import { button, element, replaceChildren } from "../dom";
-import { countText } from "../format";
+import { countText, nanosText } from "../format";
 import type { Place, QueryAnswer, QueryValue } from "../protocol";
 import { Refused, askQuery, reasonText } from "../server";
 import type { SpanReference, State } from "../state";
@@ -82,8 +82,9 @@ export class SqlPanel {
   }
 
   #show(answer: QueryAnswer): void {
-    const { columns, rows, more } = answer;
-    const told = `${countText(rows.length)} rows${more ? ", and more that are not shown" : ""}`;
+    const { columns, rows, more, took_ns: took } = answer;
+    const unshown = more ? ", and more that are not shown" : "";
+    const told = `${countText(rows.length)} rows in ${nanosText(took)}${unshown}`;
     const table = valueTable(columns, rows, (row, at) => this.#link(columns, row, at));
     replaceChildren(this.#result,
       element("p", { class: "quiet", text: told }),

@@ -69,12 +69,15 @@ function extremes({ track }: TrackLine): string {
 export function cornerLines(sources: readonly Source[]): HTMLElement[] {
   const spans = sources.reduce((sum, { trace }) => sum + trace.spans, 0);
   const facts = `${countText(spans)} spans · ${nanosText(lengthOf(boundsOf(sources)))}`;
+  const isLive = sources.some(({ trace }) => trace.live);
   const first = sources[0]?.trace;
   const title = first && sources.length === 1 ? traceTitle(first) : `${sources.length} traces`;
   const producer = first?.producer ?? "";
   return [
     element("strong", { text: title, title }),
-    element("span", { class: "quiet", text: producer, title: producer }),
+    isLive
+      ? element("span", { class: "live", text: "● still recording", title: "This page follows it" })
+      : element("span", { class: "quiet", text: producer, title: producer }),
     element("span", { class: "quiet", text: facts, title: facts }),
   ];
 }

@@ -1,16 +1,11 @@
-// Paints the tracks' contents onto a canvas: rectangles with their names, counters as areas,
-// marks as triangles. Free functions on plain arrays; this is what runs 60 times a second.
+// Paints the tracks' contents onto a canvas: spans (slices.ts), counters as areas, marks as
+// triangles. Free functions on plain arrays; this is what runs 60 times a second.
 
-import { spanColour, type Paints } from "../colour";
-import type { SliceTable } from "../decode";
+import type { Paints } from "../colour";
 import type { Range } from "../scale";
-import { ROW_HEIGHT, TRACK_PADDING, rowsTop, type TrackLine } from "./layout";
+import { TRACK_PADDING, rowsTop, type TrackLine } from "./layout";
+import { paintRows } from "./slices";
 import type { TrackPicture } from "./store";
-
-const LABEL_WIDTH_MIN = 28;
-const LABEL_PADDING = 4;
-export const LABEL_FONT = "11px system-ui, sans-serif";
-const DIMMED = 0.3;
 
 /** How a track's own time becomes pixels. */
 export interface Projection {
@@ -31,6 +26,7 @@ export function paintTrack(
   projection: Projection,
   paints: Paints,
   search: string,
+  limits: { top: number; bottom: number },
 ): number {
   let painted = 0;
   for (const [at, picture] of pictures.entries()) {
@@ -39,7 +35,11 @@ export function paintTrack(
     // A finer picture above replaces this one where it knows better.
     if (above !== undefined) clipOutside(context, line, above.chunk.range, projection);
     if (line.track.kind === "counter") paintCounter(context, line, picture, projection, paints);
-    else painted += paintSlices(context, line, picture, projection, paints, search);
+    else if (picture.slices !== null) {
+      const { slices, first, len } = picture;
+      const rows = { slices, first, len, top: rowsTop(line), rows: line.rows, limits };
+      painted += paintRows(context, rows, projection, paints, search);
+    }
     if (picture.marks.length > 0) paintMarks(context, line, picture, projection, paints);
     context.restore();
   }
@@ -58,119 +58,6 @@ function clipOutside(
   context.rect(0, line.top, Math.max(0, left), line.height);
   context.rect(right, line.top, Math.max(0, projection.width - right), line.height);
   context.clip();
-}
-
-function paintSlices(
-  context: CanvasRenderingContext2D,
-  line: TrackLine,
-  picture: TrackPicture,
-  projection: Projection,
-  paints: Paints,
-  search: string,
-): number {
-  const { slices, first, len } = picture;
-  if (slices === null) return 0;
-  const { from, pixelsPerNano, width } = projection;
-  const { start, dur, row, kind, busy, merged, name } = slices;
-  const found = search === "" ? null : namesWith(slices, search);
-  const top = rowsTop(line);
-  // Where each row was painted up to: of those narrower than a pixel, one a pixel will do.
-  const reached = new Float64Array(line.rows).fill(-Infinity);
-  let painted = 0;
-  for (let at = first; at < first + len; at++) {
-    if (row[at]! >= line.rows) continue;
-    const left = (start[at]! - from) * pixelsPerNano;
-    const wide = dur[at]! * pixelsPerNano;
-    if (left > width || left + wide < 0) continue;
-    const x = Math.max(left, -1);
-    const w = Math.max(Math.min(left + wide, width + 1) - x, 1);
-    if (wide < 1 && found === null) {
-      const behind = reached[row[at]!]! - x;
-      if (behind > 0 && behind <= 1) continue;
-      reached[row[at]!] = x + 1;
-    }
-    const y = top + row[at]! * ROW_HEIGHT;
-    const text = slices.names.get(name[at]!) ?? "";
-    const isFound = found === null || found.has(name[at]!);
-    const share = merged[at]! > 1 ? 0.35 + 0.65 * Math.min(busy[at]!, 1) : 1;
-    context.globalAlpha = isFound ? share : share * DIMMED;
-    context.fillStyle = spanColour(kind[at]!, text, paints.theme);
-    // A gap of half a pixel keeps neighbours apart where there is room for it.
-    context.fillRect(x, y, w > 3 ? w - 0.5 : w, ROW_HEIGHT - 1);
-    painted++;
-    if (found !== null && isFound) paintFound(context, x, y, w, paints);
-    if (w >= LABEL_WIDTH_MIN) paintLabel(context, text, x, y, w, paints);
-  }
-  context.globalAlpha = 1;
-  return painted;
-}
-
-function paintFound(
-  context: CanvasRenderingContext2D,
-  x: number,
-  y: number,
-  w: number,
-  paints: Paints,
-): void {
-  context.fillStyle = paints.hit;
-  context.fillRect(x, y + ROW_HEIGHT - 4, w, 3);
-}
-
-export function paintLabel(
-  context: CanvasRenderingContext2D,
-  text: string,
-  x: number,
-  y: number,
-  w: number,
-  paints: Paints,
-): void {
-  const left = Math.max(x, 0) + LABEL_PADDING;
-  const label = fitted(context, text, x + w - left - LABEL_PADDING);
-  if (label === "") return;
-  context.fillStyle = paints.onSpan;
-  context.fillText(label, left, y + ROW_HEIGHT / 2);
-}
-
-const widths = new Map<string, number>();
-const WIDTHS_KEPT = 20_000;
-
-function widthOf(context: CanvasRenderingContext2D, text: string): number {
-  // Text of the timeline and of flame graphs differs in size.
-  const key = `${context.font}/${text}`;
-  let wide = widths.get(key);
-  if (wide === undefined) {
-    if (widths.size > WIDTHS_KEPT) widths.clear();
-    wide = context.measureText(text).width;
-    widths.set(key, wide);
-  }
-  return wide;
-}
-
-/** The text, cut with "…" where there is no room; nothing where only the dots would fit. */
-export function fitted(context: CanvasRenderingContext2D, text: string, room: number): string {
-  const wide = widthOf(context, text);
-  if (wide <= room) return text;
-  let letters = Math.floor((text.length * room) / wide);
-  // Letters differ in width: the share is a guess, which a few steps mend.
-  while (letters >= 2) {
-    const cut = `${text.slice(0, letters)}…`;
-    if (widthOf(context, cut) <= room) return cut;
-    letters--;
-  }
-  return "";
-}
-
-const foundNames = new WeakMap<SliceTable, { search: string; names: Set<number> }>();
-
-/** The names of a table that contain the text; letter case is ignored. */
-function namesWith(slices: SliceTable, search: string): Set<number> {
-  const known = foundNames.get(slices);
-  if (known !== undefined && known.search === search) return known.names;
-  const wanted = search.toLowerCase();
-  const names = new Set<number>();
-  for (const [key, name] of slices.names) if (name.toLowerCase().includes(wanted)) names.add(key);
-  foundNames.set(slices, { search, names });
-  return names;
 }
 
 function paintCounter(

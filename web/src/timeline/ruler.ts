@@ -1,9 +1,11 @@
 // The ruler above the tracks, and the overview of the whole trace above that.
 
+import { Surface } from "../canvas";
 import { spanColour, type Paints } from "../colour";
 import { tickText, nanosText } from "../format";
 import { lengthOf, ticksOf, xOf, type Range } from "../scale";
 import type { Source } from "../source";
+import { firstOfRow } from "./slices";
 import type { TrackPicture } from "./store";
 
 export const RULER_HEIGHT = 28;
@@ -76,12 +78,36 @@ export interface OverviewTrack {
   picture: TrackPicture;
 }
 
-/** Every track a thin stripe of its outermost row, and the view as a window in front. */
-export function paintOverview(
+/** The overview as it was painted last: it stays while the view moves. */
+export class Overview {
+  readonly #tracks = new Surface(document.createElement("canvas"));
+  #painted: readonly unknown[] = [];
+
+  /** Every track a thin stripe of its outermost row, and the view as a window in front. */
+  paint(
+    { context, width }: Surface,
+    tracks: readonly OverviewTrack[],
+    bounds: Range,
+    view: Range,
+    paints: Paints,
+  ): void {
+    const all = tracks.flatMap(({ source, picture }) => [source, picture]);
+    const now = [width, window.devicePixelRatio, paints, bounds.from, bounds.to, ...all];
+    const isSame = now.length === this.#painted.length && now.every((it, at) => it === this.#painted[at]);
+    if (!isSame) {
+      this.#tracks.resize(width, OVERVIEW_HEIGHT);
+      paintOverviewTracks(this.#tracks.context, tracks, bounds, width, paints);
+      this.#painted = now;
+    }
+    context.drawImage(this.#tracks.canvas, 0, 0, width, OVERVIEW_HEIGHT);
+    paintWindow(context, bounds, view, width, paints);
+  }
+}
+
+function paintOverviewTracks(
   context: CanvasRenderingContext2D,
   tracks: readonly OverviewTrack[],
   bounds: Range,
-  view: Range,
   width: number,
   paints: Paints,
 ): void {
@@ -94,8 +120,8 @@ export function paintOverview(
     if (slices === null) continue;
     const y = padding + at * stripe;
     const tall = Math.max(stripe - (stripe > 4 ? 1 : 0), 0.7);
-    for (let slice = first; slice < first + len; slice++) {
-      if (slices.row[slice] !== 0) continue;
+    const end = firstOfRow(slices, first, first + len, 1);
+    for (let slice = first; slice < end; slice++) {
       const left = xOf(slices.start[slice]! - source.origin, bounds, width);
       const wide = (slices.dur[slice]! / lengthOf(bounds)) * width;
       context.globalAlpha = 0.25 + 0.75 * Math.min(slices.busy[slice]!, 1);
@@ -105,7 +131,6 @@ export function paintOverview(
     }
   }
   context.globalAlpha = 1;
-  paintWindow(context, bounds, view, width, paints);
 }
 
 function paintWindow(

@@ -6,9 +6,10 @@ import { xOf, type Range } from "../scale";
 import type { State } from "../state";
 import { arrowsOf, paintArrows } from "./arrows";
 import { ROW_HEIGHT, linesBetween, rowsTop, trackLineOf, type Layout, type TrackLine } from "./layout";
-import { LABEL_FONT, paintTrack, projectionOf } from "./paint";
+import { paintTrack, projectionOf } from "./paint";
 import type { Hit } from "./pick";
 import { paintGrid } from "./ruler";
+import { LABEL_FONT } from "./slices";
 import type { TrackPicture } from "./store";
 
 export interface Scene {
@@ -44,10 +45,12 @@ export function paintScene(scene: Scene): number {
   context.font = LABEL_FONT;
   context.textBaseline = "middle";
   let painted = 0;
+  const limits = { top: scrollTop, bottom: scrollTop + height };
+  const search = state.search.value;
   for (const line of visible) {
     if (line.type === "group") continue;
     const projection = projectionOf(view, width, line.source.origin);
-    painted += paintTrack(context, line, scene.pictures(line), projection, paints, state.search.value);
+    painted += paintTrack(context, line, scene.pictures(line), projection, paints, search, limits);
   }
   paintSelection(scene);
   context.restore();

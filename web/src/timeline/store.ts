@@ -99,12 +99,13 @@ export class PictureStore {
       });
   }
 
-  /** Forgets what a trace that grows may have changed: everything that reached its end. */
-  forgetAfter(time: number): void {
-    for (const [key, pictures] of this.#chunks) {
-      const chunk = pictures.values().next().value?.chunk;
-      if (chunk === undefined || chunk.range.to >= time) this.#chunks.delete(key);
-    }
+  /** Forgets what a trace that has grown may have changed; what is on the screen stays there
+   * until there is better. */
+  forget(): void {
+    this.#open?.stop.abort();
+    this.#open = null;
+    this.#chunks.clear();
+    this.#overviewOf = "";
   }
 
   #keep(chunk: Chunk, pictures: Map<number, TrackPicture>): void {

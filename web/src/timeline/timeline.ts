@@ -12,7 +12,7 @@ import { layoutOf, linesBetween, trackLineOf, ROW_HEIGHT, rowsTop } from "./layo
 import type { Layout, TrackLine } from "./layout";
 import { NamesColumn, cornerLines } from "./names";
 import { attachOverview, attachRuler, attachTracks, attachWheel } from "./pointer";
-import { OVERVIEW_HEIGHT, RULER_HEIGHT, paintOverview, paintRuler } from "./ruler";
+import { OVERVIEW_HEIGHT, Overview, RULER_HEIGHT, paintRuler } from "./ruler";
 import { hitAt, tellHit, type Hit } from "./pick";
 import { paintScene, selectedBox } from "./scene";
 import { PictureStore, type TrackPicture } from "./store";
@@ -36,6 +36,7 @@ export class Timeline {
   readonly #bounds: () => Range;
   readonly #pick: (trace: number, span: number) => void;
   readonly #overview = new Surface(element("canvas", { class: "overview", role: "img", "aria-label": "Overview of the whole trace" }));
+  readonly #overviewPainted = new Overview();
   readonly #ruler = new Surface(element("canvas", { class: "ruler", role: "img", "aria-label": "Ruler; drag to select a range" }));
   readonly #tracks = new Surface(element("canvas", { class: "tracks", role: "img", "aria-label": "Tracks" }));
   readonly #corner = element("div", { class: "corner" });
@@ -87,9 +88,9 @@ export class Timeline {
     this.#resize();
   }
 
-  /** Forgets answers that reached the end of a trace that has grown. */
-  forgetAfter(trace: number, time: number): void {
-    this.#stores.get(trace)?.forgetAfter(time);
+  /** Forgets the answers about a trace that has grown: its spans have other numbers now. */
+  forget(trace: number): void {
+    this.#stores.get(trace)?.forget();
   }
 
   /** Scrolls until the row of a track is on the screen, and unfolds what hides it. */
@@ -203,7 +204,7 @@ export class Timeline {
         return picture === undefined || picture.len === 0 ? [] : [{ source, picture }];
       }),
     );
-    paintOverview(this.#overview.context, tracks, this.#bounds(), view.value, width, paints);
+    this.#overviewPainted.paint(this.#overview, tracks, this.#bounds(), view.value, paints);
     const painted = paintScene({
       surface: this.#tracks,
       state: this.#state,
@@ -228,8 +229,11 @@ export class Timeline {
     dataset["waiting"] = String(isWaiting || this.#timer !== 0);
     dataset["selected"] = selected.value === null ? "" : String(selected.value.answer.span);
     const box = selectedBox(this.#state, this.#layout, this.#tracks.width);
+    dataset["box"] = "";
+    if (box === null) return;
+    // Where it is on the page is known only after a layout, which is not for free.
     const at = this.#tracks.canvas.getBoundingClientRect();
-    dataset["box"] = box === null ? "" : [at.left + box.x, at.top + box.y - this.#body.scrollTop, box.w, ROW_HEIGHT].map(Math.round).join(" ");
+    dataset["box"] = [at.left + box.x, at.top + box.y - this.#body.scrollTop, box.w, ROW_HEIGHT].map(Math.round).join(" ");
   }
 
   #askSoon(): void {

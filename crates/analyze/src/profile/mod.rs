@@ -8,6 +8,7 @@
 
 mod frames;
 mod gpu;
+mod grouped;
 mod labels;
 mod memory;
 mod off_cpu;
@@ -19,6 +20,7 @@ mod tests;
 
 use spanwise_model::{Profile, Trace, both};
 
+pub use grouped::{profile_by_label, profiles_side_by_side};
 pub use off_cpu::{ThreadProfile, thread_profile};
 pub use prefix::without_prefix;
 

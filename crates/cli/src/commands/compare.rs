@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
-use spanwise_analyze::{Allowance, ClassRules, CompareBy, CompareOptions, CompareSeries, Facts};
+use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts};
 use spanwise_answer::{AnswerError, Rule, check_rules, compare_sides, read_baseline};
 use spanwise_model::{Trace, both};
-use spanwise_serve::Viewed;
-use spanwise_write::{CompareView, Document, Format, Top};
+use spanwise_write::{CompareView, Document, Format};
 
 use super::profiles::write_file;
 use crate::args::{CompareArgs, CompareByArg};
@@ -53,19 +52,6 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-/// What changed between two traces that are open: for the viewer.
-pub(super) fn for_view(base: &Viewed, other: &Viewed) -> Document {
-    let options = CompareOptions::by(CompareBy::Operator);
-    let (base, other) = (Facts::new(base.trace()), Facts::new(other.trace()));
-    let rules = ClassRules::standard();
-    let series = |facts| [spanwise_analyze::compare_series(facts, &rules, &options)];
-    let (base, other) = both(|| series(&base), || series(&other));
-    let by = options.by;
-    let comparison = spanwise_analyze::compare(&base, &other, by, &Allowance::default());
-    let view = CompareView { top: Top::First(100), shows_same: false, shows_stacks: false };
-    spanwise_write::compare_document(&comparison, view)
 }
 
 fn of_rule(error: AnswerError) -> anyhow::Error {

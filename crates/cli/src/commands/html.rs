@@ -5,14 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use spanwise_analyze::ProfileOptions;
-use spanwise_answer::Opened;
+use spanwise_answer::{Opened, compare_traces};
 use spanwise_model::{Profile, Trace};
-use spanwise_serve::Viewed;
 use spanwise_write::{ReportPage, Top, write_report_page};
 
 use super::profiles::{self, write_file};
+use super::report;
 use super::view::name_of;
-use super::{compare, report};
 use crate::args::HtmlArgs;
 
 /// Rows of each table.
@@ -48,15 +47,14 @@ fn one(args: &HtmlArgs, path: &Path) -> anyhow::Result<()> {
 }
 
 fn changes(args: &HtmlArgs, base: &Path, other: &Path) -> anyhow::Result<()> {
-    let side = |path| anyhow::Ok(Viewed::new(shown_name(args, path), open(args, path)?));
-    let (base, other) = (side(base)?, side(other)?);
-    let document = compare::for_view(&base, &other);
-    let profiles = [&base, &other].map(|side| profile_of(side.trace()));
-    let title = format!("{} compared with {}", other.file(), base.file());
+    let title = format!("{} compared with {}", shown_name(args, other), shown_name(args, base));
+    let (base, other) = (open(args, base)?, open(args, other)?);
+    let (document, _) = compare_traces(&base, &other);
+    let profiles = [&base, &other].map(profile_of);
     let page = ReportPage {
         title: &title,
         document: &document,
-        trace: Some(other.trace()),
+        trace: Some(&other),
         profile: Some((&profiles[1], profiles[1].default_value)),
         base: Some(&profiles[0]),
         bytes_max: args.max_size,

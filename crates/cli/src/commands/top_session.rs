@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
+use spanwise_answer::live_state;
 use spanwise_model::{LiveSession, Nanos};
 use spanwise_read::SessionFollower;
 use spanwise_write::{Format, LiveState, LiveView, live_document};
@@ -25,7 +26,7 @@ pub(super) fn run(path: &Path, args: &LiveArgs) -> anyhow::Result<ExitCode> {
         let now = Instant::now();
         let since_ns = looked_at.map(|before| nanos(now.duration_since(before).as_nanos()));
         looked_at = Some(now);
-        let state = state(&session);
+        let state = live_state(&session);
         let view =
             LiveView { file: &path.to_string_lossy(), state, since_ns, top: args.top.rows() };
         let is_redrawn = is_terminal && looks_left != Some(1);
@@ -46,19 +47,6 @@ pub(super) fn run(path: &Path, args: &LiveArgs) -> anyhow::Result<ExitCode> {
 
 fn nanos(ns: u128) -> Nanos {
     Nanos::try_from(ns).unwrap_or(Nanos::MAX)
-}
-
-/// Whether the program that writes the session is there. Its number may belong to another one
-/// by now; that shows by a session that does not grow.
-fn state(session: &LiveSession) -> LiveState {
-    if session.has_ended {
-        return LiveState::Ended;
-    }
-    let process = Path::new("/proc").join(session.process_id.to_string());
-    match process.exists() {
-        true => LiveState::Running,
-        false => LiveState::Gone,
-    }
 }
 
 fn draw(

@@ -5,49 +5,64 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
-use spanwise_answer::{Opened, files_of};
+use spanwise_answer::{LiveTrace, Opened, files_of};
 use spanwise_model::Trace;
-use spanwise_serve::{Server, Session, Shell, Viewed};
-use spanwise_write::{Document, Top};
+use spanwise_serve::{Server, Session, Viewed};
 
 use super::profiles;
-use super::{report, view_in};
+use super::view_in;
 use crate::args::ViewArgs;
 use crate::failure;
 use crate::output::stdout;
-
-/// Rows of each table of the report.
-const REPORT_ROWS: usize = 50;
 
 pub(super) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
     if let Some(viewer) = args.r#in {
         return view_in::run(args, viewer);
     }
+    let session = session_of(args)?;
+    let server = Server::bind(args.port)
+        .with_context(|| format!("cannot listen on port {}; try another --port", args.port))?;
+    let about = "the page is there as long as this program runs; Ctrl-C ends it";
+    announce(&server.url(), (!args.quiet).then_some(about), !args.no_browser)?;
+    server.run(&session);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All that was named; what is still being written is followed.
+fn session_of(args: &ViewArgs) -> anyhow::Result<Session> {
     let mut traces = Vec::new();
-    for path in files_of(&args.traces)? {
-        let trace = match profiles::open(&path, &args.read, args.quiet)? {
+    let mut growing = Vec::new();
+    for (at, path) in files_of(&args.traces)?.iter().enumerate() {
+        if let Some(mut live) = LiveTrace::open(path)
+            && let Some(trace) = live.look()?.trace
+        {
+            traces.push(Viewed::new(name_of(path), trace));
+            growing.push((at, live));
+            continue;
+        }
+        let trace = match profiles::open(path, &args.read, args.quiet)? {
             Opened::Trace(trace) => trace,
             Opened::Profile(_) => bail!(
                 "{}: a profile, which has no timeline; try: spanwise flame {0} -o flame.html",
                 path.display()
             ),
         };
-        traces.push(Viewed::new(name_of(&path), *trace));
+        traces.push(Viewed::new(name_of(path), *trace));
     }
-    let server = Server::bind(args.port)
-        .with_context(|| format!("cannot listen on port {}; try another --port", args.port))?;
-    let about = "the page is there as long as this program runs; Ctrl-C ends it";
-    announce(&server.url(), (!args.quiet).then_some(about), !args.no_browser)?;
-    serve(&server, traces);
-    Ok(ExitCode::SUCCESS)
+    Ok(growing
+        .into_iter()
+        .fold(Session::new(traces), |session, (at, live)| session.follow(at, live)))
 }
 
-/// Shows one trace, known by that name, until the program is ended.
+/// Shows one trace, known by that name, until somebody asks to end; then whoever recorded it has
+/// the last word.
 pub(super) fn show(name: String, trace: Trace, quiet: bool) -> anyhow::Result<()> {
     let server = Server::bind(0).context("cannot listen on the loopback address")?;
     let about = "the recording can be looked at as long as this program runs; Ctrl-C ends it";
     announce(&server.url(), (!quiet).then_some(about), true)?;
-    serve(&server, vec![Viewed::new(name, trace)]);
+    let session = Session::new(vec![Viewed::new(name, trace)]);
+    spanwise_capture::work_until_stopped(move || server.run(&session))
+        .context("Ctrl-C cannot be waited for")?;
     Ok(())
 }
 
@@ -66,17 +81,8 @@ pub(super) fn announce(url: &str, about: Option<&str>, opens: bool) -> anyhow::R
     Ok(())
 }
 
-fn serve(server: &Server, traces: Vec<Viewed>) {
-    let shell = Shell { report: report_on, compare: super::compare::for_view };
-    server.run(&Session::new(traces, shell));
-}
-
 pub(super) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-fn report_on(trace: &Trace, file: &str) -> Document {
-    report::named(trace, file, Top::First(REPORT_ROWS), &[])
 }
 
 /// Asks the desktop, where there is one. The address is printed in any case.

@@ -68,6 +68,32 @@ fn all_threads_are_sampled_and_their_waits_recorded() {
 }
 
 #[test]
+fn a_recording_is_looked_at_and_the_status_is_still_that_of_the_program() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.deep() else { return };
+    let deep = deep.to_str().expect("a plain path");
+    let said = bench.path("said");
+    let mut command = bench.spanwise(&["run", "--quiet", "--view", "--", deep, "2", "7"]);
+    let out = std::fs::File::create(&said).expect("room");
+    let child = command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").stdout(out).spawn();
+    let mut running = Running(child.expect("built for this test"));
+    wait_until("the page has an address", || {
+        std::fs::read_to_string(&said).is_ok_and(|said| said.contains("http://127.0.0.1:"))
+    });
+    assert!(running.is_alive(), "it shows the recording");
+    running.signal("INT");
+    assert_eq!(running.wait().code(), Some(7));
+    // What was recorded can be looked at again.
+    let mut view = bench.spanwise(&["view", "--quiet", "--no-browser", "deep.spanwise-recording"]);
+    let out = std::fs::File::create(&said).expect("room");
+    let mut running = Running(view.stdout(out).spawn().expect("built for this test"));
+    wait_until("the page has an address", || {
+        std::fs::read_to_string(&said).is_ok_and(|said| said.contains("http://127.0.0.1:"))
+    });
+    assert!(running.is_alive());
+}
+
+#[test]
 fn what_threads_wait_for_is_told_where_the_kernel_may_be_seen() {
     let Some(bench) = Bench::with("what the kernel does for them") else { return };
     let Some(deep) = bench.compile("deep.c", "deep", &["-fno-omit-frame-pointer"]) else { return };

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use spanwise_model::{CategoryId, TrackId};
+use spanwise_model::{CategoryId, TrackId, TrackKind};
 
 use super::{Opened, Traces, int};
 use crate::relation::{Column, Relation, Source};
-
-/// What `kind` says of a track, in the order of `TrackKind`.
-pub(super) const TRACK_KINDS: [&str; 5] = ["thread", "gpu_stream", "async", "counter", "profiler"];
 
 /// How many rows of a table each trace has.
 type Len = fn(&Opened) -> usize;
@@ -16,7 +13,7 @@ type Len = fn(&Opened) -> usize;
 pub(super) fn tracks(traces: &Arc<Traces>) -> Relation {
     let len: Len = |opened| opened.trace.tracks().len();
     let of = |opened: &Opened, row: usize| opened.trace.tracks().rows()[row].clone();
-    let kinds = TRACK_KINDS.map(|kind| traces.texts.find(kind).unwrap_or(0));
+    let kinds = TrackKind::ALL.map(|kind| traces.texts.find(kind.text()).unwrap_or(0));
     let text = |name, about, code: fn(&spanwise_model::Track) -> spanwise_model::StrId| {
         let code = move |opened: &Opened, row| opened.codes[code(&of(opened, row)).index()];
         text(traces, len, name, about, code)
@@ -133,7 +130,7 @@ fn relation(
     columns: Vec<Column>,
 ) -> Relation {
     let rows = traces.traces.iter().map(len).sum();
-    Relation { name, about, rows, columns }
+    Relation { name, about, rows, ascending: None, columns }
 }
 
 fn trace(traces: &Arc<Traces>, len: Len) -> Column {
@@ -175,20 +172,4 @@ fn text(
         code(opened, row)
     };
     Column::new(name, about, Source::Text(Box::new(code), texts))
-}
-
-#[cfg(test)]
-mod tests {
-    use spanwise_model::TrackKind;
-
-    use super::*;
-
-    #[test]
-    fn kinds_are_named_as_elsewhere() {
-        assert_eq!(TRACK_KINDS.len(), TrackKind::ALL.len());
-        for kind in TrackKind::ALL {
-            let named = format!("{kind:?}").to_lowercase();
-            assert_eq!(TRACK_KINDS[kind as usize].replace('_', ""), named);
-        }
-    }
 }

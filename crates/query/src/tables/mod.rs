@@ -6,7 +6,7 @@ mod spans;
 use std::sync::{Arc, OnceLock};
 
 use spanwise_analyze::{ClassRules, Frames, Rows, SelfTime, self_time, step_numbers};
-use spanwise_model::{Nanos, SpanId, StrId, Trace};
+use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace, TrackKind};
 
 use crate::dictionary::Dictionary;
 use crate::relation::{Column, Relation, Source};
@@ -62,7 +62,9 @@ impl Traces {
         for class in ClassRules::standard().class_names() {
             texts.number(class);
         }
-        for kind in spans::KINDS.iter().chain(&events::TRACK_KINDS) {
+        let of_spans = SpanKind::ALL.map(SpanKind::text);
+        let of_tracks = TrackKind::ALL.map(TrackKind::text);
+        for kind in of_spans.iter().chain(&of_tracks) {
             texts.number(kind);
         }
         Traces { traces: opened, texts: Arc::new(texts) }
@@ -90,7 +92,7 @@ impl Opened {
         let time = self.self_time.get_or_init(|| self_time(&self.trace));
         let track = self.trace.spans().track(span);
         match self.trace.tracks().get(track).kind {
-            spanwise_model::TrackKind::Thread => time.span_ns[span.index()],
+            TrackKind::Thread => time.span_ns[span.index()],
             _ => self.trace.spans().dur(span),
         }
     }

@@ -3,38 +3,32 @@
 use std::sync::Arc;
 
 use spanwise_analyze::{ClassRules, Facts, span_classes};
-use spanwise_model::{SpanId, StrId};
+use spanwise_model::{SpanId, SpanKind, StrId};
 
 use super::{Opened, Traces, int};
 use crate::dictionary::NO_TEXT;
-use crate::relation::{Column, Relation, Source};
-
-/// What `kind` says, in the order of `SpanKind`.
-pub(super) const KINDS: [&str; 14] = [
-    "other",
-    "python",
-    "operator",
-    "annotation",
-    "runtime",
-    "kernel",
-    "memcpy",
-    "memset",
-    "sync",
-    "gpu_annotation",
-    "overhead",
-    "window",
-    "off_cpu",
-    "lock_wait",
-];
+use crate::relation::{Ascending, Column, Relation, Source};
 
 pub(super) fn spans(traces: &Arc<Traces>) -> Relation {
     let rows = traces.traces.iter().map(|opened| opened.trace.spans().len()).sum();
-    Relation { name: "spans", about: "every span of every track", rows, columns: columns(traces) }
+    let columns = columns(traces);
+    let (name, about) = ("spans", "every span of every track");
+    Relation { name, about, rows, ascending: Some(by_start(traces, &columns)), columns }
+}
+
+/// Spans of a track stand in the order of their starts (I3).
+fn by_start(traces: &Traces, columns: &[Column]) -> Ascending {
+    let runs = traces.traces.iter().flat_map(|opened| {
+        let tracks = opened.trace.tracks().rows().iter();
+        let row = |span: u32| opened.first_span + span as usize;
+        tracks.map(move |track| row(track.spans.start)..row(track.spans.end))
+    });
+    let column = columns.iter().position(|column| column.name == "start").unwrap_or(0);
+    Ascending { column, runs: runs.collect() }
 }
 
 fn columns(traces: &Arc<Traces>) -> Vec<Column> {
-    let kinds: Vec<u32> =
-        KINDS.iter().map(|kind| traces.texts.find(kind).unwrap_or(NO_TEXT)).collect();
+    let kinds = SpanKind::ALL.map(|kind| traces.texts.find(kind.text()).unwrap_or(NO_TEXT));
     let kind_of = move |opened: &Opened, span| kinds[opened.trace.kind(span) as usize];
     vec![
         int("id", "its number", |row| Some(row as i64)),
@@ -158,20 +152,4 @@ fn text(
         code(opened, SpanId((row - opened.first_span) as u32))
     };
     Column::new(name, about, Source::Text(Box::new(code), texts))
-}
-
-#[cfg(test)]
-mod tests {
-    use spanwise_model::SpanKind;
-
-    use super::*;
-
-    #[test]
-    fn kinds_are_named_as_elsewhere() {
-        assert_eq!(KINDS.len(), SpanKind::ALL.len());
-        for kind in SpanKind::ALL {
-            let named = format!("{kind:?}").to_lowercase();
-            assert_eq!(KINDS[kind as usize].replace('_', ""), named);
-        }
-    }
 }

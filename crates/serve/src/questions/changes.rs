@@ -9,7 +9,7 @@ use crate::http::Response;
 use crate::route::{Asked, Refusal};
 
 pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
-    let viewed = asked.trace()?;
+    let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
     let look = Look::new(from, to, asked.pixels()?);
     let counters = viewed.trace.counters();
@@ -42,7 +42,7 @@ pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
 }
 
 pub(crate) fn marks(asked: &Asked<'_>) -> Result<Response, Refusal> {
-    let viewed = asked.trace()?;
+    let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
     let look = Look::new(from, to, asked.pixels()?);
     let instants = viewed.trace.instants();

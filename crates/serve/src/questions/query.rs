@@ -1,7 +1,6 @@
 //! SQL about everything that is open.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use spanwise_query::{Database, Limits, Value};
@@ -15,18 +14,16 @@ const LIMITS: Limits = Limits { rows_max: 5000, time_max: Some(Duration::from_se
 pub(crate) fn query(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let sql = std::str::from_utf8(asked.body()).map_err(|_| Refusal::wrong("not text"))?;
     let wrong = |error: spanwise_query::QueryError| Refusal::wrong(error.to_string());
-    let mut slot = asked.session.database.lock().unwrap_or_else(|broken| broken.into_inner());
-    let database = match &mut *slot {
-        Some(database) => database,
-        none => {
-            let traces = asked.session.traces.iter().map(|viewed| Arc::clone(&viewed.trace));
-            none.insert(Database::new(traces.collect()).map_err(wrong)?)
-        }
+    let ask = |database: &mut Database| {
+        let start = Instant::now();
+        let answer = database.ask(sql, LIMITS)?;
+        Ok((answer, start.elapsed().as_nanos() as u64))
     };
-    let answer = database.ask(sql, LIMITS).map_err(wrong)?;
+    let (answer, took_ns) = asked.session.ask(ask).map_err(wrong)?;
     let rows: Vec<Vec<Json>> =
         answer.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-    let answer = json!({ "columns": answer.columns, "rows": rows, "more": answer.has_more });
+    let (columns, more) = (answer.columns, answer.has_more);
+    let answer = json!({ "columns": columns, "rows": rows, "more": more, "took_ns": took_ns });
     Ok(Response::json(answer.to_string()))
 }
 

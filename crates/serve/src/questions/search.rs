@@ -12,7 +12,7 @@ const NAMES_MAX: usize = 100;
 const SPANS_MAX: usize = 200;
 
 pub(crate) fn search(asked: &Asked<'_>) -> Result<Response, Refusal> {
-    let viewed = asked.trace()?;
+    let viewed = &*asked.trace()?;
     let window = asked.window(viewed)?;
     let text = asked.text("text").unwrap_or_default();
     if text.is_empty() {

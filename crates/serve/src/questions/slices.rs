@@ -7,14 +7,14 @@ use spanwise_analyze::{Look, Slice};
 
 use crate::http::Response;
 use crate::route::{Asked, Refusal};
-use crate::session::Viewed;
+use crate::viewed::Viewed;
 
 /// More rows than a screen has lines are not sent.
 const ROWS_MAX: usize = 512;
 const NAME_CHARS_MAX: usize = 200;
 
 pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
-    let viewed = asked.trace()?;
+    let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
     let look = Look::new(from, to, asked.pixels()?);
     let mut all: Vec<Slice> = Vec::new();

@@ -7,7 +7,7 @@ use spanwise_model::{ArgValue, SpanId, SpanKind, StrId};
 use super::slices::short;
 use crate::http::Response;
 use crate::route::{Asked, Refusal};
-use crate::session::Viewed;
+use crate::viewed::Viewed;
 
 /// Of what may be very many, the first.
 const LAUNCHED_MAX: usize = 50;
@@ -15,8 +15,11 @@ const LINKS_MAX: usize = 50;
 const STACK_MAX: usize = 1000;
 
 pub(crate) fn span(asked: &Asked<'_>) -> Result<Response, Refusal> {
-    let viewed = asked.trace()?;
-    let span = asked.span(viewed)?;
+    let viewed = &*asked.trace()?;
+    let span = match asked.text("span") {
+        Some(_) => asked.span(viewed)?,
+        None => placed(asked, viewed)?,
+    };
     let trace = &viewed.trace;
     let spans = trace.spans();
     let category = trace.categories().get(spans.category(span));
@@ -46,6 +49,19 @@ pub(crate) fn span(asked: &Asked<'_>) -> Result<Response, Refusal> {
         "same_name": same_name(viewed, span),
     });
     Ok(Response::json(answer.to_string()))
+}
+
+/// The span that begins at a moment in a row of a track: numbers change when a trace grows.
+fn placed(asked: &Asked<'_>, viewed: &Viewed) -> Result<SpanId, Refusal> {
+    let track = asked.track(viewed, asked.needed("track")?)?;
+    let (start, row) = (viewed.meant(asked.needed("start")?), asked.needed("row")?);
+    let (rows, spans) = (viewed.rows(track), viewed.trace.spans());
+    let all = viewed.trace.tracks().get(track).spans.clone();
+    let starts = &spans.start_column()[all.start as usize..all.end as usize];
+    let first = all.start + starts.partition_point(|&time| time < start) as u32;
+    let mut there = (first..all.end).map(SpanId).take_while(|&span| spans.start(span) == start);
+    let found = there.find(|&span| rows.row_of(span).is_some_and(|at| i64::from(at) == row));
+    found.ok_or_else(|| Refusal::missing("there is no span at this place"))
 }
 
 /// What a list of spans says of each.

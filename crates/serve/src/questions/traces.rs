@@ -4,15 +4,17 @@ use serde_json::{Value, json};
 use spanwise_model::{SpanKind, Trace, Track, TrackId, TrackKind};
 
 use crate::http::Response;
-use crate::session::{Session, Viewed};
+use crate::session::Session;
+use crate::viewed::Viewed;
 
 pub(crate) fn traces(session: &Session) -> Response {
-    let traces: Vec<Value> = session.traces.iter().enumerate().map(about).collect();
-    let kinds = SpanKind::ALL.map(|kind| serde_json::to_value(kind).unwrap_or_default());
+    let traces = session.traces();
+    let traces: Vec<Value> = traces.iter().enumerate().map(|(id, it)| about(id, it)).collect();
+    let kinds = SpanKind::ALL.map(SpanKind::text);
     Response::json(json!({ "version": 1, "kinds": kinds, "traces": traces }).to_string())
 }
 
-fn about((id, viewed): (usize, &Viewed)) -> Value {
+fn about(id: usize, viewed: &Viewed) -> Value {
     let trace = &viewed.trace;
     let to = trace.window().map_or(0, |(_, to)| viewed.told(to));
     let notices: Vec<Value> = trace
@@ -31,7 +33,8 @@ fn about((id, viewed): (usize, &Viewed)) -> Value {
         "from": 0,
         "to": to,
         "spans": trace.spans().len(),
-        "live": false,
+        "live": viewed.is_live(),
+        "read": viewed.read,
         "notices": notices,
         "tracks": tracks,
     })
@@ -72,7 +75,7 @@ fn track(viewed: &Viewed, id: TrackId, extremes: &[Extremes]) -> Value {
     let is_counter = row.kind == TrackKind::Counter && least <= most;
     json!({
         "id": id.0,
-        "kind": row.kind,
+        "kind": row.kind.text(),
         "process": text(row.process),
         "process_name": text(row.process_name),
         "thread": text(row.thread),

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use spanwise_model::{Profile, StackId, hash_bytes};
 
 use crate::escape::escape_markup;
-pub use nodes::write_flame_nodes;
+pub use nodes::{FlameBase, FlameNodes, write_flame_nodes};
 use tree::Node;
 
 /// What makes the picture answer the mouse.

@@ -14,16 +14,29 @@ pub(crate) struct Node {
     pub(crate) own: i128,
 }
 
+/// What was spent in each stack, and in it with all above it.
+pub(crate) struct StackSums {
+    pub(crate) own: Vec<i128>,
+    pub(crate) total: Vec<i128>,
+}
+
+impl StackSums {
+    pub(crate) fn of(profile: &Profile, value: usize) -> Self {
+        let own = own_values(profile, value);
+        let mut total = own.clone();
+        // Children stand behind their parents: one backward pass sums them up.
+        for stack in (1..total.len()).rev() {
+            total[profile.stack_parents[stack] as usize] += total[stack];
+        }
+        StackSums { own, total }
+    }
+}
+
 /// All stacks under which something was spent, parents first; and the sum.
 ///
 /// Values below 0, of a difference, are taken as 0: a width cannot be negative.
 pub(crate) fn nodes(profile: &Profile, value: usize) -> (Vec<Node>, i128) {
-    let own = own_values(profile, value);
-    let mut total = own.clone();
-    // Children stand behind their parents: one backward pass sums them up.
-    for stack in (1..total.len()).rev() {
-        total[profile.stack_parents[stack] as usize] += total[stack];
-    }
+    let StackSums { own, total } = StackSums::of(profile, value);
     let sum = total.first().copied().unwrap_or(0);
     let mut nodes = Vec::new();
     let mut start = vec![0i128; total.len()];

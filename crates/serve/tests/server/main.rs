@@ -1,89 +1,12 @@
 //! The server over a real connection, about real traces.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::thread;
+mod compare;
+mod live;
+mod running;
 
 use serde_json::Value;
-use spanwise_model::Trace;
-use spanwise_read::{IndexUse, OpenOptions};
-use spanwise_serve::{Server, Session, Shell, Viewed};
-use spanwise_write::Document;
 
-/// A server that lasts as long as the tests.
-struct Running {
-    host: String,
-    token: String,
-}
-
-struct Answer {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
-}
-
-fn open(path: &str) -> Trace {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path);
-    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
-    spanwise_read::open(&path, &options).expect("a trace of ours")
-}
-
-fn from_text(text: &str) -> Trace {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("trace.json");
-    std::fs::write(&path, text).expect("room");
-    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
-    spanwise_read::open(&path, &options).expect("a trace")
-}
-
-fn start(traces: Vec<Trace>) -> Running {
-    let viewed = traces.into_iter().enumerate();
-    let viewed = viewed.map(|(at, trace)| Viewed::new(format!("{at}.json"), trace)).collect();
-    let shell = Shell {
-        report: |trace, _| Document {
-            sections: vec![spanwise_write::functions_section(
-                &spanwise_analyze::hot_functions(&spanwise_analyze::Facts::new(trace)),
-                spanwise_write::Top::First(5),
-            )],
-            hints: Vec::new(),
-        },
-        compare: |_, _| Document::default(),
-    };
-    let server = Server::bind(0).expect("a free port");
-    let url = server.url();
-    let mut parts = url.trim_start_matches("http://").split('/').map(str::to_owned);
-    let (host, token) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    thread::spawn(move || server.run(&Session::new(viewed, shell)));
-    Running { host, token }
-}
-
-impl Running {
-    fn send(&self, request: &str) -> Answer {
-        let mut stream = TcpStream::connect(&self.host).expect("it listens");
-        stream.write_all(request.as_bytes()).expect("it reads");
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).expect("it answers");
-        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
-        let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
-        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-        Answer { status, head, body: bytes[end..].to_vec() }
-    }
-
-    fn get(&self, path: &str) -> Answer {
-        let (host, token) = (&self.host, &self.token);
-        self.send(&format!(
-            "GET /{token}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-        ))
-    }
-
-    fn json(&self, path: &str) -> Value {
-        let answer = self.get(path);
-        let text = String::from_utf8_lossy(&answer.body);
-        assert_eq!(answer.status, 200, "{path}: {text}");
-        serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-}
+use crate::running::{from_text, open, start};
 
 /// A column of the binary answer, as integers.
 fn columns(body: &[u8]) -> (Value, Vec<f64>, Vec<u32>, Vec<u32>) {

@@ -1,0 +1,84 @@
+//! One trace that is looked at, and what was worked out about it once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use spanwise_analyze::{LaunchedWork, ProfileOptions, Rows};
+use spanwise_model::{Nanos, Profile, Trace, TrackId, map_indices, threads_available};
+
+/// A trace, as far as it was read; one that grows is another one after each look.
+pub struct Viewed {
+    pub(crate) file: String,
+    pub(crate) trace: Arc<Trace>,
+    /// Which read of its file this is, counted from 0; numbers of spans are those of one read.
+    pub(crate) read: i64,
+    is_live: AtomicBool,
+    /// One entry a track.
+    rows: Vec<Rows>,
+    launches: OnceLock<LaunchedWork>,
+    profile: OnceLock<Profile>,
+    pub(crate) report: OnceLock<String>,
+}
+
+impl Viewed {
+    /// `file` is what people know it by.
+    pub fn new(file: String, trace: Trace) -> Self {
+        let trace = Arc::new(trace);
+        let tracks = trace.tracks().rows();
+        let rows = map_indices(tracks.len(), threads_available(), |track| {
+            Rows::of(&trace, &tracks[track])
+        });
+        Viewed {
+            file,
+            rows,
+            trace,
+            read: 0,
+            is_live: AtomicBool::new(false),
+            launches: OnceLock::new(),
+            profile: OnceLock::new(),
+            report: OnceLock::new(),
+        }
+    }
+
+    /// The same after its file has grown.
+    pub(crate) fn read_again(&self, trace: Trace) -> Self {
+        Viewed { read: self.read + 1, ..Viewed::new(self.file.clone(), trace) }
+    }
+
+    /// Whether there may be more of it later.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_live(&self, is_live: bool) {
+        self.is_live.store(is_live, Ordering::Release);
+    }
+
+    pub(crate) fn rows(&self, track: TrackId) -> &Rows {
+        &self.rows[track.index()]
+    }
+
+    pub(crate) fn launches(&self) -> &LaunchedWork {
+        self.launches.get_or_init(|| LaunchedWork::of(&self.trace))
+    }
+
+    pub(crate) fn profile(&self) -> &Profile {
+        let make = || spanwise_analyze::profile(&self.trace, &ProfileOptions::default());
+        self.profile.get_or_init(make)
+    }
+
+    /// Times are told since here.
+    pub(crate) fn zero(&self) -> Nanos {
+        self.trace.window().map_or(0, |(from, _)| from)
+    }
+
+    /// A time of the trace for the page.
+    pub(crate) fn told(&self, time: Nanos) -> i128 {
+        i128::from(time) - i128::from(self.zero())
+    }
+
+    /// A time of the page for the trace.
+    pub(crate) fn meant(&self, time: i64) -> Nanos {
+        time.saturating_add(self.zero())
+    }
+}
