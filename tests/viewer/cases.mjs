@@ -180,7 +180,7 @@ async function comparesTwo(it) {
   const timelines = await it.page.locator("#panel-compare .timeline").count();
   assert.equal(timelines, 2);
   await it.page.waitForFunction(() =>
-    [...document.querySelectorAll("#panel-compare .timeline")].every(({ dataset }) => Number(dataset.rectangles) > 100));
+    [...document.querySelectorAll("#panel-compare .timeline")].every(({ dataset }) => Number(dataset.rectangles) > 10));
   await it.picture("compare");
   await it.page.locator("#panel-compare .timeline-body").first().focus();
   const shown = () => it.page.locator("#panel-compare .timeline").evaluateAll((all) => all.map(({ dataset }) => dataset.to));

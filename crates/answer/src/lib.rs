@@ -1,9 +1,9 @@
 //! From files to answers: what the command line and the Python package both do.
 //!
 //! A shell decides what was asked and how the answer is shown. What lies between, opening what
-//! paths name, the sections of a report, the sides of a comparison, whole files written at
-//! once, sessions that grow, is here, so that both shells say the same. Nothing is printed, and an error is an
-//! [`AnswerError`] with its place.
+//! paths name, sessions that grow, the sections of a report, the sides of a comparison, whole files
+//! written at once, is here, so that both shells say the same. Nothing is printed, and an error is
+//! an [`AnswerError`] with its place.
 
 mod compare;
 mod convert;

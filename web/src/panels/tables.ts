@@ -75,9 +75,10 @@ function table(section: Section, go: Go): HTMLTableElement {
   return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
-/** The name of a row is the link: its first text, or else its first column. */
+/** The name of a row is the link: what is compared, or else its first text, or its first column. */
 function linkColumn(columns: readonly Column[]): number {
-  return Math.max(columns.findIndex(({ unit }) => unit === "text"), 0);
+  const key = columns.findIndex(({ key }) => key === "key");
+  return key >= 0 ? key : Math.max(columns.findIndex(({ unit }) => unit === "text"), 0);
 }
 
 function alignment({ unit }: Column): string {

@@ -30,7 +30,7 @@ export interface RowsPainted {
   limits: { top: number; bottom: number };
 }
 
-/** Gives how many rectangles that took. */
+/** Gives how many rectangles it painted. */
 export function paintRows(
   context: CanvasRenderingContext2D,
   { slices, first, len, top, rows, limits }: RowsPainted,
@@ -89,6 +89,7 @@ function paintRow(
 
 /** Paints rectangles, and waits with narrow ones for neighbours that look the same. */
 class Brush {
+  /** Each by itself, also where several were painted as one. */
   painted = 0;
   readonly #context: CanvasRenderingContext2D;
   readonly #paints: Paints;
@@ -106,12 +107,12 @@ class Brush {
   }
 
   fill(x: number, y: number, w: number, colour: string, shade: number): void {
+    this.painted++;
     if (w > NARROW_MAX) {
       this.flush();
       this.#use(colour, shade);
       // A gap of half a pixel keeps neighbours apart where there is room for it.
       this.#context.fillRect(x, y, w - 0.5, ROW_HEIGHT - 1);
-      this.painted++;
       return;
     }
     const isSame = this.#waitingColour === colour && this.#waitingShade === shade;
@@ -127,7 +128,6 @@ class Brush {
     if (this.#waitingColour === null) return;
     this.#use(this.#waitingColour, this.#waitingShade);
     this.#context.fillRect(this.#x, this.#y, this.#right - this.#x, ROW_HEIGHT - 1);
-    this.painted++;
     this.#waitingColour = null;
   }
 
