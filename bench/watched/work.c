@@ -35,7 +35,7 @@ __attribute__((noinline)) uint64_t small(uint64_t n) {
     return kept + n;
 }
 
-enum { THREADS = 8, TURNS = 20000 };
+enum { THREADS = 8, TURNS = 60000 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turned[THREADS];
 static int turn;

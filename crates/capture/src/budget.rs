@@ -40,6 +40,15 @@ impl Budget {
         Budget { per_second, since: now, spent: 0, off_until: None, pause: SECOND }
     }
 
+    /// How much more there may be in this second.
+    pub(crate) fn left(&self) -> u64 {
+        self.per_second.saturating_sub(self.spent)
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.off_until.is_some()
+    }
+
     /// Takes note of how much there was since the last time.
     pub(crate) fn spend(&mut self, count: u64, now: Instant) -> Option<Change> {
         if let Some(until) = self.off_until {

@@ -181,6 +181,11 @@ impl Attr {
         self.flags & flag::EXCLUDE_KERNEL == 0
     }
 
+    /// Begins when it is told to.
+    pub(crate) fn beginning_later(self) -> Attr {
+        Attr { flags: self.flags | flag::DISABLED, ..self }
+    }
+
     /// Begins when the process runs its program.
     pub(crate) fn beginning_at_exec(self) -> Attr {
         Attr { flags: self.flags | flag::DISABLED | flag::ENABLE_ON_EXEC, ..self }

@@ -27,6 +27,7 @@ mod rings;
 mod session;
 mod side_log;
 mod signals;
+mod switches;
 mod sys;
 mod timer;
 mod trigger;

@@ -1,5 +1,6 @@
 //! What `/proc` and `/sys` say about processes, processors and the kernel.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,6 +16,29 @@ pub(crate) fn threads(pid: i32) -> Vec<i32> {
     let mut threads: Vec<i32> = entries.flatten().filter_map(number).collect();
     threads.sort_unstable();
     threads
+}
+
+/// Hands over all threads of some processes: those that are there, and then those that were made
+/// meanwhile by others that had not been handed over yet. It is over when two lists in a row have
+/// nothing new, since a list that is read while threads end may lack some. Gives them all.
+pub(crate) fn for_all_threads<E>(
+    pids: &[i32],
+    mut take: impl FnMut(&[i32]) -> Result<(), E>,
+) -> Result<Vec<i32>, E> {
+    let mut known = BTreeSet::new();
+    let mut lists_without_new = 0;
+    while lists_without_new < 2 {
+        let all = pids.iter().flat_map(|&pid| threads(pid));
+        let new: Vec<i32> = all.filter(|&tid| known.insert(tid)).collect();
+        match new.is_empty() {
+            true => lists_without_new += 1,
+            false => lists_without_new = 0,
+        }
+        if !new.is_empty() {
+            take(&new)?;
+        }
+    }
+    Ok(known.into_iter().collect())
 }
 
 /// True where a process has a thread that has not ended. One that nobody has asked how it ended
@@ -174,6 +198,13 @@ pub(crate) fn signal_tracepoint() -> Option<u64> {
     number.and_then(|number| u64::try_from(number).ok())
 }
 
+/// True where numbers of processes are those that the kernel itself uses.
+pub(crate) fn has_the_kernels_numbers() -> bool {
+    /// The kernel's own name for the first namespace of processes.
+    const FIRST: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == FIRST)
+}
+
 /// A number that the kernel says of itself.
 pub(crate) fn setting(path: &str) -> Option<i64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -185,7 +216,10 @@ pub(crate) fn path_of(bytes: &[u8]) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
+    use crate::sys;
 
     #[test]
     fn lines_of_maps_are_read() {
@@ -242,6 +276,37 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(child.wait().is_ok_and(|status| status.success()));
+    }
+
+    #[test]
+    fn threads_that_are_made_meanwhile_are_handed_over_too() {
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let ends = std::sync::Arc::new(std::sync::Mutex::new(ends));
+        let (mut handed, mut made) = (Vec::new(), Vec::new());
+        let all = for_all_threads(&[std::process::id() as i32], |new| {
+            handed.extend(new.iter().copied());
+            // Three rounds in which somebody begins a thread.
+            if made.len() < 3 {
+                let ends = std::sync::Arc::clone(&ends);
+                let (say, said) = std::sync::mpsc::channel();
+                made.push(std::thread::spawn(move || {
+                    let _ = say.send(sys::thread_id());
+                    let ends = ends.lock().map(|ends| ends.recv());
+                    drop(ends);
+                }));
+                handed.push(-said.recv().expect("its number"));
+            }
+            io::Result::Ok(())
+        });
+        let all = all.expect("nothing fails");
+        drop(end);
+        made.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        let made: Vec<i32> = handed.iter().filter(|&&tid| tid < 0).map(|tid| -tid).collect();
+        assert_eq!(made.len(), 3);
+        for tid in made {
+            assert_eq!(handed.iter().filter(|&&handed| handed == tid).count(), 1, "{tid}");
+            assert!(all.contains(&tid));
+        }
     }
 
     #[test]

@@ -247,10 +247,42 @@ pub(crate) fn throttled(is_off: bool, time: u64, id: u64) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend([time, id, id].iter().flat_map(|word| word.to_ne_bytes()));
     let kind = if is_off { kind::THROTTLE } else { kind::UNTHROTTLE };
-    let mut bytes = record(kind, 0, &body, id);
+    timed(record(kind, 0, &body, id), time)
+}
+
+fn timed(mut bytes: Vec<u8>, time: u64) -> Vec<u8> {
     let at = bytes.len() - (TRAILER_BYTES - 8);
     bytes[at..at + 8].copy_from_slice(&time.to_ne_bytes());
     bytes
+}
+
+/// A thread that leaves its processor or comes to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Switch {
+    pub(crate) time: u64,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) cpu: u32,
+    pub(crate) is_out: bool,
+    /// It would have gone on if it could.
+    pub(crate) is_preempted: bool,
+}
+
+/// As the kernel says it of an event.
+pub(crate) fn switched(switch: Switch, id: u64) -> Vec<u8> {
+    let out = if switch.is_out { MISC_SWITCH_OUT } else { 0 };
+    let preempted = if switch.is_out && switch.is_preempted { MISC_PREEMPTED } else { 0 };
+    let mut bytes = record(kind::SWITCH, out | preempted | MISC_USER, &[], id);
+    bytes[8..12].copy_from_slice(&switch.pid.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&switch.tid.to_ne_bytes());
+    bytes[24..28].copy_from_slice(&switch.cpu.to_ne_bytes());
+    timed(bytes, switch.time)
+}
+
+/// So many records there was no room for.
+pub(crate) fn lost(count: u64, time: u64, id: u64) -> Vec<u8> {
+    let body: Vec<u8> = [id, count].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    timed(record(kind::LOST, 0, &body, id), time)
 }
 
 /// What a thread is called.

@@ -1,6 +1,7 @@
 //! One recording, from the first record to the last.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -141,8 +142,8 @@ pub fn record_program(
     let attr = Attr::clock(options.rate_hz, options.stacks).beginning_at_exec();
     let rings = Rings::open("cpu-clock", attr, &[child.pid])
         .map_err(|error| rings::refusal(program, error))?;
-    let tids = &[child.pid];
-    let waits = Waits::open(wait_options(options, true), &rings, tids);
+    let pids = &[child.pid];
+    let waits = Waits::open(wait_options(options, true), &rings, (pids, pids));
     let mut session = Session::begin((rings, waits), words, &[child.pid], options)?;
     if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
         let path = path.into_os_string().into_encoded_bytes();
@@ -168,24 +169,20 @@ pub fn record_processes(
             return Err(CaptureError::new(format!("process {pid}: there is none of this number")));
         }
     }
-    let threads = || pids.iter().flat_map(|&pid| processes::threads(pid));
-    let mut known: Vec<i32> = threads().collect();
     let attr = Attr::clock(options.rate_hz, options.stacks);
     let pid_list: Vec<String> = pids.iter().map(i32::to_string).collect();
     let fail = |error| rings::refusal(&format!("process {}", pid_list.join(",")), error);
-    let mut rings = Rings::open("cpu-clock", attr, &known).map_err(fail)?;
-    // Threads that were made meanwhile by others that were not watched yet.
-    loop {
-        let new: Vec<i32> = threads().filter(|tid| !known.contains(tid)).collect();
-        if new.is_empty() {
-            break;
-        }
-        rings.add_threads(&new).map_err(fail)?;
-        known.extend(new);
-    }
+    let mut opened = None;
+    let known = processes::for_all_threads(pids, |tids| match &mut opened {
+        None => Rings::open("cpu-clock", attr, tids).map(|rings| opened = Some(rings)),
+        Some(rings) => rings.add_threads(tids),
+    });
+    let known = known.map_err(fail)?;
+    let gone = || fail(io::Error::from_raw_os_error(libc::ESRCH));
+    let rings = opened.ok_or_else(gone)?;
     rings.enable().map_err(fail)?;
     let command = processes::command(pids.first().copied().unwrap_or(0));
-    let waits = Waits::open(wait_options(options, false), &rings, &known);
+    let waits = Waits::open(wait_options(options, false), &rings, (pids, &known));
     let mut session = Session::begin((rings, waits), command, pids, options)?;
     session.tell_what_was_there()?;
     if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
@@ -238,8 +235,7 @@ impl<'a> Session<'a> {
         let facts = Facts::new(command, pids, options);
         let mut watch = None;
         if let Some(flight) = options.flight {
-            let tids: Vec<i32> = pids.iter().flat_map(|&pid| processes::threads(pid)).collect();
-            watch = Some(Watch::begin(flight.triggers, &rings, &tids)?);
+            watch = Some(Watch::begin(flight.triggers, &rings, pids)?);
         }
         let python = options.python.map(Python::begin).transpose();
         let python = python.map_err(|error| CaptureError::io("no thread to read Python", error))?;
@@ -391,7 +387,7 @@ impl<'a> Session<'a> {
         let Session { rings, keeper, tally, watch, waits, python, calls, new_files, .. } = self;
         let mut trouble = None;
         let mut has_some = false;
-        rings.drain(|bytes: &[u8]| {
+        let mut take = |waits: &mut Waits, bytes: &[u8]| {
             has_some |= !bytes.is_empty();
             for record in records::records(bytes) {
                 tally.add(record);
@@ -410,7 +406,11 @@ impl<'a> Session<'a> {
                 }
             }
             keeper.keep(bytes)
-        })?;
+        };
+        waits.begin_round();
+        rings.drain(|bytes| take(waits, bytes))?;
+        let made = waits.made();
+        take(waits, &made)?;
         let (throttled, told) = waits.spend();
         keeper.keep(&throttled.unwrap_or_default())?;
         if has_some {

@@ -54,6 +54,12 @@ pub(crate) fn set_output(event: &OwnedFd, ring_of: &OwnedFd) -> io::Result<()> {
     control(event, IOC_SET_OUTPUT, ring_of.as_raw_fd())
 }
 
+/// Lets a program of the kernel see what the event is about to record.
+pub(crate) fn set_program(event: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    const IOC_SET_BPF: libc::c_ulong = 0x4004_2408;
+    control(event, IOC_SET_BPF, program.as_raw_fd())
+}
+
 fn control(event: &OwnedFd, request: libc::c_ulong, value: libc::c_int) -> io::Result<()> {
     // SAFETY: these requests take a number; none of them is given memory.
     let result = unsafe { libc::ioctl(event.as_raw_fd(), request as _, value) };
@@ -122,6 +128,13 @@ pub(crate) fn page_bytes() -> usize {
     // SAFETY: takes a number and gives one.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).unwrap_or(4096)
+}
+
+/// The number of the thread that asks.
+#[cfg(test)]
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: takes nothing and gives a number.
+    unsafe { libc::gettid() }
 }
 
 /// Allows as many open files as may be had: an event of each thread on each processor is one.

@@ -1,27 +1,43 @@
 //! When threads leave their processor and come back, and with which stacks they leave.
 //!
-//! A record of a switch costs a thread a third of a microsecond, and its stack five: nothing,
+//! A record of a switch costs a thread some of a microsecond, and its stack five: nothing,
 //! where threads wait for something, and a fifth of the time of a program whose threads only
-//! hand something around. So both have a budget of half a percent of the time, and are left
-//! out for a while where it is spent, which is told and stands in the recording. Their events
-//! are switched off then, which leaves a quarter of a microsecond of each switch. To close them
-//! was tried, and made switches 20 µs dearer: the kernel no longer hands the clock's event from
-//! one thread to the next, but stops its timer and sets it again each time.
+//! hand something around. So both have a budget, and are left out for a while where it is
+//! spent, which is told and stands in the recording.
+//!
+//! Where one may, a program in the kernel writes the records ([`crate::switches`]), and events
+//! of processors, not of threads, take the stacks that it chooses: both cost nothing while they
+//! are left out. Where one may not, threads have events, which are switched off then; that
+//! leaves half a microsecond of each switch. To close them was tried, and made switches 20 µs
+//! dearer: the kernel no longer hands the clock's event from one thread to the next, but stops
+//! its timer and sets it again each time.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use crate::budget::{Budget, Change, Wanted};
 use crate::event::{Attr, Event, Stacks};
-use crate::records::Record;
+use crate::records::{Record, Switch};
 use crate::rings::Rings;
+use crate::switches::KernelSwitches;
 use crate::{processes, records, sys};
 
 /// Switches of a second on each processor; each makes two records.
 pub const SWITCHES_MAX: u64 = 5000;
 /// Stacks of a second on each processor.
 pub const WAIT_STACKS_MAX: u64 = 500;
+
+/// Records of switches, and stacks, between two looks at the rings.
+const SWITCHES_AT_ONCE_MAX: u64 = SWITCHES_MAX * 2;
+const STACKS_AT_ONCE_MAX: u64 = 400;
+
+/// Records that come from the kernel's program carry this id, which no event has.
+const MADE_ID: u64 = 1 << 62;
+
+/// A stack is taken so soon after the program has written that its thread leaves.
+const STACK_AFTER_NS: u64 = 100_000;
 
 /// What is wanted of switches.
 #[derive(Debug, Clone, Copy)]
@@ -35,9 +51,16 @@ pub(crate) struct WaitOptions {
 /// Both, as far as they are wanted and may be had.
 #[derive(Debug)]
 pub(crate) struct Waits {
+    kernel: Option<KernelSwitches>,
     switches: Option<Kept>,
     stacks: Option<Kept>,
     counts: [u64; 2],
+    /// Switches that the kernel's program has written, up to the end of the round.
+    made: (Vec<Switch>, u64),
+    /// Threads whose stacks were taken, and when, as long as their switches are not told of: these
+    /// may come a round later.
+    stack_times: BTreeSet<(u32, u64)>,
+    last_time: u64,
     /// Those that were told to be too many.
     told: [bool; 2],
 }
@@ -47,46 +70,142 @@ pub(crate) struct Waits {
 struct Kept {
     event: Event,
     ids: BTreeSet<u64>,
+    /// None, where a program writes the records.
     open: Vec<OwnedFd>,
+    /// The kernel's program writes or chooses them, and stops by itself.
+    is_by_program: bool,
+    at_once_max: u64,
     budget: Option<Budget>,
 }
 
 impl Waits {
-    pub(crate) fn open(options: WaitOptions, rings: &Rings, tids: &[i32]) -> Waits {
-        let processors = processes::processors().len() as u64;
-        let open = |wanted: Wanted, name, attr: Attr, most: u64| {
-            let attr = if rings.event.attr.has_kernel() { attr } else { attr.without_kernel() };
-            let attr = if options.is_from_exec { attr.beginning_at_exec() } else { attr };
-            let open = |tid, cpu| sys::open_event(&attr, tid, cpu);
-            let (open, ids) = match wanted {
-                Wanted::Never => return None,
-                Wanted::Auto | Wanted::Always => rings.open_beside(tids, open).ok()?,
-            };
-            let budget = Budget::new(most.saturating_mul(processors.max(1)), Instant::now());
-            let budget = (wanted == Wanted::Auto).then_some(budget);
-            let event = Event { name: str::to_owned(name), attr, ids: ids.clone() };
-            Some(Kept { event, ids: ids.into_iter().collect(), open, budget })
+    /// Of these processes, whose threads are all among `tids`.
+    pub(crate) fn open(
+        options: WaitOptions,
+        rings: &Rings,
+        (pids, tids): (&[i32], &[i32]),
+    ) -> Waits {
+        let mut waits = Waits {
+            kernel: None,
+            switches: None,
+            stacks: None,
+            counts: [0; 2],
+            made: (Vec::new(), 0),
+            stack_times: BTreeSet::new(),
+            last_time: 0,
+            told: [false; 2],
         };
-        let switches = open(options.switches, "switches", Attr::switch_records(), 2 * SWITCHES_MAX);
-        // The kernel raises these inside of itself: who may not look there has none.
-        let stacks = match rings.event.attr.has_kernel() {
-            true => options.stacks,
-            false => Wanted::Never,
-        };
+        // The kernel raises stacks inside of itself: who may not look there has none.
+        let has_kernel = rings.event.attr.has_kernel();
+        let stacks = if has_kernel { options.stacks } else { Wanted::Never };
+        if has_kernel && (options.switches, stacks) != (Wanted::Never, Wanted::Never) {
+            waits.kernel = KernelSwitches::begin(pids, options.is_from_exec).ok();
+        }
+        let switches = options.switches;
+        waits.switches = waits.open_switches(switches, rings, (tids, options.is_from_exec));
+        waits.stacks = waits.open_stacks(stacks, rings, (tids, options));
+        waits
+    }
+
+    fn open_switches(
+        &mut self,
+        wanted: Wanted,
+        rings: &Rings,
+        (tids, is_from_exec): (&[i32], bool),
+    ) -> Option<Kept> {
+        let attr = Attr::switch_records();
+        let budget = budget(wanted, 2 * SWITCHES_MAX)?;
+        if let Some(kernel) = &mut self.kernel
+            && kernel.start(allowance(budget.as_ref(), SWITCHES_AT_ONCE_MAX)).is_ok()
+        {
+            let made = (Vec::new(), vec![MADE_ID]);
+            return Some(
+                Kept::new("switches", attr, made, budget).by_program(SWITCHES_AT_ONCE_MAX),
+            );
+        }
+        let attr = if rings.event.attr.has_kernel() { attr } else { attr.without_kernel() };
+        let attr = if is_from_exec { attr.beginning_at_exec() } else { attr };
+        let open = rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu)).ok()?;
+        Some(Kept::new("switches", attr, open, budget))
+    }
+
+    fn open_stacks(
+        &mut self,
+        wanted: Wanted,
+        rings: &Rings,
+        (tids, options): (&[i32], WaitOptions),
+    ) -> Option<Kept> {
+        const NAME: &str = "context-switches";
         let attr = Attr::switches(options.how);
-        let stacks = open(stacks, "context-switches", attr, WAIT_STACKS_MAX);
-        Waits { switches, stacks, counts: [0; 2], told: [false; 2] }
+        let budget = budget(wanted, WAIT_STACKS_MAX)?;
+        if let Some(kernel) = &self.kernel {
+            kernel.stacks_left().store(0, Ordering::Relaxed);
+            // Not before it is chosen whose stacks are taken.
+            let attr = attr.beginning_later();
+            let open = |_, cpu| {
+                let event = sys::open_event(&attr, -1, cpu)?;
+                kernel.choose(&event)?;
+                sys::enable(&event).map(|()| event)
+            };
+            if let Ok(open) = rings.open_beside(&[-1], open) {
+                let most = allowance(budget.as_ref(), STACKS_AT_ONCE_MAX);
+                kernel.stacks_left().store(most, Ordering::Relaxed);
+                return Some(Kept::new(NAME, attr, open, budget).by_program(STACKS_AT_ONCE_MAX));
+            }
+        }
+        let attr = if options.is_from_exec { attr.beginning_at_exec() } else { attr };
+        let open = rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu)).ok()?;
+        Some(Kept::new(NAME, attr, open, budget))
     }
 
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
         [&self.switches, &self.stacks].into_iter().flatten().map(|kept| &kept.event)
     }
 
+    /// Takes what the kernel's program has written; before the rings are emptied, so that a
+    /// stack which belongs to a switch is found there.
+    pub(crate) fn begin_round(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            self.made = kernel.take();
+        }
+    }
+
     /// Counts a record, where it is one of these.
     pub(crate) fn note(&mut self, record: Record<'_>) {
-        let is_stack = |kept: &Kept| record.event_id().is_some_and(|id| kept.ids.contains(&id));
         self.counts[0] += u64::from(record.is_switch());
-        self.counts[1] += u64::from(self.stacks.as_ref().is_some_and(is_stack));
+        let is_stack = |kept: &Kept| record.event_id().is_some_and(|id| kept.ids.contains(&id));
+        if !self.stacks.as_ref().is_some_and(is_stack) {
+            return;
+        }
+        self.counts[1] += 1;
+        if self.kernel.is_some()
+            && let (Some(tid), Some(time)) = (record.thread(), record.time())
+        {
+            self.stack_times.insert((tid as u32, time));
+        }
+    }
+
+    /// Records of what the kernel's program has written, in the order of time. It runs right
+    /// before stacks are taken, but a stack comes before its switch in a recording, so the
+    /// switch is told to be as late.
+    pub(crate) fn made(&mut self) -> Vec<u8> {
+        let (switches, lost) = std::mem::take(&mut self.made);
+        let mut bytes = Vec::with_capacity(switches.len() * 40);
+        for mut switch in switches {
+            if switch.is_out {
+                let soon = (switch.tid, switch.time)..(switch.tid, switch.time + STACK_AFTER_NS);
+                let stack = self.stack_times.range(soon).next().copied();
+                switch.time = stack.map_or(switch.time, |(_, time)| time + 1);
+            }
+            self.last_time = self.last_time.max(switch.time);
+            bytes.extend(records::switched(switch, MADE_ID));
+        }
+        let last_time = self.last_time;
+        self.stack_times.retain(|&(_, time)| time > last_time);
+        if lost > 0 {
+            bytes.extend(records::lost(lost, self.last_time, MADE_ID));
+        }
+        bytes
     }
 
     /// Switches off what came too often, and on what was off for long enough. Gives the record
@@ -94,42 +213,118 @@ impl Waits {
     pub(crate) fn spend(&mut self) -> (Option<Vec<u8>>, Option<&'static str>) {
         let [switches, stacks] = std::mem::take(&mut self.counts);
         let now = sys::clock_ns(libc::CLOCK_MONOTONIC);
-        let change = self.switches.as_mut().and_then(|kept| kept.spend(switches));
+        let left = self.kernel.as_ref().map(KernelSwitches::switches_left);
+        let change = self.switches.as_mut().and_then(|kept| kept.spend(switches, left));
+        self.let_kernel(change);
         let id = self.switches.as_ref().and_then(|kept| kept.event.ids.first().copied());
         let record = change.zip(id).map(|(change, id)| match change {
-            // After the last, and before the first.
+            // After the last, which may be long ago, and before the first.
+            Change::Off if id == MADE_ID => records::throttled(true, self.last_time + 1, id),
             Change::Off => records::throttled(true, sys::clock_ns(libc::CLOCK_MONOTONIC), id),
             Change::On => records::throttled(false, now, id),
         });
-        let stacks = self.stacks.as_mut().and_then(|kept| kept.spend(stacks));
-        let told = match (change, stacks) {
-            (Some(Change::Off), _) if !std::mem::replace(&mut self.told[0], true) => Some(
+        let left = self.kernel.as_ref().map(KernelSwitches::stacks_left);
+        let stacks = self.stacks.as_mut().and_then(|kept| kept.spend(stacks, left));
+        (record, self.news(change, stacks))
+    }
+
+    /// The program that writes switches is there only while it may.
+    fn let_kernel(&mut self, change: Option<Change>) {
+        let budget = self.switches.as_ref().filter(|kept| kept.event.ids == [MADE_ID]);
+        let most = allowance(budget.and_then(|kept| kept.budget.as_ref()), SWITCHES_AT_ONCE_MAX);
+        let (Some(kernel), Some(_)) = (&mut self.kernel, budget) else { return };
+        match change {
+            Some(Change::Off) => kernel.stop(),
+            // It was allowed before; should it be no more, times stay unknown.
+            Some(Change::On) => drop(kernel.start(most)),
+            None => {}
+        }
+    }
+
+    fn news(&mut self, switches: Option<Change>, stacks: Option<Change>) -> Option<&'static str> {
+        let is_off = |change| change == Some(Change::Off);
+        if is_off(switches) && !std::mem::replace(&mut self.told[0], true) {
+            return Some(
                 "threads switch so often that recording it would slow them down: there are times \
                  in which it is not recorded when they waited (--switches always does)",
-            ),
-            (_, Some(Change::Off))
-                if !self.told[0] && !std::mem::replace(&mut self.told[1], true) =>
-            {
-                Some(
-                    "threads switch so often that recording their stacks would slow them down: \
-                     there are times in which it is not recorded where they waited \
-                     (--wait-stacks always does)",
-                )
-            }
-            _ => None,
-        };
-        (record, told)
+            );
+        }
+        if is_off(stacks) && !self.told[0] && !std::mem::replace(&mut self.told[1], true) {
+            return Some(
+                "threads switch so often that recording their stacks would slow them down: \
+                 there are times in which it is not recorded where they waited \
+                 (--wait-stacks always does)",
+            );
+        }
+        None
     }
 }
 
+/// The budget of something, if it has one; `None` where it is not wanted at all.
+fn budget(wanted: Wanted, per_second: u64) -> Option<Option<Budget>> {
+    let processors = processes::processors().len() as u64;
+    match wanted {
+        Wanted::Never => None,
+        Wanted::Always => Some(None),
+        Wanted::Auto => {
+            let most = per_second.saturating_mul(processors.max(1));
+            Some(Some(Budget::new(most, Instant::now())))
+        }
+    }
+}
+
+/// How many may come in a round until the kernel's program stops by itself: one more than there
+/// may be, and not so many at once that rings overflow or half a second's budget is gone.
+fn allowance(budget: Option<&Budget>, at_once_max: u64) -> i64 {
+    let left = budget.map(|budget| budget.left().saturating_add(1).min(at_once_max));
+    left.and_then(|left| i64::try_from(left).ok()).unwrap_or(i64::MAX)
+}
+
 impl Kept {
-    fn spend(&mut self, count: u64) -> Option<Change> {
-        let change = self.budget.as_mut()?.spend(count, Instant::now())?;
+    fn new(
+        name: &str,
+        attr: Attr,
+        (open, ids): (Vec<OwnedFd>, Vec<u64>),
+        budget: Option<Budget>,
+    ) -> Kept {
+        let event = Event { name: name.to_owned(), attr, ids: ids.clone() };
+        Kept {
+            event,
+            ids: ids.into_iter().collect(),
+            open,
+            is_by_program: false,
+            at_once_max: 0,
+            budget,
+        }
+    }
+
+    fn by_program(self, at_once_max: u64) -> Kept {
+        Kept { is_by_program: true, at_once_max, ..self }
+    }
+
+    /// `left` is how many more the kernel's program lets pass by itself.
+    fn spend(&mut self, count: u64, left: Option<&AtomicI64>) -> Option<Change> {
+        let budget = self.budget.as_mut()?;
+        let left = left.filter(|_| self.is_by_program);
+        let was_on = !budget.is_off();
+        let has_stopped = was_on && left.is_some_and(|left| left.load(Ordering::Relaxed) <= 0);
+        let change = budget.spend(if has_stopped { u64::MAX } else { count }, Instant::now());
+        let allowed = allowance(Some(budget), self.at_once_max);
+        match (change, left) {
+            (Some(Change::On), Some(left)) => left.store(allowed, Ordering::Relaxed),
+            (None, Some(left)) if was_on => {
+                // Unless it has just stopped, which the next round will see.
+                let refill = |left: i64| (left > 0).then_some(allowed);
+                let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, refill);
+            }
+            _ => {}
+        }
         // One that is gone records nothing any more.
         self.open.iter().for_each(|event| match change {
-            Change::Off => drop(sys::disable(event)),
-            Change::On => drop(sys::enable(event)),
+            Some(Change::Off) => drop(sys::disable(event)),
+            Some(Change::On) => drop(sys::enable(event)),
+            None => {}
         });
-        Some(change)
+        change
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Watch<'a> {
     triggers: Triggers<'a>,
     judge: Judge,
     watched: Vec<Watched>,
+    /// They can be taken away only when all their events are closed, so they come after them.
+    probes: Vec<Probe>,
     /// Which of `watched` an id belongs to.
     by_id: BTreeMap<u64, usize>,
     /// Processes and their files that have been looked at.
@@ -40,9 +42,8 @@ type Place = (Vec<u8>, u64, Meaning);
 struct Watched {
     place: Place,
     event: Event,
-    /// Closing them ends the watch, and only then can the probe be taken away.
+    /// Closing them ends the watch.
     _open: Vec<OwnedFd>,
-    _probe: Option<Probe>,
 }
 
 impl<'a> Watch<'a> {
@@ -50,12 +51,13 @@ impl<'a> Watch<'a> {
     pub(crate) fn begin(
         triggers: Triggers<'a>,
         rings: &Rings,
-        tids: &[i32],
+        pids: &[i32],
     ) -> Result<Watch<'a>, CaptureError> {
         let mut watch = Watch {
             judge: Judge::new(&triggers),
             triggers,
             watched: Vec::new(),
+            probes: Vec::new(),
             by_id: BTreeMap::new(),
             known: BTreeSet::new(),
             counting: BTreeMap::new(),
@@ -64,14 +66,14 @@ impl<'a> Watch<'a> {
             trouble: None,
         };
         if let Some(signal) = triggers.signal {
-            watch.watch_signal(signal, rings, tids).map_err(|error| {
+            watch.watch_signal(signal, rings, pids).map_err(|error| {
                 CaptureError::io("signals cannot be watched", error).lacks(Ability::Signals)
             })?;
         }
         Ok(watch)
     }
 
-    fn watch_signal(&mut self, signal: i32, rings: &Rings, tids: &[i32]) -> io::Result<()> {
+    fn watch_signal(&mut self, signal: i32, rings: &Rings, pids: &[i32]) -> io::Result<()> {
         let number = processes::signal_tracepoint();
         let number = number.ok_or_else(|| io::Error::other("no tracepoint of signals"))?;
         let filter = CString::new(format!("sig=={signal}"))?;
@@ -80,11 +82,29 @@ impl<'a> Watch<'a> {
             let event = sys::open_event(&attr, tid, cpu)?;
             sys::set_filter(&event, &filter).map(|()| event)
         };
-        let (open, ids) = rings.open_beside(tids, open)?;
-        let event = Event { name: "signal:signal_generate".to_owned(), attr, ids };
         let place = (Vec::new(), 0, Meaning::Signal);
-        self.add(Watched { place, event, _open: open, _probe: None });
-        Ok(())
+        self.open(&place, ("signal:signal_generate", attr), pids, |tids| {
+            rings.open_beside(tids, open)
+        })
+    }
+
+    /// Opens events for all threads of processes, also for those that are made meanwhile. One
+    /// of these may have inherited an event from who made it: which of the two counts,
+    /// [`Watch::note`] decides, and each opening is an entry of its own for that.
+    fn open(
+        &mut self,
+        place: &Place,
+        (name, attr): (&str, Attr),
+        pids: &[i32],
+        open: impl Fn(&[i32]) -> io::Result<(Vec<OwnedFd>, Vec<u64>)>,
+    ) -> io::Result<()> {
+        let add = |tids: &[i32]| {
+            let (open, ids) = open(tids)?;
+            let event = Event { name: name.to_owned(), attr, ids };
+            self.add(Watched { place: place.clone(), event, _open: open });
+            Ok(())
+        };
+        processes::for_all_threads(pids, add).map(drop)
     }
 
     fn add(&mut self, watched: Watched) {
@@ -111,11 +131,10 @@ impl<'a> Watch<'a> {
             When::Lasted(_) if !function.is_companion => &[Meaning::Call, Meaning::Return],
             When::Lasted(_) | When::Called | When::Delayed(_) => &[Meaning::Call],
         };
-        let tids = processes::threads(pid);
         for &offset in sites.iter().take(SITES_MAX) {
             for &meaning in meanings {
                 let place = (path.to_vec(), offset, meaning);
-                let Err(error) = self.watch_place(place, rings, &tids) else { continue };
+                let Err(error) = self.watch_place(place, rings, pid) else { continue };
                 let is_refusal = is_refusal(&error);
                 let error =
                     CaptureError::io(format!("{}: cannot be watched", function.name), error);
@@ -129,7 +148,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    fn watch_place(&mut self, place: Place, rings: &Rings, tids: &[i32]) -> io::Result<()> {
+    fn watch_place(&mut self, place: Place, rings: &Rings, pid: i32) -> io::Result<()> {
         let name = self.triggers.function.map_or("", |function| function.name);
         let is_return = place.2 == Meaning::Return;
         let path = str::from_utf8(&place.0).map_err(io::Error::other)?;
@@ -139,12 +158,12 @@ impl<'a> Watch<'a> {
             true => Attr::tracepoint(probe.number).with_arguments(),
             false => Attr::tracepoint(probe.number),
         };
-        let (open, ids) = rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu))?;
+        self.probes.push(probe);
         // With parentheses, or a short name could be taken for letters that modify an event.
         let name = format!("trigger:{name}(){}", if is_return { " returns" } else { "" });
-        let event = Event { name, attr, ids };
-        self.add(Watched { place, event, _open: open, _probe: Some(probe) });
-        Ok(())
+        self.open(&place, (&name, attr), &[pid], |tids| {
+            rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu))
+        })
     }
 
     /// True where the function was found in some file, or none is asked for.

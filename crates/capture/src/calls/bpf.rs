@@ -1,6 +1,6 @@
 //! The kernel's `bpf` call, as far as it is needed: maps, programs, probes of many functions.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -8,12 +8,19 @@ use super::program::Instruction;
 
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOK_UP: libc::c_int = 1;
+const MAP_UPDATE: libc::c_int = 2;
 const PROGRAM_LOAD: libc::c_int = 5;
+const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const LINK_CREATE: libc::c_int = 28;
 
+const HASH: u32 = 1;
 const ARRAY: u32 = 2;
+/// Of an array: it can be mapped into our memory.
+const CAN_BE_MAPPED: u32 = 1 << 10;
 const RING: u32 = 27;
 const KPROBE: u32 = 2;
+const RAW_TRACEPOINT: u32 = 17;
+const PERF_EVENT: u32 = 7;
 const UPROBE_MULTI: u32 = 48;
 
 /// What is asked for: words in the kernel's layout, zeros behind them.
@@ -55,7 +62,7 @@ fn address<T>(of: &[T]) -> u64 {
 }
 
 /// A ring that programs write into; a power of two, and not less than a page.
-pub(super) fn ring(bytes: u32) -> io::Result<OwnedFd> {
+pub(crate) fn ring(bytes: u32) -> io::Result<OwnedFd> {
     Request::new(&[], &[(0, RING), (12, bytes)]).make(MAP_CREATE)
 }
 
@@ -74,13 +81,52 @@ pub(super) fn counted(counter: &OwnedFd) -> io::Result<u64> {
     Ok(unsafe { value.as_ptr().read_volatile() })
 }
 
+/// Numbers that programs and we both change, in memory that we can map.
+pub(crate) fn shared_numbers(bytes: u32) -> io::Result<OwnedFd> {
+    let numbers = [(0, ARRAY), (4, 4), (8, bytes), (12, 1), (16, CAN_BE_MAPPED)];
+    Request::new(&[], &numbers).make(MAP_CREATE)
+}
+
+/// A table from numbers of threads to 64-bit numbers.
+pub(crate) fn table(entries: u32) -> io::Result<OwnedFd> {
+    Request::new(&[], &[(0, HASH), (4, 4), (8, 8), (12, entries)]).make(MAP_CREATE)
+}
+
+pub(crate) fn put(table: &OwnedFd, key: u32, value: u64) -> io::Result<()> {
+    let (key, value) = ([key], [value]);
+    let words = [(8, address(&key)), (16, address(&value))];
+    Request::new(&words, &[(0, table.as_raw_fd() as u32)]).call(MAP_UPDATE).map(drop)
+}
+
 /// A program for the places of functions.
 pub(super) fn program(text: &[Instruction]) -> io::Result<OwnedFd> {
+    load(text, KPROBE, UPROBE_MULTI)
+}
+
+/// A program for a tracepoint.
+pub(crate) fn tracepoint_program(text: &[Instruction]) -> io::Result<OwnedFd> {
+    load(text, RAW_TRACEPOINT, 0)
+}
+
+/// A program that decides which samples of an event are taken.
+pub(crate) fn sample_program(text: &[Instruction]) -> io::Result<OwnedFd> {
+    load(text, PERF_EVENT, 0)
+}
+
+fn load(text: &[Instruction], kind: u32, attached_as: u32) -> io::Result<OwnedFd> {
     // What the kernel's functions ask of those who call them.
     let licence = c"Dual MIT/GPL".to_bytes_with_nul();
     let words = [(8, address(text)), (16, address(licence))];
-    let numbers = [(0, KPROBE), (4, text.len() as u32), (68, UPROBE_MULTI)];
+    let numbers = [(0, kind), (4, text.len() as u32), (68, attached_as)];
     Request::new(&words, &numbers).make(PROGRAM_LOAD)
+}
+
+/// Runs a program whenever a tracepoint is passed, by whomever, until what it gives is closed.
+/// Events of tracepoints would do so as well, but a program of theirs decides what every recorder
+/// on the machine sees, and switches from idle processors are not told of to it everywhere.
+pub(crate) fn attach_to_tracepoint(program: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    let words = [(0, address(name.to_bytes_with_nul()))];
+    Request::new(&words, &[(8, program.as_raw_fd() as u32)]).make(RAW_TRACEPOINT_OPEN)
 }
 
 /// Places in a file, for one process.

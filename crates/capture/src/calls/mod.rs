@@ -4,9 +4,9 @@
 //! returns, and notes the time in a ring. When the descriptors are closed, also by the end of
 //! a killed recorder, the kernel takes it all away.
 
-mod bpf;
-mod program;
-mod ring;
+pub(crate) mod bpf;
+pub(crate) mod program;
+pub(crate) mod ring;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 /// One instruction, as the kernel takes it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Instruction {
+pub(crate) struct Instruction {
     code: u8,
     /// The register it writes, and in the upper half the one it reads.
     registers: u8,
@@ -14,56 +14,72 @@ pub(super) struct Instruction {
     number: i32,
 }
 
+#[cfg(test)]
+impl Instruction {
+    /// How many instructions it passes over, where it is a jump.
+    pub(crate) fn jumps(self) -> Option<usize> {
+        const JUMPS: u8 = 5;
+        const CALL: u8 = 0x85;
+        const EXIT: u8 = 0x95;
+        let is_jump = self.code & 7 == JUMPS && !matches!(self.code, CALL | EXIT);
+        is_jump.then_some(self.offset as usize)
+    }
+}
+
 /// What a hit leaves behind: time, process and thread, function and whether it returned.
 pub(super) const HIT_BYTES: i16 = 24;
 
 /// Numbers of the kernel's functions.
-mod function {
-    pub(super) const LOOK_UP: i32 = 1;
-    pub(super) const TIME: i32 = 5;
-    pub(super) const PID_TGID: i32 = 14;
-    pub(super) const RING_OUTPUT: i32 = 130;
-    pub(super) const COOKIE: i32 = 174;
+pub(crate) mod function {
+    pub(crate) const LOOK_UP: i32 = 1;
+    pub(crate) const UPDATE: i32 = 2;
+    pub(crate) const DELETE: i32 = 3;
+    pub(crate) const TIME: i32 = 5;
+    pub(crate) const PROCESSOR: i32 = 8;
+    pub(crate) const PID_TGID: i32 = 14;
+    pub(crate) const READ_KERNEL: i32 = 113;
+    pub(crate) const RING_OUTPUT: i32 = 130;
+    pub(crate) const COOKIE: i32 = 174;
 }
 
 /// Nobody is woken: rings are looked at often enough, and waking costs each call 20 µs.
-const NO_WAKEUP: i32 = 1;
+pub(crate) const NO_WAKEUP: i32 = 1;
 
-const FRAME: u8 = 10;
+pub(crate) const FRAME: u8 = 10;
 
-fn copy(to: u8, from: u8) -> Instruction {
+pub(crate) fn copy(to: u8, from: u8) -> Instruction {
     instruction(0xbf, to, from, 0, 0)
 }
 
-fn set(to: u8, number: i32) -> Instruction {
+pub(crate) fn set(to: u8, number: i32) -> Instruction {
     instruction(0xb7, to, 0, 0, number)
 }
 
-fn add(to: u8, number: i32) -> Instruction {
+pub(crate) fn add(to: u8, number: i32) -> Instruction {
     instruction(0x07, to, 0, 0, number)
 }
 
-fn call(function: i32) -> Instruction {
+pub(crate) fn call(function: i32) -> Instruction {
     instruction(0x85, 0, 0, 0, function)
 }
 
 /// Puts a register on the stack.
-fn store(at: i16, from: u8) -> Instruction {
+pub(crate) fn store(at: i16, from: u8) -> Instruction {
     instruction(0x7b, FRAME, from, at, 0)
 }
 
 /// Passes over instructions where the result of a call is zero.
-fn skip_if_zero(count: i16) -> Instruction {
+pub(crate) fn skip_if_zero(count: i16) -> Instruction {
     instruction(0x15, 0, 0, count, 0)
 }
 
 /// The descriptor of a map; takes the place of two.
-fn map(to: u8, map: RawFd) -> [Instruction; 2] {
+pub(crate) fn map(to: u8, map: RawFd) -> [Instruction; 2] {
     const IS_MAP: u8 = 1;
     [instruction(0x18, to, IS_MAP, 0, map), instruction(0, 0, 0, 0, 0)]
 }
 
-fn instruction(code: u8, to: u8, from: u8, offset: i16, number: i32) -> Instruction {
+pub(crate) fn instruction(code: u8, to: u8, from: u8, offset: i16, number: i32) -> Instruction {
     Instruction { code, registers: from << 4 | to, offset, number }
 }
 

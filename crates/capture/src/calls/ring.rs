@@ -14,7 +14,7 @@ const HEADER_BYTES: usize = 8;
 /// A page that says how far we have read; one that says how far was written; the bytes, twice
 /// in a row, so that no record is in two parts.
 #[derive(Debug)]
-pub(super) struct HitRing {
+pub(crate) struct HitRing {
     reader: NonNull<u8>,
     writer: NonNull<u8>,
     page_bytes: usize,
@@ -25,7 +25,7 @@ pub(super) struct HitRing {
 unsafe impl Send for HitRing {}
 
 impl HitRing {
-    pub(super) fn map(ring: &OwnedFd, data_bytes: usize) -> io::Result<HitRing> {
+    pub(crate) fn map(ring: &OwnedFd, data_bytes: usize) -> io::Result<HitRing> {
         let page_bytes = sys::page_bytes();
         let map = |bytes: usize, rights: libc::c_int, from: usize| {
             let from = libc::off_t::try_from(from).map_err(io::Error::other)?;
@@ -53,7 +53,7 @@ impl HitRing {
     }
 
     /// Hands over the content of each record since the last time, and makes room for more.
-    pub(super) fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(&[u8])) {
         // SAFETY: both are 64-bit numbers at the beginning of their pages, which the kernel as
         // well reads and writes as one word; the mappings live as long as `self`.
         let (read, written) = unsafe {

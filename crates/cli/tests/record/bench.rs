@@ -180,3 +180,17 @@ pub(crate) fn stacks_of<'a>(trace: &'a Trace, wanted: &str) -> Vec<Vec<&'a str>>
     }
     stacks
 }
+
+/// How long all spans of this name lasted together, and all threads together.
+pub(crate) fn time_of(trace: &Trace, wanted: &str) -> (i128, i128) {
+    let (mut found, mut all) = (0, 0);
+    for (_, track) in trace.tracks().iter() {
+        let spans = trace.spans();
+        let length = |span: SpanId| i128::from(spans.dur(span));
+        let is_wanted = |span: &SpanId| name(trace, *span) == wanted;
+        found += track.span_ids().filter(is_wanted).map(length).sum::<i128>();
+        let is_outermost = |span: &SpanId| spans.parent(*span).is_none();
+        all += track.span_ids().filter(is_outermost).map(length).sum::<i128>();
+    }
+    (found, all)
+}

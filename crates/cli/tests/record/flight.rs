@@ -138,3 +138,21 @@ fn a_function_that_is_nowhere_is_told() {
                     file that was mapped\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), expected));
 }
+
+#[test]
+fn no_thread_is_missed_that_begins_while_others_are_being_watched() {
+    let Some(bench) = Bench::with("(--trigger)") else { return };
+    let Some(library) = bench.compile("planted.c", "libplanted.so", &["-shared", "-fPIC"]) else {
+        return;
+    };
+    let Some(chain) = bench.compile("chain.c", "chain", &["-ldl"]) else { return };
+    for round in 0..5 {
+        let folder = format!("r{round}");
+        let mut run = bench.spanwise(&["run", "--quiet", "--no-decode", "--recording", &folder]);
+        let run = run.args(["--trigger", "planted", "--"]).arg(&chain).arg(&library);
+        let output = run.output().expect("built for this test");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        // Whoever is missed makes nobody who is not.
+        assert_eq!(said(&bench, &folder, "saved_at"), "call of planted", "round {round}");
+    }
+}

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::bench::{Bench, Running, count_by_thread, stacks_of, text, wait_until, working_stacks};
+use crate::bench::{
+    Bench, Running, count_by_thread, stacks_of, text, time_of, wait_until, working_stacks,
+};
 
 /// From the innermost function to the outermost that is ours.
 #[track_caller]
@@ -137,8 +139,11 @@ fn switches_are_left_out_where_there_are_too_many_and_samples_are_not() {
         let told = text(&output.stderr);
         assert_eq!(told.contains("--switches always"), is_left_out, "{switches}: {told}");
         let trace = bench.open("r");
-        let unknown = stacks_of(&trace, "[off-CPU or running: not recorded]").len();
-        assert_eq!(unknown > 0, is_left_out, "{switches}: {unknown}");
+        // Machines may hide what some of their own processes do: then a switch from one of them
+        // to ours is missing, and a moment is not known.
+        let (unknown, all) = time_of(&trace, "[off-CPU or running: not recorded]");
+        assert_eq!(unknown * 4 > all, is_left_out, "{switches}: {unknown} of {all}");
+        assert_eq!(unknown * 20 < all, !is_left_out, "{switches}: {unknown} of {all}");
         // Both threads compute in the end.
         let threads = count_by_thread(&trace, &["compute"]);
         assert_eq!(threads.values().filter(|&&count| count > 0).count(), 2, "{threads:?}");
@@ -250,6 +255,7 @@ fn perf_reads_the_same_samples() {
     let is_sample = |line: &&str| line.contains("cpu-clock:") || line.contains("context-switches:");
     let samples = script.lines().filter(is_sample).count();
     let said = text(&output.stderr);
+    let said = said.replace(',', "");
     let words = format!("note: {samples} samples in r\n");
     assert!(samples > 0 && said.contains(&words), "{samples}: {said}");
     assert!(script.contains("leaf_work"), "names are found by perf as well");

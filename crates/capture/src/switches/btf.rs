@@ -1,0 +1,135 @@
+//! What the kernel says about its own structures: where in one of them a member is.
+//!
+//! The kernel describes all its types in one file, one behind the other: a name, a kind, and what
+//! the kind needs. Only structures are looked at.
+
+use std::fs;
+
+const FILE: &str = "/sys/kernel/btf/vmlinux";
+
+/// Where the number of a thread is in what the kernel keeps of it, in bytes.
+pub(super) fn tid_at() -> Option<i32> {
+    member_at(&fs::read(FILE).ok()?, b"task_struct", b"pid")
+}
+
+mod kind {
+    pub(super) const INT: u32 = 1;
+    pub(super) const ARRAY: u32 = 3;
+    pub(super) const STRUCT: u32 = 4;
+    pub(super) const UNION: u32 = 5;
+    pub(super) const ENUM: u32 = 6;
+    pub(super) const FUNCTION_TYPE: u32 = 13;
+    pub(super) const VARIABLE: u32 = 14;
+    pub(super) const SECTION: u32 = 15;
+    pub(super) const TAG: u32 = 17;
+    pub(super) const ENUM_64: u32 = 19;
+}
+
+const TYPE_BYTES: usize = 12;
+const MEMBER_BYTES: usize = 12;
+
+/// The types, and the texts that they name by offset.
+struct Types<'a> {
+    types: &'a [u8],
+    texts: &'a [u8],
+}
+
+fn member_at(file: &[u8], structure: &[u8], member: &[u8]) -> Option<i32> {
+    const MAGIC: [u8; 2] = 0xeb9f_u16.to_ne_bytes();
+    if file.get(..2)? != MAGIC {
+        return None;
+    }
+    let part = |at: usize, len: usize| {
+        let start = number(file, 4)? as usize + number(file, at)? as usize;
+        file.get(start..start.checked_add(number(file, len)? as usize)?)
+    };
+    let types = Types { types: part(8, 12)?, texts: part(16, 20)? };
+    types.find(structure, member)
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
+}
+
+impl Types<'_> {
+    fn find(&self, structure: &[u8], member: &[u8]) -> Option<i32> {
+        let mut rest = self.types;
+        while let (Some(name), Some(info)) = (number(rest, 0), number(rest, 4)) {
+            let (kind, count) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
+            let behind = rest.get(TYPE_BYTES..)?;
+            if kind == kind::STRUCT && self.is(name, structure) {
+                let members = behind.get(..count * MEMBER_BYTES)?.chunks_exact(MEMBER_BYTES);
+                let mut named =
+                    members.filter(|row| number(row, 0).is_some_and(|name| self.is(name, member)));
+                // The upper bits are the width of a bit field, where there is one.
+                let bits = number(named.next()?, 8)? & 0x00ff_ffff;
+                return i32::try_from(bits / 8).ok();
+            }
+            rest = behind.get(bytes_behind(kind, count)..)?;
+        }
+        None
+    }
+
+    fn is(&self, name: u32, expected: &[u8]) -> bool {
+        let text = self.texts.get(name as usize..).and_then(|text| text.strip_prefix(expected));
+        text.is_some_and(|rest| rest.first() == Some(&0))
+    }
+}
+
+/// How much a type needs behind what all of them have.
+fn bytes_behind(kind: u32, count: usize) -> usize {
+    match kind {
+        kind::INT | kind::VARIABLE | kind::TAG => 4,
+        kind::ARRAY => 12,
+        kind::STRUCT | kind::UNION | kind::SECTION | kind::ENUM_64 => count * 12,
+        kind::ENUM | kind::FUNCTION_TYPE => count * 8,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An integer, an enumeration of two, and a structure `s` with `a` and `b` after it.
+    fn small() -> Vec<u8> {
+        let texts = b"\0int\0s\0a\0b\0ab\0";
+        let mut types = Vec::new();
+        let mut add =
+            |words: &[u32]| types.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        add(&[1, kind::INT << 24, 4, 32]);
+        add(&[0, kind::ENUM << 24 | 2, 4, 7, 0, 9, 1]);
+        add(&[5, kind::STRUCT << 24 | 3, 24, 11, 1, 0, 7, 1, 64, 9, 1, 1 << 24 | 96]);
+        let header = [24, 0, types.len() as u32, types.len() as u32, texts.len() as u32];
+        let mut file = Vec::from(0xeb9f_u16.to_ne_bytes());
+        file.extend([1, 0]);
+        file.extend(header.iter().flat_map(|word| word.to_ne_bytes()));
+        [file, types, texts.to_vec()].concat()
+    }
+
+    #[test]
+    fn members_are_found_behind_other_types() {
+        let check = |structure: &str, member: &str, expected| {
+            let found = member_at(&small(), structure.as_bytes(), member.as_bytes());
+            assert_eq!(found, expected, "{structure}.{member}");
+        };
+        check("s", "a", Some(8));
+        check("s", "b", Some(12));
+        check("s", "ab", Some(0));
+        check("s", "int", None);
+        check("int", "a", None);
+    }
+
+    #[test]
+    fn any_bytes_are_passed_over() {
+        let whole = small();
+        for end in 0..whole.len() {
+            let _ = member_at(&whole[..end], b"s", b"b");
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0xff;
+            let _ = member_at(&damaged, b"s", b"b");
+        }
+    }
+}

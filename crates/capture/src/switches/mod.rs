@@ -1,0 +1,206 @@
+//! Switches of threads, written by a program of ours in the kernel.
+//!
+//! An event of each thread with a record of each switch costs a thread 1.6 µs a switch, and
+//! half of one even while it is switched off: the kernel walks through all events of both
+//! threads. The program looks two threads up in a table and writes 24 bytes where one of them
+//! is recorded; and where there are too many switches, it stops by itself at the very one that
+//! is too many, and is taken away: then a switch costs what it did before. What it writes
+//! becomes the records that the kernel would have written.
+//!
+//! It needs what few may: to load programs, and to see all switches of the machine. Who may not
+//! has the events.
+
+mod btf;
+mod program;
+mod shared;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::calls::bpf;
+use crate::calls::ring::HitRing;
+use crate::records::Switch;
+use crate::{processes, sys};
+use program::{FROM_EXEC, IS_OUT, IS_PREEMPTED, Maps, SHARED_BYTES};
+use shared::Shared;
+
+/// Room for the switches between two looks at the ring.
+const RING_BYTES: u32 = 16 << 20;
+
+/// Threads that are recorded at one time.
+const THREADS_MAX: u32 = 1 << 16;
+
+/// The programs, and what they write into.
+#[derive(Debug)]
+pub(crate) struct KernelSwitches {
+    /// Closing these ends it all.
+    switching: Option<OwnedFd>,
+    _following: Vec<OwnedFd>,
+    switching_program: OwnedFd,
+    choosing_program: OwnedFd,
+    ring: HitRing,
+    shared: Shared,
+    maps: [OwnedFd; 3],
+}
+
+impl KernelSwitches {
+    /// Follows the threads of these processes, and what they start; writes nothing yet.
+    pub(crate) fn begin(pids: &[i32], is_from_exec: bool) -> io::Result<KernelSwitches> {
+        if !processes::has_the_kernels_numbers() {
+            return Err(io::Error::other("numbers of processes are not the kernel's"));
+        }
+        let (ring, threads) = (bpf::ring(RING_BYTES)?, bpf::table(THREADS_MAX)?);
+        let numbers = bpf::shared_numbers(SHARED_BYTES)?;
+        let maps = Maps {
+            ring: ring.as_raw_fd(),
+            threads: threads.as_raw_fd(),
+            shared: numbers.as_raw_fd(),
+            tid_at: btf::tid_at().ok_or_else(|| io::Error::other("no description of threads"))?,
+        };
+        let following = [
+            (c"task_newtask", program::making(maps)),
+            (c"sched_process_exit", program::ending(maps)),
+            (c"sched_process_exec", program::executing(maps)),
+        ];
+        let following = following.map(|(name, text)| {
+            let program = bpf::tracepoint_program(&text)?;
+            bpf::attach_to_tracepoint(&program, name)
+        });
+        let following = following.into_iter().collect::<io::Result<Vec<OwnedFd>>>()?;
+        let switches = KernelSwitches {
+            switching: None,
+            _following: following,
+            switching_program: bpf::tracepoint_program(&program::switching(maps))?,
+            choosing_program: bpf::sample_program(&program::choosing(maps))?,
+            ring: HitRing::map(&ring, RING_BYTES as usize)?,
+            shared: Shared::map(&numbers)?,
+            maps: [ring, threads, numbers],
+        };
+        switches.add_threads(pids, if is_from_exec { FROM_EXEC } else { 0 })?;
+        Ok(switches)
+    }
+
+    /// What they start from then on, a program puts into the table.
+    fn add_threads(&self, pids: &[i32], mark: u64) -> io::Result<()> {
+        for &pid in pids {
+            processes::for_all_threads(&[pid], |tids| {
+                let mut tids = tids.iter();
+                tids.try_for_each(|&tid| bpf::put(&self.maps[1], tid as u32, pid as u64 | mark))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes switches from now on, at most so many.
+    pub(crate) fn start(&mut self, most: i64) -> io::Result<()> {
+        self.shared.switches_left().store(0, Ordering::Relaxed);
+        let program = &self.switching_program;
+        self.switching = Some(bpf::attach_to_tracepoint(program, c"sched_switch")?);
+        self.shared.switches_left().store(most, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Leaves the machine as it was without.
+    pub(crate) fn stop(&mut self) {
+        self.switching = None;
+    }
+
+    /// Lets an event on a processor take stacks of the threads that are recorded alone.
+    pub(crate) fn choose(&self, event: &OwnedFd) -> io::Result<()> {
+        sys::set_program(event, &self.choosing_program)
+    }
+
+    /// How many switches may still be written.
+    pub(crate) fn switches_left(&self) -> &AtomicI64 {
+        self.shared.switches_left()
+    }
+
+    /// How many stacks may still be taken.
+    pub(crate) fn stacks_left(&self) -> &AtomicI64 {
+        self.shared.stacks_left()
+    }
+
+    /// What was written since the last time, and how much there was no room for.
+    pub(crate) fn take(&mut self) -> (Vec<Switch>, u64) {
+        let mut switches = Vec::new();
+        self.ring.drain(|bytes| switches.extend(switch(bytes)));
+        (switches, self.shared.take_lost())
+    }
+}
+
+fn switch(bytes: &[u8]) -> Option<Switch> {
+    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+    let (time, thread, rest) = (word(0)?, word(8)?, word(16)?);
+    Some(Switch {
+        time,
+        pid: (thread >> 32) as u32,
+        tid: thread as u32,
+        cpu: (rest >> 32) as u32,
+        is_out: rest & IS_OUT as u64 != 0,
+        is_preempted: rest & IS_PREEMPTED as u64 != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::{self, sleep};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Records this very process while a new thread of it sleeps so often; gives that thread's
+    /// switches. `None`, with a word, where it may not.
+    #[allow(clippy::print_stderr, reason = "a test that skips something says so")]
+    fn switches_of_a_sleeper(naps: usize, most: i64) -> Option<Vec<Switch>> {
+        let begun = KernelSwitches::begin(&[std::process::id() as i32], false);
+        let mut switches = match begun {
+            Ok(switches) => switches,
+            Err(error) => {
+                eprintln!("skipped: no programs in the kernel: {error}");
+                return None;
+            }
+        };
+        switches.start(most).expect("it was allowed to load them");
+        let (say, said) = mpsc::channel();
+        let sleeper = thread::spawn(move || {
+            let _ = say.send(sys::thread_id());
+            (0..naps).for_each(|_| sleep(Duration::from_millis(1)));
+        });
+        let tid = said.recv().expect("its number") as u32;
+        sleeper.join().expect("no panic");
+        switches.stop();
+        let (all, lost) = switches.take();
+        assert_eq!(lost, 0);
+        // Each processor may be in the middle of its last.
+        let beyond = 2 * processes::processors().len() as i64;
+        let count = i64::try_from(all.len()).expect("few");
+        assert!(count <= most.saturating_add(beyond), "{count} of {most}");
+        Some(all.into_iter().filter(|switch| switch.tid == tid).collect())
+    }
+
+    #[test]
+    fn each_wait_of_a_new_thread_is_written() {
+        let Some(switches) = switches_of_a_sleeper(20, 1_000_000) else { return };
+        let waits = switches.iter().filter(|switch| switch.is_out && !switch.is_preempted);
+        assert!(waits.count() >= 20, "{switches:?}");
+        assert!(switches.iter().all(|switch| switch.pid == std::process::id()));
+        // First it comes, and then it leaves and comes by turns.
+        let outs: Vec<bool> = switches.iter().map(|switch| switch.is_out).collect();
+        let turns: Vec<bool> = (0..outs.len()).map(|at| at % 2 == 1).collect();
+        assert_eq!(outs, turns);
+        for pair in switches.windows(2) {
+            assert!(pair[0].time <= pair[1].time, "{pair:?}");
+            let is_nap = pair[0].is_out && !pair[0].is_preempted;
+            let lasted = pair[1].time - pair[0].time;
+            assert!(!is_nap || lasted >= 900_000, "a nap of {lasted} ns");
+        }
+    }
+
+    #[test]
+    fn it_stops_by_itself_where_there_are_too_many() {
+        let Some(switches) = switches_of_a_sleeper(20, 10) else { return };
+        assert!(switches.len() < 20, "{switches:?}");
+    }
+}
