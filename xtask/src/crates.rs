@@ -13,11 +13,11 @@ const ROOMS: &[[&str; 4]] = &[
     ["spanwise-pt", "", "", "libc proptest"],
     [
         "spanwise-read",
-        "spanwise-model spanwise-flow",
+        "spanwise-model spanwise-flow spanwise-pt",
         "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 \
          framehop gimli liblzma memchr memmap2 object rustc-demangle rustix serde serde_json \
          thiserror zstd",
-        "proptest spanwise-probe spanwise-write tempfile",
+        "libc proptest spanwise-probe spanwise-write tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
     ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],

@@ -83,6 +83,10 @@ impl Timeline {
         self.counts.samples += 1;
     }
 
+    pub(super) fn count_branch(&mut self) {
+        self.counts.branches += 1;
+    }
+
     pub(super) fn count_other(&mut self) {
         self.counts.others += 1;
     }

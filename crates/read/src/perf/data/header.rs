@@ -13,6 +13,9 @@ use super::unpack;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Event {
     pub(super) name: String,
+    /// The number of its source, and what was asked of that.
+    pub(super) kind: u32,
+    pub(super) config: u64,
     /// Bits of `PERF_SAMPLE_…`.
     pub(super) sample_type: u64,
     pub(super) read_format: u64,
@@ -163,6 +166,8 @@ impl<'a> Header<'a> {
         };
         Some(Event {
             name: usual_name(kind, config),
+            kind,
+            config,
             sample_type,
             read_format,
             branch_sample_type,

@@ -12,6 +12,7 @@ mod inlines;
 mod line_sites;
 mod maps;
 mod pipe;
+mod pt;
 mod python;
 mod records;
 mod sample;
@@ -42,6 +43,7 @@ pub(crate) use header::seems_perf_data;
 use inlines::{Inlines, Shelf};
 pub use line_sites::{address_sites, line_sites};
 use maps::{Mapping, Maps};
+use pt::Hardware;
 pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
 use python::{PythonStacks, When};
 use sample::Common;
@@ -163,11 +165,15 @@ impl Reader {
             python: &mut self.python,
             calls: &mut self.calls,
             seen: HashSet::new(),
+            hardware: Hardware::default(),
         };
+        state.decode_hardware(&header);
         let senseless = records::each_record(&header, |record| state.record(record));
         state.calls_until(Nanos::MAX);
+        state.hardware_until(Nanos::MAX);
         state.never_ran();
         state.tell_missing();
+        state.tell_skipped();
         if self.python.is_cut {
             self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"python.samples");
         }
@@ -210,6 +216,7 @@ struct State<'a> {
     calls: &'a mut Hits,
     /// Threads of which something was recorded.
     seen: HashSet<i32>,
+    hardware: Hardware,
 }
 
 /// What stands at an address.
@@ -233,6 +240,7 @@ impl State<'_> {
         let thread = ThreadKey { pid: common.pid.into(), tid: common.tid.into() };
         let time = common.time.and_then(|time| Nanos::try_from(time).ok());
         self.calls_until(time.unwrap_or(0));
+        self.hardware_until(time.unwrap_or(0));
         let what = match what {
             records::What::Sample { sample, event } => {
                 self.timeline.count_sample();
@@ -277,7 +285,8 @@ impl State<'_> {
                 self.timeline.notices.add(NoticeKind::EventSkipped, offset, b"");
                 None
             }
-            records::What::Other(_) => None,
+            records::What::TraceCut => Some(What::Lost(1)),
+            records::What::TraceStarted { .. } | records::What::Other(_) => None,
         };
         // What was there before has no time.
         if time.is_some_and(|time| time != 0) {

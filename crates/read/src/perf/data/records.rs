@@ -18,6 +18,8 @@ mod kind {
     pub(super) const FORK: u32 = 7;
     pub(super) const SAMPLE: u32 = 9;
     pub(super) const MMAP2: u32 = 10;
+    pub(super) const AUX: u32 = 11;
+    pub(super) const ITRACE_START: u32 = 12;
     pub(super) const LOST_SAMPLES: u32 = 13;
     pub(super) const SWITCH: u32 = 14;
     pub(super) const SWITCH_CPU_WIDE: u32 = 15;
@@ -31,6 +33,8 @@ const EXEC: u16 = 1 << 13;
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_PREEMPTED: u16 = 1 << 14;
 const CPU_MODE: u16 = 7;
+/// A flag of `AUX`.
+const AUX_TRUNCATED: u64 = 1;
 const KERNEL: u16 = 1;
 
 /// One record.
@@ -77,6 +81,13 @@ pub(super) enum What<'a> {
         is_off: bool,
     },
     Lost(u64),
+    /// The hardware's own trace begins, with the thread that runs.
+    TraceStarted {
+        pid: i32,
+        tid: i32,
+    },
+    /// There was no room for a part of the hardware's own trace.
+    TraceCut,
     /// Something that says nothing about a timeline.
     Other(u32),
     /// Shorter than its event says.
@@ -243,6 +254,14 @@ impl<'a> RawRecord<'a> {
                 is_out: self.misc & SWITCH_OUT != 0,
                 is_preempted: self.misc & SWITCH_PREEMPTED != 0,
             },
+            kind::ITRACE_START => What::TraceStarted { pid: body.i32()?, tid: body.i32()? },
+            kind::AUX => {
+                body.skip(16)?;
+                match body.u64()? & AUX_TRUNCATED {
+                    0 => What::Other(self.kind),
+                    _ => What::TraceCut,
+                }
+            }
             kind::EXIT => What::Other(self.kind),
             other => What::Other(other),
         })

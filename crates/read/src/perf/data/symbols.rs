@@ -51,6 +51,13 @@ impl Segments {
         })?;
         Some(address.wrapping_add(file_offset - offset))
     }
+
+    fn file_offset(&self, address: u64) -> Option<u64> {
+        let &(offset, _, start) = self.0.iter().find(|&&(_, size, start)| {
+            address.checked_sub(start).is_some_and(|inside| inside < size)
+        })?;
+        offset.checked_add(address - start)
+    }
 }
 
 /// Symbols of all files, each read when first asked for.
@@ -77,12 +84,31 @@ impl Symbols {
     /// The function at an address. `ip` is inside of the instruction, so that a call at
     /// the end of a function is not taken for what follows it.
     pub(super) fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Option<Symbol> {
-        let file = self.files.entry(Rc::clone(&mapping.path));
-        let file = file.or_insert_with(|| {
-            files.get(&mapping.path).and_then(SymbolFile::read).unwrap_or_default()
-        });
+        let file = self.file(files, mapping);
         let file_offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
         file.find(file_offset)
+    }
+
+    /// Where the functions of a mapping begin and end, by address.
+    pub(super) fn ranges(&mut self, files: &mut Files, mapping: &Mapping) -> Vec<(u64, u64)> {
+        let file = self.file(files, mapping);
+        let in_memory = |address: u64| {
+            let inside = file.segments.file_offset(address)?.checked_sub(mapping.file_offset)?;
+            let at = mapping.start.checked_add(inside)?;
+            (at < mapping.end).then_some(at)
+        };
+        let range = |&(start, end, ..): &Function| {
+            let at = in_memory(start)?;
+            Some((at, at.saturating_add(end - start)))
+        };
+        file.functions.iter().filter_map(range).collect()
+    }
+
+    fn file(&mut self, files: &mut Files, mapping: &Mapping) -> &SymbolFile {
+        let file = self.files.entry(Rc::clone(&mapping.path));
+        file.or_insert_with(|| {
+            files.get(&mapping.path).and_then(SymbolFile::read).unwrap_or_default()
+        })
     }
 }
 

@@ -1,0 +1,124 @@
+//! What else the recording says: which thread ran on which processor, and what it had mapped.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use crate::perf::data::maps::Mapping;
+use crate::perf::data::records::{Record, What};
+
+/// What a process had mapped from a time on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) since: u64,
+    pub(super) maps: Vec<Mapping>,
+}
+
+/// A thread, and since when it ran on a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) since: u64,
+    pub(super) pid: i32,
+    pub(super) tid: i32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Side {
+    processes: HashMap<i32, Vec<Version>>,
+    pids: HashMap<i32, i32>,
+    turns: BTreeMap<u32, Vec<Turn>>,
+    paths: HashMap<String, Rc<str>>,
+}
+
+impl Side {
+    pub(super) fn take(&mut self, record: Record<'_>) {
+        let Record { common, what, .. } = record;
+        let since = common.time.unwrap_or(0);
+        match what {
+            What::Mapped { pid, start, len, file_offset, path, is_kernel: false } => {
+                let shared = self.paths.entry(path);
+                let path = Rc::clone(shared.or_insert_with_key(|path| path.as_str().into()));
+                let end = start.saturating_add(len);
+                self.map(pid, since, Mapping { start, end, file_offset, path });
+            }
+            What::Named { pid, tid, is_exec, .. } => {
+                self.pids.insert(tid, pid);
+                if is_exec {
+                    let versions = self.processes.entry(pid).or_default();
+                    versions.push(Version { since, maps: Vec::new() });
+                }
+            }
+            What::Forked { pid, parent, tid } => {
+                self.pids.insert(tid, pid);
+                if pid != parent {
+                    let maps = self.processes.get(&parent).and_then(|versions| versions.last());
+                    let maps = maps.map(|version| version.maps.clone()).unwrap_or_default();
+                    self.processes.entry(pid).or_default().push(Version { since, maps });
+                }
+            }
+            What::Switch { is_out, .. } => {
+                let (pid, tid) = if is_out { (0, 0) } else { (common.pid, common.tid) };
+                self.turn(common.cpu, Turn { since, pid, tid });
+            }
+            What::TraceStarted { pid, tid } => {
+                self.pids.insert(tid, pid);
+                self.turn(common.cpu, Turn { since, pid, tid });
+            }
+            _ => {}
+        }
+    }
+
+    /// What lies where nothing was before does not make another version: nobody can have run
+    /// it earlier.
+    fn map(&mut self, pid: i32, since: u64, new: Mapping) {
+        let versions = self.processes.entry(pid).or_default();
+        if versions.is_empty() {
+            versions.push(Version::default());
+        }
+        let Some(last) = versions.last_mut() else { return };
+        let covers = |old: &Mapping| old.start < new.end && new.start < old.end;
+        if !last.maps.iter().any(covers) {
+            last.maps.push(new);
+        } else if !last.maps.contains(&new) {
+            // What is mapped last counts, where both are.
+            let maps = last.maps.iter().cloned().chain([new]).collect();
+            versions.push(Version { since, maps });
+        }
+    }
+
+    fn turn(&mut self, cpu: Option<u32>, turn: Turn) {
+        if let Some(cpu) = cpu {
+            self.turns.entry(cpu).or_default().push(turn);
+        }
+    }
+
+    pub(super) fn version(&self, pid: i32, number: usize) -> Option<&Version> {
+        self.processes.get(&pid)?.get(number)
+    }
+
+    pub(super) fn pid_of(&self, tid: i32) -> i32 {
+        self.pids.get(&tid).copied().unwrap_or(tid)
+    }
+
+    /// Who ran, and which version of what it had mapped held, in order of time: on a processor,
+    /// or of one thread where its trace is apart.
+    pub(super) fn turns(&self, tid: i32, cpu: i32) -> Vec<(Turn, usize)> {
+        let of_thread = [Turn { since: 0, pid: self.pid_of(tid), tid }];
+        let on_processor = u32::try_from(cpu).ok().and_then(|cpu| self.turns.get(&cpu));
+        let turns = match (tid >= 0, on_processor) {
+            (false, Some(turns)) => turns.as_slice(),
+            _ => &of_thread,
+        };
+        let mut found = Vec::new();
+        for (at, &turn) in turns.iter().enumerate() {
+            let until = turns.get(at + 1).map_or(u64::MAX, |next| next.since);
+            let versions = self.processes.get(&turn.pid).map_or(&[][..], Vec::as_slice);
+            let next = versions.partition_point(|version| version.since <= turn.since);
+            found.push((turn, next.saturating_sub(1)));
+            let later = versions.iter().enumerate().skip(next.max(1));
+            for (number, version) in later.take_while(|(_, version)| version.since < until) {
+                found.push((Turn { since: version.since, ..turn }, number));
+            }
+        }
+        found
+    }
+}
