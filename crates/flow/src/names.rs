@@ -36,6 +36,8 @@ struct Function {
     /// The function that it is a part of: `f` of `f.cold`; otherwise itself.
     whole: FunctionId,
     is_unknown: bool,
+    /// Goes on with an exception, and so never returns to who has called it.
+    resumes: bool,
 }
 
 /// Texts and functions. A function is told by its name and the file that holds it, so
@@ -121,7 +123,8 @@ impl Names {
         is_unknown: bool,
     ) -> FunctionId {
         let id = FunctionId(self.functions.len() as u32);
-        self.functions.push(Function { name, file, whole: whole.unwrap_or(id), is_unknown });
+        let (whole, resumes) = (whole.unwrap_or(id), self.text(name) == RESUME);
+        self.functions.push(Function { name, file, whole, is_unknown, resumes });
         self.ids.insert((name, file), id);
         id
     }
@@ -146,6 +149,12 @@ impl Names {
     #[inline]
     pub fn whole(&self, id: FunctionId) -> FunctionId {
         self.functions[id.index()].whole
+    }
+
+    /// True for the function with which an exception goes on after the cleaning up of a frame.
+    #[inline]
+    pub(crate) fn resumes(&self, id: FunctionId) -> bool {
+        self.functions[id.index()].resumes
     }
 
     pub fn len(&self) -> usize {
@@ -217,6 +226,9 @@ impl Adopted {
         self.functions[id.index()]
     }
 }
+
+/// As the unwinders of GCC and LLVM have it.
+const RESUME: &str = "_Unwind_Resume";
 
 /// `f` of `f.cold` and `f.cold.3`.
 fn cold_part_of(name: &str) -> Option<&str> {

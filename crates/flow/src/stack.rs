@@ -31,6 +31,11 @@ pub(crate) struct Node {
     /// What is below was interrupted, and goes on when this is left.
     pub(crate) is_interrupt: bool,
     pub(crate) is_inlined: bool,
+    /// Nobody below has called it, but the kernel: a signal handler.
+    pub(crate) is_from_outside: bool,
+    /// A handler has returned to it, so that it tells the kernel to go back to what was
+    /// interrupted.
+    pub(crate) is_restorer: bool,
 }
 
 impl Node {
@@ -66,8 +71,16 @@ impl Stack {
 
     fn add(&mut self, function: FunctionId, caller: u32, time: Nanos) -> u32 {
         let (start, end) = (time, time);
-        let node = Node { function, caller, start, end, is_interrupt: false, is_inlined: false };
-        self.nodes.push(node);
+        self.nodes.push(Node {
+            function,
+            caller,
+            start,
+            end,
+            is_interrupt: false,
+            is_inlined: false,
+            is_from_outside: false,
+            is_restorer: false,
+        });
         (self.nodes.len() - 1) as u32
     }
 
@@ -94,6 +107,14 @@ impl Stack {
 
     pub(crate) fn leaf_is_interrupt(&self) -> bool {
         self.node(self.leaf).is_interrupt
+    }
+
+    pub(crate) fn leaf_is_from_outside(&self) -> bool {
+        self.node(self.leaf).is_from_outside
+    }
+
+    pub(crate) fn leaf_is_restorer(&self) -> bool {
+        self.node(self.leaf).is_restorer
     }
 
     /// The caller of the innermost function, where it is known.
@@ -134,6 +155,17 @@ impl Stack {
     pub(crate) fn push_interrupt(&mut self, function: FunctionId, time: Nanos) {
         self.push(function, time);
         self.nodes[self.leaf as usize].is_interrupt = true;
+    }
+
+    pub(crate) fn push_from_outside(&mut self, function: FunctionId, time: Nanos) {
+        self.push(function, time);
+        self.nodes[self.leaf as usize].is_from_outside = true;
+    }
+
+    /// A handler returns to what the kernel has put there.
+    pub(crate) fn replace_with_restorer(&mut self, function: FunctionId, time: Nanos) {
+        self.replace(function, time);
+        self.nodes[self.leaf as usize].is_restorer = true;
     }
 
     /// Puts a frame on the stack that was already there when it was seen: calls of that
@@ -179,10 +211,11 @@ impl Stack {
 
     /// One function goes on as another: a tail call.
     pub(crate) fn replace(&mut self, function: FunctionId, time: Nanos) {
-        let was_interrupt = self.leaf_is_interrupt();
+        let Node { is_interrupt, is_from_outside, .. } = *self.node(self.leaf);
         self.pop(1, time);
         self.push(function, time);
-        self.nodes[self.leaf as usize].is_interrupt = was_interrupt;
+        let leaf = &mut self.nodes[self.leaf as usize];
+        (leaf.is_interrupt, leaf.is_from_outside) = (is_interrupt, is_from_outside);
     }
 
     /// Learns who the unseen caller was. Nothing but the sentinel may be on the stack.
@@ -215,10 +248,19 @@ impl Stack {
         self.pending.push(change);
     }
 
-    /// Spreads what happened at one time over the time until the next.
+    /// Spreads what happened at one time over the time until the next. Where that is time outside
+    /// of what was recorded, it belongs to what is there: what came before has no more of it
+    /// than keeps it apart.
     fn flush(&mut self, until: Nanos) {
-        let begins = self.pending.iter().filter(|change| matches!(change, Change::Begin(_)));
-        let mut begins = begins.count() as Nanos;
+        let begun = self.pending.iter().filter_map(|change| match change {
+            Change::Begin(id) => Some(*id),
+            Change::End(_) => None,
+        });
+        let is_outside = begun.clone().last().is_some_and(|id| {
+            let node = self.node(id);
+            node.function.is_outside() && !node.is_interrupt
+        });
+        let mut begins = begun.count() as Nanos;
         let total = until.saturating_sub(self.pending_time).max(0);
         let mut used = 0;
         for change in self.pending.drain(..) {
@@ -226,7 +268,8 @@ impl Stack {
             match change {
                 Change::Begin(id) => {
                     self.nodes[id as usize].start = stamp;
-                    used += (total - used) / begins;
+                    let share = (total - used) / begins;
+                    used += if is_outside && begins > 1 { share.min(1) } else { share };
                     begins -= 1;
                 }
                 Change::End(id) => self.nodes[id as usize].end = stamp,
@@ -258,6 +301,15 @@ mod tests {
         stack.push(G, 10);
         stack.pop(1, 19);
         assert_eq!(spans(stack, 30), [(F, 10, 30), (G, 13, 16), (G, 16, 19)]);
+    }
+
+    #[test]
+    fn time_outside_is_not_shared() {
+        let mut stack = Stack::new(0);
+        stack.push(F, 10);
+        stack.push(FunctionId::SYSCALL, 10);
+        stack.pop(1, 110);
+        assert_eq!(spans(stack, 120), [(F, 10, 120), (FunctionId::SYSCALL, 11, 110)]);
     }
 
     #[test]

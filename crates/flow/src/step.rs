@@ -100,8 +100,16 @@ impl Thread {
         if is_nowhere(to) {
             return self.stack.pop(1, time);
         }
+        // To what the kernel has put there, so that it learns of the end of a handler: no call
+        // is before a first instruction.
+        if to.is_entry && self.stack.leaf_is_from_outside() && self.stack.caller().is_some() {
+            return self.stack.replace_with_restorer(to.function, time);
+        }
+        // What goes on after the cleaning up of one frame is the exception: in a frame further out.
+        let skipped =
+            usize::from(self.stack.leaf().is_some_and(|leaf| context.names.resumes(leaf)));
         match self.stack.caller() {
-            Some(caller) if caller == to.function => {
+            Some(caller) if caller == to.function && skipped == 0 => {
                 self.is_other_stack = false;
                 self.stack.pop(1, time);
             }
@@ -110,7 +118,7 @@ impl Thread {
                 self.stack.discover(to.function);
             }
             // Many frames at once: an exception, or longjmp.
-            Some(_) => match self.above(to, 1) {
+            Some(_) => match self.above(to, 1 + skipped) {
                 Some(count) => self.stack.pop(count, time),
                 None if self.is_other_stack => self.other_stack(to, context),
                 None => {
@@ -154,15 +162,25 @@ impl Thread {
     /// Tracing goes on after a gap.
     fn resume(&mut self, to: &Place, context: Context<'_>) {
         let time = context.time;
-        if self.stack.leaf().is_some_and(FunctionId::is_outside) {
+        let was_outside = self.stack.leaf().filter(|leaf| leaf.is_outside());
+        if was_outside.is_some() {
+            self.stack.pop(1, time);
+        }
+        if was_outside == Some(FunctionId::SYSCALL) && self.stack.leaf_is_restorer() {
             self.stack.pop(1, time);
         }
         if is_nowhere(to) || self.stack.leaf() == Some(to.function) {
             return;
         }
-        // At its first instruction it was called from outside, such as a signal handler.
+        // At its first instruction it was called from outside, such as a signal handler; unless a
+        // handler ends there.
+        let is_handler = |above: usize| {
+            let callee = above.checked_sub(1).and_then(|above| self.stack.frames().nth(above));
+            callee.is_some_and(|callee| callee.is_from_outside)
+        };
         match self.above(to, 1) {
-            Some(count) if !to.is_entry => self.stack.pop(count, time),
+            Some(count) if !to.is_entry || is_handler(count) => self.stack.pop(count, time),
+            _ if to.is_entry => self.stack.push_from_outside(to.function, time),
             _ => self.stack.push(to.function, time),
         }
     }

@@ -21,23 +21,14 @@ pub(crate) struct Block {
     /// Behind it.
     pub(crate) next: u64,
     pub(crate) target: u64,
-    /// The function that it is in: its first address, and the first behind it.
-    function: (u64, u64),
     /// None where no code is known.
     pub(crate) instructions: u32,
     /// Of the last instruction.
     pub(crate) kind: Kind,
     /// Its target is in another function.
     pub(crate) leaves: bool,
-    taken: BlockId,
-    fallen: BlockId,
-}
-
-impl Block {
-    /// True for an address outside of the function.
-    pub(crate) fn leaves_to(&self, ip: u64) -> bool {
-        !(self.function.0..self.function.1).contains(&ip)
-    }
+    /// What follows where the branch is not taken, and where it is.
+    links: [BlockId; 2],
 }
 
 /// No block is longer, so that looking at code takes bounded time.
@@ -50,6 +41,9 @@ const RECENT: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     blocks: Vec<Block>,
+    /// The function that each is in: its first address, and the first behind it. Asked for
+    /// seldom, so that a block stays short.
+    functions: Vec<(u64, u64)>,
     ids: HashMap<u64, BlockId, BuildHasherDefault<IpHasher>>,
     /// What was asked for last, by a few bits of the address.
     recent: Vec<(u64, BlockId)>,
@@ -94,9 +88,11 @@ impl Blocks {
         if self.recent.is_empty() {
             self.recent.resize(RECENT, (0, NOT_KNOWN));
         }
-        let blocks = &mut self.blocks;
+        let (blocks, functions) = (&mut self.blocks, &mut self.functions);
         let id = *self.ids.entry(ip).or_insert_with(|| {
-            blocks.push(look(ip, image, mode));
+            let function = image.function(ip);
+            functions.push(function);
+            blocks.push(look(ip, function, image, mode));
             (blocks.len() - 1) as BlockId
         });
         self.recent[slot] = (ip, id);
@@ -109,23 +105,31 @@ impl Blocks {
         &mut self,
         id: BlockId,
         is_taken: bool,
+        code: (&Image<'_>, ExecMode),
+    ) -> BlockId {
+        match self.get(id).links[usize::from(is_taken)] {
+            NOT_KNOWN => self.link(id, is_taken, code),
+            known => known,
+        }
+    }
+
+    #[cold]
+    fn link(
+        &mut self,
+        id: BlockId,
+        is_taken: bool,
         (image, mode): (&Image<'_>, ExecMode),
     ) -> BlockId {
-        let block = self.get(id);
-        let (known, ip) = match is_taken {
-            true => (block.taken, block.target),
-            false => (block.fallen, block.next),
-        };
-        if known != NOT_KNOWN {
-            return known;
-        }
-        let found = self.at(ip, image, mode);
-        let block = &mut self.blocks[id as usize];
-        match is_taken {
-            true => block.taken = found,
-            false => block.fallen = found,
-        }
+        let Block { target, next, .. } = *self.get(id);
+        let found = self.at(if is_taken { target } else { next }, image, mode);
+        self.blocks[id as usize].links[usize::from(is_taken)] = found;
         found
+    }
+
+    /// True for an address outside of the function that a block is in.
+    pub(crate) fn leaves_to(&self, id: BlockId, ip: u64) -> bool {
+        let (start, end) = self.functions[id as usize];
+        !(start..end).contains(&ip)
     }
 }
 
@@ -146,19 +150,16 @@ fn instruction(ip: u64, image: &Image<'_>, mode: ExecMode) -> Option<Insn> {
     insn::decode(&joined, mode)
 }
 
-fn look(first: u64, image: &Image<'_>, mode: ExecMode) -> Block {
-    let function = image.function(first);
+fn look(first: u64, function: (u64, u64), image: &Image<'_>, mode: ExecMode) -> Block {
     let mut block = Block {
         first,
         last: first,
         next: first,
         target: 0,
-        function,
         instructions: 0,
         kind: Kind::Plain,
         leaves: false,
-        taken: NOT_KNOWN,
-        fallen: NOT_KNOWN,
+        links: [NOT_KNOWN; 2],
     };
     while block.instructions < INSTRUCTIONS_MAX {
         let Some(found) = instruction(block.next, image, mode) else { return block };
@@ -168,7 +169,7 @@ fn look(first: u64, image: &Image<'_>, mode: ExecMode) -> Block {
         if found.kind != Kind::Plain {
             block.kind = found.kind;
             block.target = within(mode, block.next.wrapping_add_signed(found.relative));
-            block.leaves = block.leaves_to(block.target);
+            block.leaves = !(function.0..function.1).contains(&block.target);
             return block;
         }
     }

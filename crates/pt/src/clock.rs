@@ -73,9 +73,7 @@ impl Clock {
     pub(crate) fn cycles(&mut self, cycles: u64, rates: &ClockRates) {
         self.cycles = self.cycles.saturating_add(cycles);
         if self.core_ratio != 0 {
-            let ticks = u128::from(self.cycles) * u128::from(rates.counter_ratio)
-                / u128::from(self.core_ratio);
-            let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+            let ticks = scaled(self.cycles, rates.counter_ratio.into(), self.core_ratio.into());
             self.now = self.now.max(self.base.saturating_add(ticks));
         }
     }
@@ -99,9 +97,21 @@ impl Clock {
             }
         };
         crystal.last = Told::Part(part);
-        let ticks = u128::from(crystal.elapsed) * u128::from(ticks) / u128::from(per);
-        let at = crystal.since.saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX));
+        let at = crystal.since.saturating_add(scaled(crystal.elapsed, ticks, per));
         (self.base, self.cycles, self.now) = (at, 0, self.now.max(at));
+    }
+}
+
+/// `count * factor / divisor`, saturating. A division of 128 bits takes longer than all else that
+/// a packet of time asks for.
+#[inline]
+fn scaled(count: u64, factor: u32, divisor: u32) -> u64 {
+    match count.checked_mul(factor.into()) {
+        Some(product) => product / u64::from(divisor),
+        None => {
+            let product = u128::from(count) * u128::from(factor) / u128::from(divisor);
+            u64::try_from(product).unwrap_or(u64::MAX)
+        }
     }
 }
 

@@ -47,10 +47,10 @@ pub(crate) struct State {
     /// Where it goes on, when traced.
     pub(crate) ip: u64,
     pub(crate) last: LastIp,
-    mode: ExecMode,
+    pub(crate) mode: ExecMode,
     /// Holds from the next address on.
     next_mode: Option<ExecMode>,
-    is_in_transaction: bool,
+    pub(crate) is_in_transaction: bool,
     /// A transaction begins or ends at the next address.
     transaction: Option<Transaction>,
     pub(crate) clock: Clock,
@@ -84,13 +84,14 @@ pub(crate) struct Decoder<'a, S> {
     pub(crate) cache: Option<usize>,
     /// The block where the program is, when traced.
     pub(crate) here: u32,
-    stretch: usize,
+    pub(crate) stretch: usize,
     stretch_times: std::ops::Range<u64>,
     /// What is told now was told already.
     pub(crate) is_silent: bool,
 }
 
-const MODES: usize = 3;
+/// Each image has so many caches.
+pub(crate) const MODES: usize = 3;
 
 impl<'a, S: Sink> Decoder<'a, S> {
     pub(crate) fn new(program: &'a Program<'a>, options: DecodeOptions, sink: S) -> Self {
@@ -118,6 +119,15 @@ impl<'a, S: Sink> Decoder<'a, S> {
     pub(crate) fn run(&mut self, bytes: &[u8], from: usize, until: Option<usize>) -> usize {
         let mut packets = Packets::new(bytes, from);
         loop {
+            // Most packets are these.
+            if self.state.place == Place::On
+                && let Some(tnt) = packets.next_bits()
+            {
+                if let Err(lost) = self.follow_bits(tnt, &mut packets) {
+                    self.lose(lost);
+                }
+                continue;
+            }
             let offset = packets.offset();
             match packets.next_packet() {
                 Ok(None) => return offset,

@@ -39,6 +39,8 @@ impl BranchKind {
 pub enum Lost {
     /// The processor had no room for its packets.
     Overflow,
+    /// Nothing was kept of what it wrote. Only those who kept it know: decoding never tells this.
+    Gap,
     Packet(BadPacket),
     /// No code is known at this address.
     NoCode(u64),

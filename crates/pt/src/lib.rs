@@ -14,6 +14,8 @@ mod blocks;
 mod clock;
 mod decode;
 mod event;
+#[doc(hidden)]
+pub mod fuzzing;
 mod image;
 mod insn;
 mod ip;

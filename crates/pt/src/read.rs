@@ -61,6 +61,17 @@ impl<'a> Packets<'a> {
         Ok(Some(packet))
     }
 
+    /// The next packet, if it is one of few branches: the shortest and the most frequent.
+    #[inline]
+    pub(crate) fn next_bits(&mut self) -> Option<Tnt> {
+        let &first = self.bytes.get(self.at)?;
+        let is_bits = first & 1 == 0 && first > 2 && self.value_len.is_none();
+        is_bits.then(|| {
+            self.at += 1;
+            short_tnt(first)
+        })
+    }
+
     fn value(&self, first: u8) -> Result<(Packet, usize), BadPacket> {
         let len = usize::from(self.value_len.unwrap_or(8));
         let value = number(&self.bytes[self.at..], 1, len)?;
@@ -110,6 +121,11 @@ pub fn find_psb(bytes: &[u8], from: usize) -> Option<usize> {
 /// `len` bytes at `from`, the lowest first.
 #[inline]
 fn number(bytes: &[u8], from: usize, len: usize) -> Result<u64, BadPacket> {
+    // At once, where there are eight.
+    if let Some(word) = bytes.get(from..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*word);
+        return Ok(if len < 8 { word & ((1 << (8 * len)) - 1) } else { word });
+    }
     let bytes = bytes.get(from..from + len).ok_or(BadPacket::Cut)?;
     Ok(bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }

@@ -3,17 +3,26 @@
 /// How many the processor remembers.
 const DEPTH: usize = 64;
 
+/// Where a call returns to: the address; and, so that it need not be looked up, the block that
+/// made the call, with the number of the code that it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Return {
+    pub(crate) ip: u64,
+    pub(crate) call: u32,
+    pub(crate) cache: u32,
+}
+
 /// The latest calls; older ones are forgotten.
 #[derive(Debug, Clone)]
 pub(crate) struct Returns {
-    ring: [u64; DEPTH],
+    ring: [Return; DEPTH],
     top: usize,
     len: usize,
 }
 
 impl Default for Returns {
     fn default() -> Self {
-        Returns { ring: [0; DEPTH], top: 0, len: 0 }
+        Returns { ring: [Return::default(); DEPTH], top: 0, len: 0 }
     }
 }
 
@@ -23,18 +32,18 @@ impl Returns {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, ip: u64) {
+    pub(crate) fn push(&mut self, to: Return) {
         self.top = (self.top + 1) % DEPTH;
-        self.ring[self.top] = ip;
+        self.ring[self.top] = to;
         self.len = (self.len + 1).min(DEPTH);
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<u64> {
+    pub(crate) fn pop(&mut self) -> Option<Return> {
         self.len = self.len.checked_sub(1)?;
-        let ip = self.ring[self.top];
+        let to = self.ring[self.top];
         self.top = (self.top + DEPTH - 1) % DEPTH;
-        Some(ip)
+        Some(to)
     }
 }
 
@@ -45,12 +54,13 @@ mod tests {
     #[test]
     fn the_latest_come_back_first() {
         let mut returns = Returns::default();
-        (0..100).for_each(|ip| returns.push(ip));
+        let to = |ip| Return { ip, ..Return::default() };
+        (0..100).for_each(|ip| returns.push(to(ip)));
         for ip in (36..100).rev() {
-            assert_eq!(returns.pop(), Some(ip));
+            assert_eq!(returns.pop(), Some(to(ip)));
         }
         assert_eq!(returns.pop(), None);
-        returns.push(7);
+        returns.push(to(7));
         returns.clear();
         assert_eq!(returns.pop(), None);
     }

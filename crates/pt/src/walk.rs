@@ -1,13 +1,55 @@
 //! Following the code from packet to packet.
 
-use crate::blocks::{BlockId, instructions_before};
-use crate::decode::Decoder;
-use crate::event::{BranchKind, Event, Lost, Ran, Sink};
+use crate::blocks::{Block, BlockId, instructions_before};
+use crate::decode::{Decoder, MODES};
+use crate::event::{At, BranchKind, Event, Lost, Ran, Sink};
 use crate::insn::Kind;
+use crate::returns::Return;
 use crate::{Packet, Packets, Tnt};
 
 /// So many branches without a packet are a loop that never ends.
-const STEPS_MAX: u32 = 1 << 16;
+const STEPS_MAX: u32 = 1 << 12;
+
+/// Branches that were taken or not, and were not come to yet.
+struct Bits {
+    left: u8,
+    bits: u64,
+}
+
+impl Bits {
+    #[inline]
+    fn next(&mut self) -> bool {
+        let is_taken = self.bits >> 63 == 1;
+        (self.left, self.bits) = (self.left - 1, self.bits << 1);
+        is_taken
+    }
+}
+
+/// Tells a sink what happens between two packets: all at one time.
+struct Teller<'a, S> {
+    sink: &'a mut S,
+    at: At,
+    is_in_transaction: bool,
+    is_silent: bool,
+}
+
+impl<S: Sink> Teller<'_, S> {
+    #[inline]
+    fn ran(&mut self, block: &Block) {
+        if S::HAS_RUNS && !self.is_silent {
+            let Block { first, instructions, .. } = *block;
+            self.sink.ran(Ran { first, instructions });
+        }
+    }
+
+    #[inline]
+    fn branch(&mut self, kind: BranchKind, from: u64, to: u64) {
+        let is_in_transaction = self.is_in_transaction;
+        if !self.is_silent {
+            self.sink.event(self.at, Event::Branch { kind, from, to, is_in_transaction });
+        }
+    }
+}
 
 /// What stops a walk.
 enum Stop {
@@ -21,37 +63,94 @@ impl<S: Sink> Decoder<'_, S> {
     /// Takes the branches that the bits tell, the oldest first.
     pub(crate) fn follow_bits(&mut self, tnt: Tnt, packets: &mut Packets<'_>) -> Result<(), Lost> {
         self.state.event_at = None;
-        let mut left = tnt.count;
-        while left > 0 {
-            let id = self.next_branch()?;
-            let Some((blocks, code)) = self.code() else { return Err(Lost::NoCode(0)) };
-            let block = *blocks.get(id);
-            let is_taken = tnt.bits >> (left - 1) & 1 == 1;
+        // The oldest is the highest; zeros follow the last.
+        let mut bits = Bits { left: tnt.count, bits: tnt.bits << (64 - tnt.count.max(1)) };
+        loop {
+            self.follow(&mut bits)?;
+            if bits.left == 0 {
+                return Ok(());
+            }
+            self.late_target(packets)?;
+        }
+    }
+
+    /// Follows the code while bits decide, and no further: up to a branch that needs a target
+    /// where some are left. This is where time goes, so everything is at hand and nothing is
+    /// copied.
+    fn follow(&mut self, bits: &mut Bits) -> Result<(), Lost> {
+        let Some(cache) = self.cache else { return Err(Lost::NoCode(self.state.ip)) };
+        let code = (&self.program.images()[cache / MODES], self.state.mode);
+        let (returns, blocks) = (&mut self.returns, &mut self.caches[cache]);
+        let has_short_returns = !self.options.has_all_returns;
+        let mut teller = Teller {
+            sink: &mut self.sink,
+            at: At { ticks: self.state.clock.now(), stretch: self.stretch as u32 },
+            is_in_transaction: self.state.is_in_transaction,
+            is_silent: self.is_silent,
+        };
+        let (mut here, mut steps) = (self.here, 0);
+        let result = loop {
+            if bits.left == 0 {
+                break Ok(());
+            }
+            let block = blocks.get(here);
             match block.kind {
                 Kind::Conditional => {
-                    left -= 1;
-                    let next = blocks.after(id, is_taken, code);
-                    self.ran(block.first, block.instructions);
-                    self.here = next;
-                    self.state.ip = if is_taken { block.target } else { block.next };
+                    let is_taken = bits.next();
+                    teller.ran(block);
                     if is_taken && block.leaves {
-                        self.branch(BranchKind::Jump, block.last, block.target);
+                        teller.branch(BranchKind::Jump, block.last, block.target);
                     }
+                    here = blocks.after(here, is_taken, code);
+                    steps = 0;
                 }
-                Kind::Return if !self.options.has_all_returns => {
-                    left -= 1;
-                    if !is_taken {
-                        return Err(Lost::Mismatch(block.last));
+                Kind::Return if has_short_returns => {
+                    if !bits.next() {
+                        break Err(Lost::Mismatch(block.last));
                     }
-                    let back = self.returns.pop().ok_or(Lost::NoReturnAddress(block.last))?;
-                    self.ran(block.first, block.instructions);
-                    self.branch(BranchKind::Return, block.last, back);
-                    self.move_to(back);
+                    let Some(back) = returns.pop() else {
+                        break Err(Lost::NoReturnAddress(block.last));
+                    };
+                    teller.ran(block);
+                    teller.branch(BranchKind::Return, block.last, back.ip);
+                    here = match back.cache == cache as u32 {
+                        true => blocks.after(back.call, false, code),
+                        false => blocks.at(back.ip, code.0, code.1),
+                    };
+                    steps = 0;
                 }
-                _ => self.late_target(packets)?,
+                Kind::Call => {
+                    teller.ran(block);
+                    // A call of what follows it only asks where it is.
+                    if block.target != block.next {
+                        teller.branch(BranchKind::Call, block.last, block.target);
+                        returns.push(Return { ip: block.next, call: here, cache: cache as u32 });
+                    }
+                    here = blocks.after(here, true, code);
+                    steps += 1;
+                }
+                Kind::Jump => {
+                    teller.ran(block);
+                    if block.leaves {
+                        teller.branch(BranchKind::Jump, block.last, block.target);
+                    }
+                    here = blocks.after(here, true, code);
+                    steps += 1;
+                }
+                Kind::Plain if block.instructions > 0 => {
+                    teller.ran(block);
+                    here = blocks.after(here, false, code);
+                    steps += 1;
+                }
+                Kind::Plain => break Err(Lost::NoCode(block.first)),
+                _ => break Ok(()),
             }
-        }
-        Ok(())
+            if steps > STEPS_MAX {
+                break Err(Lost::EndlessLoop(blocks.get(here).first));
+            }
+        };
+        (self.here, self.state.ip) = (here, blocks.get(here).first);
+        result
     }
 
     /// A target that is needed before the bits are used up: processors may keep it back until
@@ -105,7 +204,7 @@ impl<S: Sink> Decoder<'_, S> {
         match block.kind {
             // A call of what follows it only asks where it is.
             Kind::Call if block.target != block.next => {
-                self.returns.push(block.next);
+                self.called(id, block.next);
                 self.branch(BranchKind::Call, block.last, block.target);
             }
             Kind::Jump if block.leaves => {
@@ -155,13 +254,14 @@ impl<S: Sink> Decoder<'_, S> {
         if !block.kind.needs_target() {
             return Err(Lost::Mismatch(block.last));
         }
+        let is_told = block.kind != Kind::IndirectJump || blocks.leaves_to(id, target);
         match block.kind {
-            Kind::IndirectCall => self.returns.push(block.next),
+            Kind::IndirectCall => self.called(id, block.next),
             Kind::Return => drop(self.returns.pop()),
             _ => {}
         }
         self.ran(block.first, block.instructions);
-        if block.kind != Kind::IndirectJump || block.leaves_to(target) {
+        if is_told {
             self.branch(BranchKind::of(block.kind), block.last, target);
         }
         self.enter(target);
@@ -191,6 +291,12 @@ impl<S: Sink> Decoder<'_, S> {
             return Ok(());
         }
         Err(Lost::EndlessLoop(self.state.ip))
+    }
+
+    #[inline]
+    fn called(&mut self, call: BlockId, ip: u64) {
+        let cache = self.cache.map_or(u32::MAX, |cache| cache as u32);
+        self.returns.push(Return { ip, call, cache });
     }
 
     #[inline]

@@ -94,6 +94,17 @@ pub fn perf_data(input: &[u8]) {
     assert_eq!(whole.as_ref().map(image), pieces.as_ref().map(image), "in pieces");
 }
 
+/// Reads `input` as a recording of perf behind the code that ran, at once and in pieces: so that
+/// there is something to follow packets through.
+pub fn intel_pt(input: &[u8]) {
+    let [code_len, piece, rest @ ..] = input else { return };
+    let (code, bytes) = rest.split_at(rest.len().min(usize::from(*code_len) * 16));
+    let reader = || perf::data::Reader::with_file("/code", code);
+    let read = |size: usize| fed_to(reader(), bytes, size.max(1)).ok();
+    let (whole, pieces) = (read(bytes.len()), read(usize::from(*piece) * 16));
+    assert_eq!(whole.as_ref().map(image), pieces.as_ref().map(image), "in pieces");
+}
+
 /// What text of `perf script` stands for.
 pub fn perf_script_trace(text: &[u8]) -> Trace {
     let read = fed_to(perf::Reader::default(), text, text.len().max(1));

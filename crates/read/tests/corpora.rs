@@ -46,6 +46,11 @@ fn perf_data() {
 }
 
 #[test]
+fn intel_pt() {
+    check("intel_pt", spanwise_read::fuzzing::intel_pt);
+}
+
+#[test]
 fn perf_script() {
     check("perf_script", spanwise_read::fuzzing::perf_script);
 }

@@ -2,36 +2,115 @@
 //! that were made.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod shadow;
 #[path = "../../pt/tests/stepping/mod.rs"]
 mod stepping;
 
 use std::path::Path;
 
-use spanwise_model::Trace;
-use spanwise_pt::Kind;
+use shadow::symbols::Symbols;
+use spanwise_model::{NoticeKind, SpanId, Trace, TrackKind};
 use spanwise_read::OpenOptions;
-use stepping::perf_data::{Traced, write};
-use stepping::record::{instruction_at, without_repetitions};
+use stepping::cpus::{Keeping, Sharing, write_on_cpus};
+use stepping::perf_data::{File, Kept, Place, Traced, ZERO, write};
+use stepping::record::{Recorder, without_repetitions};
+use stepping::small::{CODE, CODE_AT, check_seed, streams};
 use stepping::{Built, Code, RecorderOptions, Step, Stepped, build, step};
 
 const STATIC: [&str; 3] = ["-O1", "-static", "-no-pie"];
 
+/// Time enough between two packets for each call to have some of it.
+const OPTIONS: fn() -> RecorderOptions =
+    || RecorderOptions { ticks_per_instruction: 1000, ..RecorderOptions::default() };
+
 /// A program and its steps; the program stays, for its code is in no recording.
-fn stepped(name: &str, flags: &[&str], limit: usize) -> Option<(Built, Stepped)> {
-    let built = build(name, flags)?;
-    let path = built.path.to_str().expect("a path of ours");
-    let main = built.address("main").expect("every program has one");
-    let mut stepped = step(&[path], &[(path, main)], limit);
-    for steps in stepped.threads.values_mut() {
-        *steps = without_repetitions(steps, &stepped.code);
-    }
-    Some((built, stepped))
+struct Case {
+    built: Built,
+    stepped: Stepped,
 }
 
-fn recording(stepped: &Stepped, options: RecorderOptions) -> Vec<u8> {
-    let threads: Vec<Traced<'_>> =
-        stepped.threads.iter().map(|(&tid, steps)| Traced { tid, steps }).collect();
-    write(stepped.pid, &threads, &stepped.code, options)
+impl Case {
+    fn new(name: &str, flags: &[&str], limit: usize) -> Option<Case> {
+        let built = build(name, flags)?;
+        let path = built.path.to_str().expect("a path of ours");
+        let main = built.address("main").expect("every program has one");
+        let stepped = step(&[path], &[(path, main)], limit);
+        Some(Case::of(built, stepped))
+    }
+
+    fn of(built: Built, mut stepped: Stepped) -> Case {
+        for steps in stepped.threads.values_mut() {
+            *steps = without_repetitions(steps, &stepped.code);
+        }
+        Case { built, stepped }
+    }
+
+    fn threads(&self) -> Vec<Traced<'_>> {
+        let threads = self.stepped.threads.iter();
+        threads.map(|(&tid, steps)| Traced { tid, steps }).collect()
+    }
+
+    fn apart(&self) -> Vec<u8> {
+        write(self.stepped.pid, &self.threads(), &self.stepped.code, OPTIONS())
+    }
+
+    fn shared(&self, cpus: usize, turn: usize, keeping: Keeping) -> Vec<u8> {
+        let sharing = Sharing { cpus, turn, keeping };
+        let options = RecorderOptions { psb_every: 300, ..OPTIONS() };
+        write_on_cpus(self.stepped.pid, &self.threads(), &self.stepped.code, options, sharing)
+    }
+
+    fn read(&self, recording: &[u8]) -> Trace {
+        let path = self.built.path.with_extension("data");
+        std::fs::write(&path, recording).expect("written");
+        let trace = read(&path);
+        drop(std::fs::remove_file(&path));
+        trace
+    }
+
+    /// How many of a thread's steps packets tell, where nobody ends its trace.
+    fn told(&self, steps: &[Step]) -> usize {
+        let told = Recorder::record(steps, &self.stepped.code, OPTIONS()).told.len();
+        let mut left = told + 1;
+        let told = steps.iter().take_while(|step| {
+            left -= usize::from(!step.is_diverted);
+            left > 0
+        });
+        told.count() + 1
+    }
+
+    #[track_caller]
+    fn check_apart(&self, least: usize) {
+        self.check(&self.apart(), |steps| self.told(steps), least);
+    }
+
+    #[track_caller]
+    fn check_shared(&self, (cpus, turn): (usize, usize), keeping: Keeping, least: usize) {
+        self.check(&self.shared(cpus, turn, keeping), <[Step]>::len, least);
+    }
+
+    /// All threads of a recording have made the calls that they made.
+    #[track_caller]
+    fn check(&self, recording: &[u8], told: impl Fn(&[Step]) -> usize, least: usize) {
+        let symbols = Symbols::of(&self.stepped.code);
+        let trace = self.read(recording);
+        let lost = trace.notices().iter().filter(|notice| notice.kind == NoticeKind::DecodeError);
+        assert_eq!(lost.count(), 0);
+        for (tid, steps) in &self.stepped.threads {
+            let found = found(&trace, *tid);
+            let steps = &steps[..told(steps)];
+            check_same(&found, &shadow::calls(steps, &self.stepped.code, &symbols));
+            assert!(found.len() >= least, "only {} calls", found.len());
+        }
+    }
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        if self.built.path.starts_with(env!("CARGO_TARGET_TMPDIR")) {
+            drop(std::fs::remove_file(&self.built.path));
+        }
+    }
 }
 
 fn read(path: &Path) -> Trace {
@@ -44,44 +123,130 @@ fn read(path: &Path) -> Trace {
     trace
 }
 
-/// How many calls of each function of the program were made, told from the steps alone.
-fn calls(steps: &[Step], code: &[Code], built: &Built) -> Vec<(String, usize)> {
-    let mut found = std::collections::BTreeMap::new();
-    for pair in steps.windows(2) {
-        let kind = instruction_at(code, pair[0].ip).kind;
-        let is_call = matches!(kind, Kind::Call | Kind::IndirectCall) && !pair[0].is_diverted;
-        let callee = built.functions.iter().find(|function| function.0 == pair[1].ip);
-        if let (true, Some((_, _, name))) = (is_call, callee) {
-            *found.entry(name.clone()).or_insert(0) += 1;
-        }
-    }
-    found.into_iter().collect()
+/// The calls of a thread, without the frames that stand for what was not traced.
+fn found(trace: &Trace, tid: i32) -> Vec<(usize, String)> {
+    let is_of = |kind: TrackKind, name: &str| kind == TrackKind::Thread && name == tid.to_string();
+    let strings = trace.strings();
+    let mut tracks = trace.tracks().iter();
+    let found = tracks.find(|(_, track)| is_of(track.kind, strings.get(track.thread)));
+    let Some((_, track)) = found else { return Vec::new() };
+    let is_call = |span: SpanId| {
+        let category = trace.categories().get(trace.spans().category(span));
+        strings.get(category.name) == "function"
+    };
+    let depth = |span: SpanId| {
+        let above =
+            std::iter::successors(trace.spans().parent(span), |&at| trace.spans().parent(at));
+        above.filter(|&above| is_call(above)).count()
+    };
+    // Of those of the last moment nobody can tell which is in which.
+    let end = track.span_ids().map(|span| trace.spans().end(span)).max();
+    let is_told = |&span: &SpanId| is_call(span) && Some(trace.spans().start(span)) != end;
+    let calls = track.span_ids().filter(is_told);
+    calls.map(|span| (depth(span), trace.name(span).to_owned())).collect()
 }
 
-fn spans_of(trace: &Trace, name: &str) -> usize {
-    let names = trace.spans().name_column().iter();
-    names.filter(|&&at| trace.strings().get(spanwise_model::StrId(at)) == name).count()
+#[track_caller]
+fn check_same(found: &[(usize, String)], made: &[shadow::Line]) {
+    let is_same = |(found, made): &(&(usize, String), &shadow::Line)| {
+        found.0 == made.0 && made.1.contains(&found.1)
+    };
+    let same = found.iter().zip(made).take_while(is_same).count();
+    if same < found.len() || same + 8 < made.len() {
+        let from = same.saturating_sub(12);
+        let lines = (from..same + 8).map(|at| {
+            let mark = if at == same { "here" } else { "" };
+            format!("{mark:5}{:60?} {:?}\n", found.get(at), made.get(at))
+        });
+        let lines: String = lines.collect();
+        panic!("after {same} calls of {} and {}:\n{lines}", found.len(), made.len());
+    }
 }
 
 #[test]
-fn calls_are_those_that_were_made() {
-    for (name, function) in [("sorts.c", "fib"), ("sorts.c", "compare"), ("tables.c", "choose")] {
-        let Some((built, stepped)) = stepped(name, &STATIC, 20_000) else { return };
-        let path = built.path.with_extension("data");
-        std::fs::write(&path, recording(&stepped, RecorderOptions::default())).expect("written");
-        let trace = read(&path);
-        let steps = &stepped.threads[&stepped.pid];
-        let made = calls(steps, &stepped.code, &built);
-        let expected = made.iter().find(|call| call.0 == function).map_or(0, |call| call.1);
-        assert!(expected > 5, "{name} calls {function}");
-        assert_eq!(spans_of(&trace, function), expected, "{name}: {function}");
-        let lost = trace
-            .notices()
-            .iter()
-            .filter(|notice| matches!(notice.kind, spanwise_model::NoticeKind::DecodeError));
-        assert_eq!(lost.count(), 0, "{name}");
-        for path in [&path, &built.path] {
-            drop(std::fs::remove_file(path));
-        }
+fn recursion_and_function_pointers() {
+    let Some(case) = Case::new("sorts.c", &STATIC, 20_000) else { return };
+    case.check_apart(300);
+}
+
+#[test]
+fn deep_recursion_and_jump_tables() {
+    let Some(case) = Case::new("tables.c", &["-O2", "-static", "-no-pie"], 20_000) else { return };
+    case.check_apart(300);
+}
+
+#[test]
+fn stacks_that_are_left_all_at_once() {
+    let Some(case) = Case::new("leaps.c", &STATIC, 20_000) else { return };
+    case.check_apart(100);
+}
+
+#[test]
+fn signal_handlers() {
+    let Some(case) = Case::new("signals.c", &STATIC, 20_000) else { return };
+    case.check_apart(20);
+}
+
+#[test]
+fn virtual_calls_and_containers() {
+    let Some(case) = Case::new("shapes.cc", &["-O1"], 30_000) else { return };
+    case.check_apart(200);
+}
+
+#[test]
+fn rust_with_a_panic() {
+    let Some(case) = Case::new("traits.rs", &["-Copt-level=1"], 30_000) else { return };
+    case.check_apart(200);
+}
+
+#[test]
+fn threads() {
+    let Some(case) = Case::new("threads.c", &["-O1", "-pthread"], 30_000) else { return };
+    assert_eq!(case.stepped.threads.len(), 3);
+    case.check_apart(20);
+    for (cpus, turn) in [(1, 20), (1, 500), (2, 300), (2, 47), (5, 1000)] {
+        case.check_shared((cpus, turn), Keeping::Whole, 20);
     }
+    case.check_shared((2, 300), Keeping::Pieces(999), 20);
+    case.check_shared((2, 300), Keeping::Copies(3000, 1000), 20);
+}
+
+/// What fuzzing of the reader begins with.
+#[test]
+fn seeds_of_recordings() {
+    for (name, bytes) in streams() {
+        let mut file = File::default();
+        file.info(Kept::OfProcessors);
+        file.named(5, 5, "small");
+        let code =
+            Code { start: CODE_AT, bytes: CODE.to_vec(), file: "/code".to_owned(), file_offset: 0 };
+        file.mapped(5, &code);
+        file.switched((5, 5), ZERO + 990, 0, false);
+        let half = bytes.len() / 2;
+        for (at, piece) in [(0, &bytes[..half]), (half, &bytes[half..])] {
+            file.piece(5, Place { queue: 0, tid: -1, cpu: 0, offset: at as u64 }, piece, 0);
+        }
+        file.switched((5, 5), ZERO + 9000, 0, true);
+        let recording = file.finish(&RecorderOptions::default());
+        let mut input = vec![2, 40];
+        input.extend(CODE);
+        input.resize(2 + 32, 0x90);
+        check_seed("intel_pt", name, &[input, recording].concat());
+    }
+}
+
+/// What a full ring had no room for is told, and everything before and after is there.
+#[test]
+fn rings_that_were_full() {
+    let Some(case) = Case::new("sorts.c", &STATIC, 20_000) else { return };
+    let whole = case.read(&case.shared(1, 2000, Keeping::Whole));
+    let full = case.read(&case.shared(1, 2000, Keeping::Full(700)));
+    let count = |trace: &Trace, kind: NoticeKind| {
+        trace.notices().iter().filter(|notice| notice.kind == kind).map(|n| n.count).sum::<u64>()
+    };
+    assert_eq!(count(&whole, NoticeKind::EventsLost) + count(&whole, NoticeKind::DecodeError), 0);
+    assert!(count(&full, NoticeKind::EventsLost) > 1 && count(&full, NoticeKind::DecodeError) > 1);
+    let calls = |trace: &Trace| found(trace, case.stepped.pid).len();
+    let (all, some) = (calls(&whole), calls(&full));
+    assert!(some < all && some > all / 3, "{some} of {all}");
 }

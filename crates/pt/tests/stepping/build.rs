@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A program and its functions: address in the file, size, name.
 pub struct Built {
@@ -20,7 +21,10 @@ pub fn build(name: &str, flags: &[&str]) -> Option<Built> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pt/tests/programs").join(name);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pt");
     std::fs::create_dir_all(&folder).expect("the target folder can be written");
-    let path = folder.join(format!("{name}-{}", std::process::id()));
+    // Tests run side by side, and each takes its own away.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!("{name}-{}-{count}", std::process::id()));
     let compiler = match name.rsplit('.').next() {
         Some("rs") => "rustc",
         Some("cc") => "c++",

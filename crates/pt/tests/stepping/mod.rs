@@ -3,9 +3,11 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test uses its part")]
 
 pub mod build;
+pub mod cpus;
 pub mod decoded;
 pub mod perf_data;
 pub mod record;
+pub mod small;
 pub mod step;
 
 pub use build::{Built, build};

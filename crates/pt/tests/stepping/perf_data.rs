@@ -8,7 +8,7 @@ const SOURCE: u32 = 8;
 const NO_SHORT_RETURNS: u64 = 1 << 11;
 const CRYSTAL_BITS: u64 = 0xf << 14;
 /// Ticks are nanoseconds, from this on.
-const ZERO: u64 = 1_000_000;
+pub const ZERO: u64 = 1_000_000;
 const EVENT_ID: u64 = 7;
 
 /// A thread that was traced.
@@ -17,10 +17,29 @@ pub struct Traced<'a> {
     pub steps: &'a [Step],
 }
 
-struct File {
+#[derive(Default)]
+pub struct File {
     data: Vec<u8>,
     /// Where pieces of the trace are: the file offset and size of their records.
     pieces: Vec<(u64, u64)>,
+}
+
+/// A piece of the trace: of which ring, whose (negative: of whatever ran there), and where in
+/// the ring it began.
+#[derive(Clone, Copy)]
+pub struct Place {
+    pub queue: u32,
+    pub tid: i32,
+    pub cpu: i32,
+    pub offset: u64,
+}
+
+/// How pieces were kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    OfThreads,
+    OfProcessors,
+    CopiesOfProcessors,
 }
 
 const HEADER_LEN: u64 = 104;
@@ -29,8 +48,8 @@ const DATA_AT: u64 = HEADER_LEN + ATTR_LEN + 16 + 8;
 
 /// One file with the trace of each thread.
 pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderOptions) -> Vec<u8> {
-    let mut file = File { data: Vec::new(), pieces: Vec::new() };
-    file.info();
+    let mut file = File::default();
+    file.info(Kept::OfThreads);
     for thread in threads {
         file.named(pid, thread.tid, "stepped");
     }
@@ -40,7 +59,8 @@ pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderO
     for (queue, thread) in threads.iter().enumerate() {
         let recorded = Recorder::record(thread.steps, code, options);
         file.started(pid, thread.tid);
-        file.piece(queue as u32, pid, thread.tid, &recorded.bytes);
+        let place = Place { queue: queue as u32, tid: thread.tid, cpu: -1, offset: 0 };
+        file.piece(pid, place, &recorded.bytes, 0);
     }
     file.finish(&options)
 }
@@ -63,7 +83,11 @@ impl File {
 
     /// Whose a record is, when, and of which event.
     fn behind(pid: i32, tid: i32, time: u64) -> Vec<u8> {
-        words(&[pair(pid, tid), time, 0, EVENT_ID])
+        Self::behind_on(pid, tid, time, 0)
+    }
+
+    fn behind_on(pid: i32, tid: i32, time: u64, cpu: u32) -> Vec<u8> {
+        words(&[pair(pid, tid), time, cpu.into(), EVENT_ID])
     }
 
     fn text(text: &str) -> Vec<u8> {
@@ -72,8 +96,11 @@ impl File {
         bytes
     }
 
-    fn info(&mut self) {
+    pub fn info(&mut self, kept: Kept) {
         let ratio = 24;
+        let is = |what: bool| u64::from(what);
+        // 2: records of switches are there, of the threads that were traced.
+        let switches = 2 * is(kept != Kept::OfThreads);
         let about = [
             1,
             SOURCE.into(),
@@ -83,9 +110,9 @@ impl File {
             1,
             1 << 10,
             NO_SHORT_RETURNS,
-            0,
-            0,
-            0,
+            switches,
+            is(kept == Kept::CopiesOfProcessors),
+            is(kept != Kept::OfThreads),
             1 << 9,
             CRYSTAL_BITS,
             CRYSTAL,
@@ -97,12 +124,12 @@ impl File {
         self.record(70, 0, &words(&about));
     }
 
-    fn named(&mut self, pid: i32, tid: i32, name: &str) {
+    pub fn named(&mut self, pid: i32, tid: i32, name: &str) {
         let body = [words(&[pair(pid, tid)]), Self::text(name), Self::behind(pid, tid, 0)].concat();
         self.record(3, 0, &body);
     }
 
-    fn mapped(&mut self, pid: i32, code: &Code) {
+    pub fn mapped(&mut self, pid: i32, code: &Code) {
         let place = [pair(pid, pid), code.start, code.bytes.len() as u64, code.file_offset];
         // Readable, executable; private.
         let rights = pair(5, 2);
@@ -118,33 +145,46 @@ impl File {
         self.record(10, 2, &body.concat());
     }
 
-    fn started(&mut self, pid: i32, tid: i32) {
+    pub fn started(&mut self, pid: i32, tid: i32) {
         let body = [words(&[pair(pid, tid)]), Self::behind(pid, tid, ZERO + 1)].concat();
         self.record(12, 0, &body);
     }
 
-    fn piece(&mut self, queue: u32, pid: i32, tid: i32, bytes: &[u8]) {
+    pub fn switched(&mut self, (pid, tid): (i32, i32), time: u64, cpu: u32, is_out: bool) {
+        self.record(14, u16::from(is_out) << 13, &Self::behind_on(pid, tid, time, cpu));
+    }
+
+    pub fn forked(&mut self, (parent, pid): (i32, i32), tid: i32, time: u64) {
+        let body = [pair(pid, parent), pair(tid, parent), time];
+        self.record(7, 0, &[words(&body), Self::behind(parent, parent, time)].concat());
+    }
+
+    /// A piece of the trace, with what the kernel says of it. `flags` has 1 where there was no
+    /// room behind it.
+    pub fn piece(&mut self, pid: i32, place: Place, bytes: &[u8], flags: u64) {
         let mut bytes = bytes.to_vec();
+        let told = words(&[place.offset, bytes.len() as u64, flags]);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let size = bytes.len() as u64;
-        let end = FIRST_TICK + ZERO;
-        let body = [words(&[0, size, 0]), Self::behind(pid, tid, end)].concat();
-        self.record(11, 0, &body);
+        let (end, cpu) = (FIRST_TICK + ZERO, place.cpu.max(0) as u32);
+        let tid = if place.tid < 0 { pid } else { place.tid };
+        self.record(11, 0, &[told, Self::behind_on(pid, tid, end, cpu)].concat());
         self.pieces.push((DATA_AT + self.data.len() as u64, 48));
-        let place = [size, 0, FIRST_TICK, u64::from(queue) | (tid as u64) << 32, pair(-1, 0)];
+        let queue = pair(place.queue as i32, place.tid);
+        let place = [size, place.offset, FIRST_TICK, queue, pair(place.cpu, 0)];
         self.record(71, 0, &words(&place));
         self.data.extend(bytes);
     }
 
-    fn finish(self, options: &RecorderOptions) -> Vec<u8> {
+    pub fn finish(self, options: &RecorderOptions) -> Vec<u8> {
         let mut config = 1 << 1 | 1 << 9 | 1 << 10 | 1 << 13 | u64::from(CRYSTAL_SHIFT) << 14;
         if !options.shortens_returns {
             config |= NO_SHORT_RETURNS;
         }
         // The instruction, the thread, the time, the processor, and an identifier first.
         let sample = 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 16;
-        // Not the kernel; all records say whose they are; mappings and names are recorded.
-        let flags = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 18 | 1 << 23;
+        // Not the kernel; all records say whose they are; mappings, names and switches are recorded.
+        let flags = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 18 | 1 << 23 | 1 << 26;
         let mut attr = words(&[pair(SOURCE as i32, ATTR_LEN as i32), config, 1, sample, 4, flags]);
         attr.resize(ATTR_LEN as usize, 0);
         let ids_at = HEADER_LEN + ATTR_LEN + 16;

@@ -110,21 +110,43 @@ pub fn without_repetitions(steps: &[Step], code: &[Code]) -> Vec<Step> {
 
 impl Recorder {
     pub fn record(steps: &[Step], code: &[Code], options: RecorderOptions) -> Recorded {
-        let mut recorder = Recorder {
+        let mut recorder = Recorder::new(options, FIRST_TICK);
+        recorder.run(steps, code);
+        recorder.out.bytes = recorder.writer.into_bytes();
+        recorder.out
+    }
+
+    /// What is written while a thread has a processor, from a time on; and when it left.
+    pub fn turn(
+        steps: &[Step],
+        code: &[Code],
+        options: RecorderOptions,
+        since: u64,
+    ) -> (Recorded, u64) {
+        let mut recorder = Recorder::new(options, since);
+        recorder.run(steps, code);
+        recorder.now += options.ticks_per_instruction;
+        if let Some(last) = steps.last() {
+            recorder.address(Packet::Fup, last.ip);
+            recorder.packet(Packet::TipPgd(Ip::ABSENT));
+        }
+        recorder.out.bytes = recorder.writer.into_bytes();
+        (recorder.out, recorder.now)
+    }
+
+    fn new(options: RecorderOptions, since: u64) -> Recorder {
+        Recorder {
             options,
             writer: Writer::default(),
             bits: Tnt::default(),
             kept_back: Vec::new(),
             returns: Vec::new(),
-            now: FIRST_TICK,
-            told_at: FIRST_TICK,
-            crystal_told: FIRST_TICK / CRYSTAL,
+            now: since,
+            told_at: since,
+            crystal_told: since / CRYSTAL,
             psb_at: 0,
             out: Recorded::default(),
-        };
-        recorder.run(steps, code);
-        recorder.out.bytes = recorder.writer.into_bytes();
-        recorder.out
+        }
     }
 
     fn run(&mut self, steps: &[Step], code: &[Code]) {

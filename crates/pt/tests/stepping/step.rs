@@ -11,6 +11,8 @@ use libc::{c_int, pid_t};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     pub ip: u64,
+    /// Where the stack ends, which decoding never learns.
+    pub sp: u64,
     /// A signal came before the instruction ran, so the next step is not what follows it.
     pub is_diverted: bool,
 }
@@ -179,9 +181,10 @@ impl Tracer {
     }
 
     fn record(&mut self, pid: pid_t) {
-        let ip = registers(pid).rip;
+        let registers = registers(pid);
+        let (ip, sp) = (registers.rip, registers.rsp);
         let steps = self.stepped.threads.entry(pid).or_default();
-        steps.push(Step { ip, is_diverted: false });
+        steps.push(Step { ip, sp, is_diverted: false });
     }
 
     fn divert(&mut self, pid: pid_t) {

@@ -39,6 +39,12 @@ impl Files {
         Files { is_closed: true, ..Files::default() }
     }
 
+    /// This one file, whatever is in it, and none of this machine.
+    pub(super) fn only(path: &str, bytes: Vec<u8>) -> Self {
+        let opened = HashMap::from([(path.into(), Some(Bytes::Owned(Arc::new(bytes))))]);
+        Files { is_closed: true, opened, ..Files::default() }
+    }
+
     pub(super) fn are_closed(&self) -> bool {
         self.is_closed
     }
@@ -49,11 +55,11 @@ impl Files {
 
     /// The bytes of a file that was mapped.
     pub(super) fn get(&mut self, path: &Rc<str>) -> Option<Bytes> {
-        if self.is_closed {
-            return None;
-        }
         if let Some(known) = self.opened.get(path) {
             return known.clone();
+        }
+        if self.is_closed {
+            return None;
         }
         let opened = open(path, self.build_ids.get(&**path).map(Vec::as_slice));
         if let Err(why) = opened {

@@ -60,6 +60,8 @@ pub(crate) struct Reader {
     refusal: Option<&'static str>,
     /// The files that were mapped are asked for names and unwinding tables.
     opens_files: bool,
+    /// The one file there is, where the machine's are not asked.
+    only_file: Option<(String, Vec<u8>)>,
     /// Names of code that a runtime made.
     map: PerfMap,
     /// Debug information is not asked what the compiler put into a function.
@@ -75,9 +77,19 @@ impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
         let map = PerfMap::default();
-        let (kept, refusal, opens_files, is_without_inlines) = (Vec::new(), None, true, false);
-        let (python, calls) = Default::default();
-        Reader { timeline, kept, refusal, opens_files, map, is_without_inlines, python, calls }
+        let (kept, python, calls, refusal, only_file) = Default::default();
+        let (opens_files, is_without_inlines) = (true, false);
+        Reader {
+            timeline,
+            kept,
+            refusal,
+            opens_files,
+            only_file,
+            map,
+            is_without_inlines,
+            python,
+            calls,
+        }
     }
 }
 
@@ -135,6 +147,11 @@ impl Reader {
         Reader { opens_files: false, ..Reader::default() }
     }
 
+    /// One that knows this one file and opens no other.
+    pub(crate) fn with_file(path: &str, bytes: &[u8]) -> Self {
+        Reader { only_file: Some((path.to_owned(), bytes.to_vec())), ..Reader::closed() }
+    }
+
     fn read(&mut self, file: &[u8]) {
         let mut header = match Header::read(file) {
             Ok(header) => header,
@@ -151,9 +168,10 @@ impl Reader {
             map: &self.map,
             maps: Maps::default(),
             formats: &header.formats,
-            files: match self.opens_files {
-                true => Files::new(build_ids),
-                false => Files::closed(),
+            files: match (self.opens_files, self.only_file.take()) {
+                (_, Some((path, bytes))) => Files::only(&path, bytes),
+                (true, None) => Files::new(build_ids),
+                (false, None) => Files::closed(),
             },
             symbols: Symbols::new(release),
             stacks: is_x86_64(&header.machine).then(Stacks::default),
@@ -285,7 +303,11 @@ impl State<'_> {
                 self.timeline.notices.add(NoticeKind::EventSkipped, offset, b"");
                 None
             }
-            records::What::TraceCut => Some(What::Lost(1)),
+            records::What::TraceCut { .. } => {
+                let text = b"no room for a part of the trace of Intel PT";
+                self.timeline.notices.add(NoticeKind::EventsLost, offset, text);
+                None
+            }
             records::What::TraceStarted { .. } | records::What::Other(_) => None,
         };
         // What was there before has no time.
@@ -328,6 +350,7 @@ impl State<'_> {
     }
 
     fn forget_stacks(&mut self, pid: i32) {
+        self.hardware.forget_places();
         if let Some(stacks) = &mut self.stacks {
             stacks.forget(pid);
         }
@@ -436,12 +459,7 @@ impl State<'_> {
         if let Some(known) = self.places.get(&key) {
             return known.clone();
         }
-        let (function, is_entry) = match self.symbols.find(&mut self.files, mapping, ip) {
-            Some(Symbol { name, is_entry }) => {
-                (self.names().function(&name, &mapping.path), is_entry)
-            }
-            None => (self.made_or_unknown(ip, &mapping.path), false),
-        };
+        let (function, is_entry) = self.symbol_at(mapping, ip);
         let inlines = self.inlines.as_mut();
         let inlined = inlines.map(|inlines| inlines.find(&mut self.files, mapping, ip));
         let inlined = inlined.unwrap_or_default();
@@ -449,6 +467,15 @@ impl State<'_> {
         let found = Found { function, is_entry, inlined: inlined.iter().map(number).collect() };
         self.places.insert(key, found.clone());
         found
+    }
+
+    fn symbol_at(&mut self, mapping: &Mapping, ip: u64) -> (FunctionId, bool) {
+        match self.symbols.find(&mut self.files, mapping, ip) {
+            Some(Symbol { name, is_entry }) => {
+                (self.names().function(&name, &mapping.path), is_entry)
+            }
+            None => (self.made_or_unknown(ip, &mapping.path), false),
+        }
     }
 
     /// Code that no file names may have been made by a runtime.

@@ -86,8 +86,11 @@ pub(super) enum What<'a> {
         pid: i32,
         tid: i32,
     },
-    /// There was no room for a part of the hardware's own trace.
-    TraceCut,
+    /// There was no room for a part of the hardware's own trace: nothing was kept from this
+    /// place of its ring on, until there was room again.
+    TraceCut {
+        at: u64,
+    },
     /// Something that says nothing about a timeline.
     Other(u32),
     /// Shorter than its event says.
@@ -256,10 +259,10 @@ impl<'a> RawRecord<'a> {
             },
             kind::ITRACE_START => What::TraceStarted { pid: body.i32()?, tid: body.i32()? },
             kind::AUX => {
-                body.skip(16)?;
-                match body.u64()? & AUX_TRUNCATED {
+                let (start, size, flags) = (body.u64()?, body.u64()?, body.u64()?);
+                match flags & AUX_TRUNCATED {
                     0 => What::Other(self.kind),
-                    _ => What::TraceCut,
+                    _ => What::TraceCut { at: start.wrapping_add(size) },
                 }
             }
             kind::EXIT => What::Other(self.kind),

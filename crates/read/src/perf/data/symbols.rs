@@ -169,6 +169,12 @@ fn functions_of(bytes: &Bytes) -> Option<Vec<Function>> {
 
 /// The name as the source has it.
 pub(super) fn demangled(name: &str) -> String {
+    // What is rarely run stands apart from its function; demanglers would bury the mark.
+    if let Some((whole, number)) = name.split_once(".cold")
+        && number.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit())
+    {
+        return format!("{}.cold{number}", demangled(whole));
+    }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // Without the hash at the end.
         return format!("{rust:#}");
@@ -240,6 +246,8 @@ mod tests {
         );
         check("pthread_mutex_lock@@GLIBC_2.2.5", "pthread_mutex_lock");
         check("_Znot_a_name", "_Znot_a_name");
+        check("_ZL4diveiPi.cold", "dive(int, int*).cold");
+        check("run.cold.12", "run.cold.12");
     }
 
     #[test]

@@ -18,11 +18,11 @@ pub(super) struct Info {
     pub(super) options: DecodeOptions,
     pub(super) scale: TickScale,
     /// Pieces are copies of one ring, made from time to time.
-    pub(super) is_snapshots: bool,
+    pub(super) are_snapshots: bool,
 }
 
 impl Info {
-    /// How fast the processor's bus is, in MHz times its ratio to the counter.
+    /// How fast the core runs: the counter's own speed is known, and so are both ratios.
     pub(super) fn mhz(&self, core_ratio: u8) -> u64 {
         let ratio = u128::from(self.options.rates.counter_ratio);
         let divisor = u128::from(self.scale.factor) * ratio;
@@ -42,9 +42,11 @@ pub(super) struct Piece<'a> {
     /// Whose it is; negative where it is of whatever ran on the processor.
     pub(super) tid: i32,
     pub(super) cpu: i32,
+    /// Where in the ring it began, in bytes since the recording began.
+    pub(super) offset: u64,
     pub(super) bytes: &'a [u8],
     /// A time near it, in ticks.
-    reference: u64,
+    pub(super) reference: u64,
 }
 
 /// What was recorded of Intel PT, if anything.
@@ -66,9 +68,9 @@ pub(super) fn read<'a>(header: &'a Header<'a>) -> Option<(Info, Vec<Piece<'a>>)>
 }
 
 fn read_piece<'a>(mut body: Bytes<'_>, bytes: &'a [u8]) -> Option<Piece<'a>> {
-    let (_size, _offset, reference) = (body.u64()?, body.u64()?, body.u64()?);
+    let (_size, offset, reference) = (body.u64()?, body.u64()?, body.u64()?);
     let (queue, tid, cpu) = (body.u32()?, body.i32()?, body.i32()?);
-    Some(Piece { queue, tid, cpu, bytes, reference })
+    Some(Piece { queue, tid, cpu, offset, bytes, reference })
 }
 
 fn read_info(mut body: Bytes<'_>, header: &Header<'_>) -> Option<Info> {
@@ -78,7 +80,7 @@ fn read_info(mut body: Bytes<'_>, header: &Header<'_>) -> Option<Info> {
     body.u32()?;
     let mut next = || body.u64();
     let (pmu, shift, factor, zero) = (next()?, next()?, next()?, next()?);
-    let (_has_zero, _tsc, no_short_returns) = (next()?, next()?, next()?);
+    let (has_zero, _tsc, no_short_returns) = (next()?, next()?, next()?);
     let (_switches, is_snapshots, _per_cpu, _mtc) = (next()?, next()?, next()?, next()?);
     let (mtc_bits, ticks, per, _cyc) = (next()?, next()?, next()?, next()?);
     let ratio = next().unwrap_or(0);
@@ -97,6 +99,8 @@ fn read_info(mut body: Bytes<'_>, header: &Header<'_>) -> Option<Info> {
     let has_all_returns = config & no_short_returns != 0;
     let options = DecodeOptions { rates, has_all_returns, ticks_near: 0 };
     let shift = u16::try_from(shift).unwrap_or(0).min(63);
-    let scale = TickScale { shift, factor: narrow(factor), zero };
-    Some(Info { options, scale, is_snapshots: is_snapshots != 0 })
+    // Without it ticks cannot be told in the time of the other records.
+    let factor = if has_zero == 0 { 0 } else { narrow(factor) };
+    let scale = TickScale { shift, factor, zero };
+    Some(Info { options, scale, are_snapshots: is_snapshots != 0 })
 }

@@ -7,29 +7,30 @@
 mod aux;
 mod code;
 mod side;
+mod streams;
 
-use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
 
-use spanwise_flow::{Branch, BranchKind, FunctionId, Place, ThreadKey, TraceEdge};
-use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, StrId};
-use spanwise_pt::{At, BranchKind as Kind, Event, Lost, Sink, decode_parallel};
+use spanwise_flow::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, QuickMap};
+use spanwise_pt::{At, BranchKind as Kind, Event, Lost, Sink, TickScale, decode_parallel};
 
 use super::State;
 use super::header::Header;
 use super::records;
-use crate::perf::record::{Record, What};
-use aux::{Info, Piece};
+use crate::perf::record::What;
+use aux::Info;
 use code::Codes;
 use side::{Side, Turn};
+use streams::{Queue, queues};
 
 /// What was decoded, and is not yet taken.
 #[derive(Default)]
 pub(super) struct Hardware {
     info: Info,
     threads: Vec<Thread>,
-    /// Functions that were found, by file and offset in it.
-    places: HashMap<(Rc<str>, u64), (FunctionId, bool)>,
+    /// Functions that were found, by process and address.
+    places: QuickMap<(i64, u64), Place>,
     skipped_bytes: u64,
 }
 
@@ -55,33 +56,38 @@ impl State<'_> {
         let mut side = Side::default();
         records::each_record(header, |record| side.take(record));
         self.hardware.info = info;
-        let mut threads: BTreeMap<ThreadKey, Vec<(Option<Nanos>, Event)>> = BTreeMap::new();
-        for (whose, streams) in streams(&pieces, info.is_snapshots) {
-            let turns = side.turns(whose.0, whose.1);
-            let codes = Codes::new(&side, &turns, &mut self.files, &mut self.symbols);
-            let program = codes.program(&turns, info.scale);
-            let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            let mut latest = 0;
-            for stream in streams {
-                let (parts, counts) =
-                    decode_parallel::<Collected>(&program, info.options, &stream, cores);
-                self.hardware.skipped_bytes += counts.skipped_bytes;
-                // Copies of a ring hold what the copy before held, too.
-                let repeated = latest;
-                for (at, event) in parts.into_iter().flat_map(|part| part.0) {
-                    if at.ticks != 0 && at.ticks < repeated {
-                        continue;
-                    }
-                    latest = latest.max(at.ticks);
-                    let time = (latest != 0).then(|| info.scale.nanos(latest));
-                    let time = time.and_then(|time| Nanos::try_from(time).ok());
-                    let turn = turns.get(at.stretch as usize).map(|turn| turn.0);
-                    let key = key_of(turn.unwrap_or(Turn { since: 0, pid: 0, tid: whose.0 }));
-                    threads.entry(key).or_default().push((time, event));
-                }
-            }
+        let mut threads = Threads::default();
+        for queue in queues(&pieces, info.are_snapshots, &side.cuts) {
+            self.decode_queue(&queue, &side, &mut threads);
         }
         self.hardware.threads = in_order(threads);
+    }
+
+    /// Decodes what one ring held, with the code of whatever ran there.
+    fn decode_queue(&mut self, queue: &Queue<'_>, side: &Side, threads: &mut Threads) {
+        let info = self.hardware.info;
+        let turns = side.turns(queue.tid, queue.cpu);
+        let codes = Codes::new(side, &turns, &mut self.files, &mut self.symbols);
+        let program = codes.program(&turns, info.scale);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut end = None;
+        for stream in &queue.streams {
+            let (parts, counts) =
+                decode_parallel::<Collected>(&program, info.options, stream, cores);
+            self.hardware.skipped_bytes += counts.skipped_bytes;
+            let mut times = Times { scale: info.scale, first: None, latest: None };
+            times.first = parts.iter().flat_map(|part| &part.0).find_map(|(at, _)| times.of(*at));
+            if let Some((time, last)) = end {
+                tell_gap(threads, &turns, (time, last), times.first);
+            }
+            for (at, event) in parts.into_iter().flat_map(|part| part.0) {
+                let turn = turns.get(at.stretch as usize).map(|turn| turn.0);
+                let key = key_of(turn.unwrap_or(Turn { since: 0, pid: 0, tid: queue.tid }));
+                let time = times.next(at);
+                threads.entry(key).or_default().push((time, event));
+                end = Some((time, key));
+            }
+        }
     }
 
     /// What the hardware recorded up to a time.
@@ -89,14 +95,16 @@ impl State<'_> {
         for at in 0..self.hardware.threads.len() {
             loop {
                 let Thread { key, events } = &mut self.hardware.threads[at];
-                let is_due = |(at, _): &mut (Option<Nanos>, Event)| at.is_none_or(|at| at <= time);
+                // Without times all of the other records come first: they say what was mapped.
+                let is_due =
+                    |(at, _): &mut (Option<Nanos>, Event)| at.unwrap_or(Nanos::MAX) <= time;
                 let Some((time, event)) = events.pop_if(is_due) else { break };
                 let key = *key;
                 let what = self.hardware_event(key, event);
-                let (offset, comm) = (NO_OFFSET, StrId::EMPTY);
-                let record = Record { offset, thread: key, comm, time, cpu: None, what };
-                self.timeline.count_branch();
-                self.timeline.push(record);
+                if matches!(what, What::Branch(_)) {
+                    self.timeline.count_branch();
+                }
+                self.push_made(key, time, what);
             }
         }
     }
@@ -105,7 +113,8 @@ impl State<'_> {
     pub(super) fn tell_skipped(&mut self) {
         let skipped = self.hardware.skipped_bytes;
         if skipped > 0 {
-            let text = format!("{skipped} bytes of Intel PT before the first place to begin");
+            let text =
+                format!("{skipped} bytes of Intel PT: before the first place to begin, or damaged");
             self.timeline.notices.add(NoticeKind::EventSkipped, NO_OFFSET, text.as_bytes());
         }
     }
@@ -150,35 +159,66 @@ impl State<'_> {
         if ip == 0 {
             return Place::NOWHERE;
         }
+        if let Some(&known) = self.hardware.places.get(&(key.pid, ip)) {
+            return known;
+        }
         let pid = i32::try_from(key.pid).unwrap_or(0);
-        let mapping = self.maps.find(pid, ip).cloned();
-        let (function, is_entry) = match mapping {
-            Some(mapping) if ip >> 63 == 0 => {
-                let offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
-                let known = (Rc::clone(&mapping.path), offset);
-                match self.hardware.places.get(&known) {
-                    Some(&found) => found,
-                    None => {
-                        let symbol = self.symbols.find(&mut self.files, &mapping, ip);
-                        let found = match symbol {
-                            Some(symbol) => {
-                                let name = &symbol.name;
-                                (self.names().function(name, &mapping.path), symbol.is_entry)
-                            }
-                            None => (self.made_or_unknown(ip, &mapping.path), false),
-                        };
-                        self.hardware.places.insert(known, found);
-                        found
-                    }
-                }
-            }
+        let (function, is_entry) = match self.maps.find(pid, ip).cloned() {
+            Some(mapping) if ip >> 63 == 0 => self.symbol_at(&mapping, ip),
             mapping => {
                 let file = mapping.map_or("", |_| "[kernel.kallsyms]");
                 let found = self.kernel_function(file, ip);
                 (found.function, found.is_entry)
             }
         };
-        Place { ip, function, is_entry, is_inlined: false }
+        let place = Place { ip, function, is_entry, is_inlined: false };
+        self.hardware.places.insert((key.pid, ip), place);
+        place
+    }
+}
+
+impl Hardware {
+    /// Something else was mapped: other functions may be at the same addresses.
+    pub(super) fn forget_places(&mut self) {
+        self.places.clear();
+    }
+}
+
+/// Threads by number; the events of each with their times, as they were found.
+type Threads = BTreeMap<ThreadKey, Vec<(Option<Nanos>, Event)>>;
+
+/// Times of a stream, which never go back.
+struct Times {
+    scale: TickScale,
+    /// Holds for what comes before the first that is told.
+    first: Option<Nanos>,
+    latest: Option<Nanos>,
+}
+
+impl Times {
+    fn of(&self, at: At) -> Option<Nanos> {
+        let is_told = at.ticks != 0 && self.scale.factor != 0;
+        is_told.then(|| Nanos::try_from(self.scale.nanos(at.ticks)).ok()).flatten()
+    }
+
+    fn next(&mut self, at: At) -> Option<Nanos> {
+        self.latest = self.latest.max(self.of(at)).or(self.first);
+        self.latest
+    }
+}
+
+/// Between two streams of a ring nothing was kept: what is known of those who ran ends.
+fn tell_gap(
+    threads: &mut Threads,
+    turns: &[(Turn, usize)],
+    (end, last): (Option<Nanos>, ThreadKey),
+    start: Option<Nanos>,
+) {
+    let until = start.map_or(0, |start| start as u64);
+    let since = end.map_or(u64::MAX, |end| end as u64);
+    let ran = turns.iter().map(|turn| turn.0).filter(|turn| (since..until).contains(&turn.since));
+    for key in ran.map(key_of).chain([last]).collect::<BTreeSet<_>>() {
+        threads.entry(key).or_default().push((end, Event::Lost(Lost::Gap)));
     }
 }
 
@@ -186,24 +226,8 @@ fn key_of(turn: Turn) -> ThreadKey {
     ThreadKey { pid: turn.pid.into(), tid: turn.tid.into() }
 }
 
-/// A thread and a processor, one of them negative.
-type Whose = (i32, i32);
-
-/// The bytes of each queue in one piece; those of copies apart.
-fn streams(pieces: &[Piece<'_>], is_snapshots: bool) -> Vec<(Whose, Vec<Vec<u8>>)> {
-    let mut found: BTreeMap<u32, (Whose, Vec<Vec<u8>>)> = BTreeMap::new();
-    for piece in pieces {
-        let entry = found.entry(piece.queue).or_insert(((piece.tid, piece.cpu), Vec::new()));
-        match entry.1.last_mut() {
-            Some(stream) if !is_snapshots => stream.extend_from_slice(piece.bytes),
-            _ => entry.1.push(piece.bytes.to_vec()),
-        }
-    }
-    found.into_values().collect()
-}
-
 /// Threads that ran on several processors have their events from several streams.
-fn in_order(threads: BTreeMap<ThreadKey, Vec<(Option<Nanos>, Event)>>) -> Vec<Thread> {
+fn in_order(threads: Threads) -> Vec<Thread> {
     let threads = threads.into_iter().map(|(key, mut events)| {
         events.sort_by_key(|event| event.0);
         events.reverse();
@@ -229,6 +253,7 @@ fn kind_of(kind: Kind) -> BranchKind {
 fn message_of(lost: Lost) -> (&'static str, u64) {
     match lost {
         Lost::Overflow => ("the processor had no room for its packets", 0),
+        Lost::Gap => ("nothing was kept for a while", 0),
         Lost::Packet(_) => ("bytes that are no packet of Intel PT", 0),
         Lost::NoCode(ip) => ("no code is known where the program went on", ip),
         Lost::Mismatch(ip) => ("the code is not what the processor ran", ip),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use super::streams::Cut;
 use crate::perf::data::maps::Mapping;
 use crate::perf::data::records::{Record, What};
 
@@ -27,6 +28,7 @@ pub(super) struct Side {
     pids: HashMap<i32, i32>,
     turns: BTreeMap<u32, Vec<Turn>>,
     paths: HashMap<String, Rc<str>>,
+    pub(super) cuts: Vec<Cut>,
 }
 
 impl Side {
@@ -34,7 +36,9 @@ impl Side {
         let Record { common, what, .. } = record;
         let since = common.time.unwrap_or(0);
         match what {
-            What::Mapped { pid, start, len, file_offset, path, is_kernel: false } => {
+            What::Mapped { pid, start, len, file_offset, path, is_kernel: false }
+                if is_file(&path) =>
+            {
                 let shared = self.paths.entry(path);
                 let path = Rc::clone(shared.or_insert_with_key(|path| path.as_str().into()));
                 let end = start.saturating_add(len);
@@ -55,13 +59,16 @@ impl Side {
                     self.processes.entry(pid).or_default().push(Version { since, maps });
                 }
             }
-            What::Switch { is_out, .. } => {
-                let (pid, tid) = if is_out { (0, 0) } else { (common.pid, common.tid) };
-                self.turn(common.cpu, Turn { since, pid, tid });
+            What::Switch { is_out: true, .. } => self.leaves(common.cpu, since),
+            What::Switch { is_out: false, .. } => {
+                self.comes(common.cpu, Turn { since, pid: common.pid, tid: common.tid });
             }
             What::TraceStarted { pid, tid } => {
                 self.pids.insert(tid, pid);
-                self.turn(common.cpu, Turn { since, pid, tid });
+                self.comes(common.cpu, Turn { since, pid, tid });
+            }
+            What::TraceCut { at } => {
+                self.cuts.push(Cut { tid: common.tid, cpu: common.cpu, at });
             }
             _ => {}
         }
@@ -85,9 +92,21 @@ impl Side {
         }
     }
 
-    fn turn(&mut self, cpu: Option<u32>, turn: Turn) {
+    fn leaves(&mut self, cpu: Option<u32>, since: u64) {
         if let Some(cpu) = cpu {
-            self.turns.entry(cpu).or_default().push(turn);
+            self.turns.entry(cpu).or_default().push(Turn { since, pid: 0, tid: 0 });
+        }
+    }
+
+    /// The hardware starts before the kernel says who runs now, and a time that it tells may be
+    /// older still: so a thread has the processor since the one before it left.
+    fn comes(&mut self, cpu: Option<u32>, turn: Turn) {
+        let Some(cpu) = cpu else { return };
+        let turns = self.turns.entry(cpu).or_default();
+        match turns.last_mut() {
+            Some(last) if last.tid == 0 => (last.pid, last.tid) = (turn.pid, turn.tid),
+            Some(last) if (last.pid, last.tid) == (turn.pid, turn.tid) => {}
+            _ => turns.push(turn),
         }
     }
 
@@ -121,4 +140,9 @@ impl Side {
         }
         found
     }
+}
+
+/// Memory of a program's own has no bytes anywhere.
+fn is_file(path: &str) -> bool {
+    path == "[vdso]" || path.starts_with('/') && !path.starts_with("//")
 }

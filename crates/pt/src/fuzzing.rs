@@ -1,0 +1,82 @@
+//! What has to hold for any bytes, for fuzzing and for replaying what it found.
+
+use crate::{
+    At, DecodeOptions, Event, Image, Packet, Packets, Program, Ran, Sink, Stretch, Writer, decode,
+    decode_parallel,
+};
+
+/// Where the code is: two bytes of an address lead there.
+const CODE_AT: u64 = 0x100;
+
+/// Takes `input` as options, code and packets. Decoding at once and in parts tells the same,
+/// nothing has run that is no code, and packets that are read and written are the same packets.
+pub fn streams(input: &[u8]) {
+    let [options, code_len, rest @ ..] = input else { return };
+    let (code, bytes) = rest.split_at(rest.len().min(usize::from(*code_len) * 4));
+    round_trip(bytes);
+    let mut image = Image::default();
+    image.map(CODE_AT, code);
+    let mut other = Image::default();
+    other.map(CODE_AT, &code[..code.len() / 2]);
+    let stretches = [(0, 0), (1 << 12, 1), (1 << 20, 0)];
+    let stretches = stretches.map(|(since, image)| Stretch { since, image });
+    let program = Program::new(vec![image, other], stretches.to_vec());
+    let options = DecodeOptions {
+        has_all_returns: options & 1 == 1,
+        rates: crate::ClockRates {
+            ticks_per_crystal: (u32::from(options >> 1 & 3) * 50, 1),
+            crystal_shift: options >> 3 & 7,
+            counter_ratio: options >> 6,
+        },
+        ticks_near: 0,
+    };
+    let (whole, counts) = decode(&program, options, bytes, All::default());
+    assert!(counts.skipped_bytes <= bytes.len() as u64);
+    for threads in [2, 3] {
+        let (parts, part_counts) = decode_parallel::<All>(&program, options, bytes, threads);
+        let mut joined = All::default();
+        for part in parts {
+            joined.events.extend(part.events);
+            joined.runs.extend(part.runs);
+        }
+        assert_eq!(joined, whole);
+        assert_eq!(part_counts, counts);
+    }
+    let end = CODE_AT + code.len() as u64;
+    for ran in &whole.runs {
+        assert!((CODE_AT..end).contains(&ran.first) && ran.instructions > 0);
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct All {
+    events: Vec<(At, Event)>,
+    runs: Vec<Ran>,
+}
+
+impl Sink for All {
+    const HAS_RUNS: bool = true;
+
+    fn event(&mut self, at: At, event: Event) {
+        self.events.push((at, event));
+    }
+
+    fn ran(&mut self, ran: Ran) {
+        self.runs.push(ran);
+    }
+}
+
+fn round_trip(bytes: &[u8]) {
+    let mut packets = Packets::new(bytes, 0);
+    let (mut read, mut writer) = (Vec::new(), Writer::default());
+    while let Ok(Some(packet)) = packets.next_packet() {
+        read.push(packet);
+        writer.packet(packet);
+    }
+    let written = writer.into_bytes();
+    let mut again = Packets::new(&written, 0);
+    for packet in read {
+        let found: Result<Option<Packet>, _> = again.next_packet();
+        assert_eq!(found, Ok(Some(packet)));
+    }
+}

@@ -1,0 +1,41 @@
+//! Replays what fuzzing found worth keeping (`fuzz/corpus/pt`), on stable Rust.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod stepping;
+
+use spanwise_pt::{Image, Program, decode};
+use stepping::RecorderOptions;
+use stepping::decoded::All;
+use stepping::record::options;
+use stepping::small::{CODE, CODE_AT, check_seed, streams};
+
+#[test]
+fn seeds_are_followed_through_their_code() {
+    for (name, bytes) in streams() {
+        check_seed(
+            "pt",
+            name,
+            &[&[0b0110_1100, (CODE.len() / 4) as u8][..], &CODE, &bytes].concat(),
+        );
+        let mut image = Image::default();
+        image.map(CODE_AT, &CODE);
+        let options = options(&RecorderOptions::default());
+        let (all, counts) = decode(&Program::single(image), options, &bytes, All::default());
+        assert_eq!(counts.skipped_bytes, 0, "{name}");
+        let overflows = usize::from(name == "events");
+        assert_eq!(all.losses().len(), overflows, "{name}: {:?}", all.losses());
+        assert!(all.runs.len() > 1, "{name}");
+    }
+}
+
+#[test]
+fn what_fuzzing_found_is_decoded() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pt");
+    let files = std::fs::read_dir(folder).expect("the corpus is there");
+    for file in files {
+        let path = file.expect("can be listed").path();
+        let input = std::fs::read(&path).expect("can be read");
+        let replayed = std::panic::catch_unwind(|| spanwise_pt::fuzzing::streams(&input));
+        assert!(replayed.is_ok(), "{}", path.display());
+    }
+}
