@@ -256,7 +256,7 @@ impl Stack {
             Change::Begin(id) => Some(*id),
             Change::End(_) => None,
         });
-        let is_outside = begun.clone().last().is_some_and(|id| {
+        let is_outside = begun.clone().next_back().is_some_and(|id| {
             let node = self.node(id);
             node.function.is_outside() && !node.is_interrupt
         });

@@ -119,20 +119,19 @@ impl<S: Sink> Decoder<'_, S> {
                     };
                     steps = 0;
                 }
-                Kind::Call => {
+                Kind::Call | Kind::Jump => {
                     teller.ran(block);
-                    // A call of what follows it only asks where it is.
-                    if block.target != block.next {
-                        teller.branch(BranchKind::Call, block.last, block.target);
-                        returns.push(Return { ip: block.next, call: here, cache: cache as u32 });
-                    }
-                    here = blocks.after(here, true, code);
-                    steps += 1;
-                }
-                Kind::Jump => {
-                    teller.ran(block);
-                    if block.leaves {
-                        teller.branch(BranchKind::Jump, block.last, block.target);
+                    match block.kind {
+                        // A call of what follows it only asks where it is.
+                        Kind::Call if block.target != block.next => {
+                            teller.branch(BranchKind::Call, block.last, block.target);
+                            let cache = cache as u32;
+                            returns.push(Return { ip: block.next, call: here, cache });
+                        }
+                        Kind::Jump if block.leaves => {
+                            teller.branch(BranchKind::Jump, block.last, block.target);
+                        }
+                        _ => {}
                     }
                     here = blocks.after(here, true, code);
                     steps += 1;

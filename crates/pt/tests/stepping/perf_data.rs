@@ -183,7 +183,7 @@ impl File {
         }
         // The instruction, the thread, the time, the processor, and an identifier first.
         let sample = 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 16;
-        // Not the kernel; all records say whose they are; mappings, names and switches are recorded.
+        // Not the kernel; all records say whose they are; mappings, names and switches are there.
         let flags = 1 << 5 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 18 | 1 << 23 | 1 << 26;
         let mut attr = words(&[pair(SOURCE as i32, ATTR_LEN as i32), config, 1, sample, 4, flags]);
         attr.resize(ATTR_LEN as usize, 0);
