@@ -42,6 +42,20 @@ impl<S: Sink> Teller<'_, S> {
         }
     }
 
+    /// A block of which the code alone says what follows; true for a call that returns.
+    #[inline]
+    fn direct(&mut self, block: &Block) -> bool {
+        self.ran(block);
+        // A call of what follows it only asks where it is.
+        let is_call = block.kind == Kind::Call && block.target != block.next;
+        if is_call {
+            self.branch(BranchKind::Call, block.last, block.target);
+        } else if block.kind == Kind::Jump && block.leaves {
+            self.branch(BranchKind::Jump, block.last, block.target);
+        }
+        is_call
+    }
+
     #[inline]
     fn branch(&mut self, kind: BranchKind, from: u64, to: u64) {
         let is_in_transaction = self.is_in_transaction;
@@ -119,29 +133,18 @@ impl<S: Sink> Decoder<'_, S> {
                     };
                     steps = 0;
                 }
-                Kind::Call | Kind::Jump => {
-                    teller.ran(block);
-                    match block.kind {
-                        // A call of what follows it only asks where it is.
-                        Kind::Call if block.target != block.next => {
-                            teller.branch(BranchKind::Call, block.last, block.target);
-                            let cache = cache as u32;
-                            returns.push(Return { ip: block.next, call: here, cache });
-                        }
-                        Kind::Jump if block.leaves => {
-                            teller.branch(BranchKind::Jump, block.last, block.target);
-                        }
-                        _ => {}
+                Kind::Plain | Kind::Jump | Kind::Call if block.instructions > 0 => {
+                    let is_taken = block.kind != Kind::Plain;
+                    if teller.direct(block) {
+                        let cache = cache as u32;
+                        returns.push(Return { ip: block.next, call: here, cache });
                     }
-                    here = blocks.after(here, true, code);
+                    here = blocks.after(here, is_taken, code);
                     steps += 1;
                 }
-                Kind::Plain if block.instructions > 0 => {
-                    teller.ran(block);
-                    here = blocks.after(here, false, code);
-                    steps += 1;
+                Kind::Plain | Kind::Jump | Kind::Call => {
+                    break Err(Lost::NoCode(block.first));
                 }
-                Kind::Plain => break Err(Lost::NoCode(block.first)),
                 _ => break Ok(()),
             }
             if steps > STEPS_MAX {
