@@ -6,6 +6,7 @@ cannot be had raises `Failed`. Tests of what we write for other tools use this t
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
 import shutil
@@ -71,6 +72,28 @@ def python_environment(package: str) -> Path:
 
     once(folder, requirement, fill)
     return folder
+
+
+def own_environment(*packages: str) -> Path:
+    """The Python of an environment with our wheel, built on first use, and such packages."""
+    tag = "cp{}{}".format(*sys.version_info[:2])
+    wheels = REPOSITORY / "target" / "wheels" / "bench"
+    if not list(wheels.glob(f"spanwise-*-{tag}-*.whl")):
+        build = [sys.executable, str(REPOSITORY / "python" / "build"), "--out", str(wheels)]
+        install("the wheel", build)
+    fitting = list(wheels.glob(f"spanwise-*-{tag}-*.whl"))
+    if len(fitting) != 1:
+        raise Failed("python/build left no wheel")
+    wheel, wanted = fitting[0], [pinned(package) for package in packages]
+    folder = CACHE / "-".join(["venv-spanwise", *packages])
+    content = hashlib.sha256(wheel.read_bytes()).hexdigest() + "\n" + "\n".join(wanted)
+
+    def fill() -> None:
+        install("spanwise", [sys.executable, "-m", "venv", str(folder)])
+        install("spanwise", [*pip(folder / "bin" / "python"), str(wheel), *wanted])
+
+    once(folder, content, fill)
+    return folder / "bin" / "python"
 
 
 def script(name: str) -> str:

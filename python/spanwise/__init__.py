@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from ._experiments import detect_architecture as detect_architecture
     from ._experiments import load_trace as load_trace
     from ._experiments import trigger_snapshot as trigger_snapshot
+    from ._fleet import Fleet as Fleet
+    from ._fleet import fleet as fleet
+    from ._fleet_compare import FleetComparison as FleetComparison
     from ._native import TraceError as TraceError
     from ._table import Table as Table
     from ._trace import Trace as Trace
@@ -38,6 +41,8 @@ __version__ = "0.1.0"
 _HOME = {
     "Baseline": "_compare",
     "Comparison": "_compare",
+    "Fleet": "_fleet",
+    "FleetComparison": "_fleet_compare",
     "Table": "_table",
     "Trace": "_trace",
     "TraceAnalyzer": "_experiments",
@@ -49,6 +54,7 @@ _HOME = {
     "compare": "_compare",
     "correlate_traces_with_metrics": "_experiments",
     "detect_architecture": "_experiments",
+    "fleet": "_fleet",
     "load_trace": "_experiments",
     "open": "_trace",
     "save_baseline": "_compare",

@@ -87,6 +87,18 @@ class Table:
         """All rows as dictionaries."""
         return list(self)
 
+    def to_ipc(self) -> bytes:
+        """A stream of Arrow's IPC format, for other processes; equal tables give equal bytes."""
+        return self._table.to_ipc()
+
+    @staticmethod
+    def from_ipc(data: bytes) -> Table:
+        """The table of a stream that `to_ipc` wrote."""
+        return Table(_native.table_from_ipc(data))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._table.to_ipc(), self.title, self._table.left_out)
+
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` over the same memory."""
         return _library("pyarrow").table(self)
@@ -143,6 +155,10 @@ class Table:
             f"<div>{title}{len(self):,} rows<table><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table></div>"
         )
+
+
+def _unpickled(data: bytes, title: str, left_out: int) -> Table:
+    return Table(_native.table_from_ipc(data, title, left_out))
 
 
 def _text(value: Any) -> str:

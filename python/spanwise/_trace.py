@@ -36,7 +36,7 @@ def open(
     names = [os.fspath(path) for path in paths]
     if not names:
         raise ValueError("no path was given")
-    bar = _Bar(len(names)) if progress else None
+    bar = _Bar() if progress else None
     try:
         native = _native.open_trace(names, index, threads, bar)
     finally:
@@ -53,9 +53,9 @@ def open(
 class _Bar:
     """How far reading is: a bar of tqdm, or a line on standard error."""
 
-    def __init__(self, files: int) -> None:
+    def __init__(self, unit: str = "B") -> None:
         self._bar: Any = None
-        self._unit = "files" if files > 1 else "file"
+        self._unit = unit
 
     def __call__(self, done: int, total: int) -> None:
         if self._bar is None:
@@ -63,7 +63,7 @@ class _Bar:
                 from tqdm.auto import tqdm
             except ImportError:
                 tqdm = _Line
-            self._bar = tqdm(total=total, unit="B", unit_scale=True, desc="reading")
+            self._bar = tqdm(total=total, unit=self._unit, unit_scale=True, desc="reading")
         # The next file of several begins at nothing.
         self._bar.total = total
         self._bar.n = done

@@ -124,8 +124,8 @@ pub use profile_use::{FunctionUse, LabelUse, ProfileUse, profile_use};
 pub use quality::{Check, CheckKind, CheckStatus, quality};
 pub use queue::{QUEUE_DEPTHS, QueueRow, queues};
 pub use ranks::{
-    Activity, CollectiveKey, CollectiveOp, CollectiveRow, Excess, RankDigest, RankDigester,
-    RankRow, RankWait, Ranks, Straggler, ranks,
+    Activity, CollectiveCall, CollectiveKey, CollectiveOp, CollectiveRow, Excess, MeetingRow,
+    RankDigest, RankDigester, RankRow, RankWait, Ranks, Straggler, ranks,
 };
 pub use roofline::{
     Bound, Cost, DevicePeaks, Least, NumberType, Peaks, Roofline, RooflineRow, Uncovered, roofline,

@@ -76,7 +76,7 @@ pub use profile_use::{
     columns_section, profile_labels_section, profile_section, profile_self_section,
     profile_total_section,
 };
-pub use ranks::ranks_document;
+pub use ranks::{meetings_section, ranks_document};
 pub use report::{
     copies_section, devices_section, functions_section, kernels_section, lines_section,
     no_lines_hint, threads_section, trace_section,

@@ -1,7 +1,7 @@
 //! Many ranks side by side.
 
 use spanwise_analyze::{
-    Activity, CollectiveOp, CollectiveRow, Excess, RankRow, RankWait, Ranks, Straggler,
+    Activity, CollectiveRow, Excess, MeetingRow, RankRow, RankWait, Ranks, Straggler,
 };
 
 use crate::Top;
@@ -233,7 +233,7 @@ fn collectives_section(rows: &[CollectiveRow], top: Top) -> Section {
             rank_text(row.last_rank),
             row.last_count.into(),
             row.key.group.as_str().into(),
-            op_text(row.key.op).into(),
+            row.key.op.text().into(),
         ];
         let last = match row.last_rank {
             Some(rank) => format!("last: rank {rank}, {} times", count_text(row.last_count.into())),
@@ -250,18 +250,38 @@ fn collectives_section(rows: &[CollectiveRow], top: Top) -> Section {
     section("collectives", "Collectives", table, rows.len())
 }
 
-fn op_text(op: CollectiveOp) -> &'static str {
-    match op {
-        CollectiveOp::AllReduce => "all-reduce",
-        CollectiveOp::AllGather => "all-gather",
-        CollectiveOp::ReduceScatter => "reduce-scatter",
-        CollectiveOp::AllToAll => "all-to-all",
-        CollectiveOp::Broadcast => "broadcast",
-        CollectiveOp::Reduce => "reduce",
-        CollectiveOp::SendReceive => "send-receive",
-        CollectiveOp::Barrier => "barrier",
-        CollectiveOp::Other => "other",
+/// Each collective that ranks met in: one row a meeting, so only for those who ask.
+pub fn meetings_section(rows: &[MeetingRow], top: Top) -> Section {
+    let nanos = |key, title| Column::new(key, title, Unit::Nanos);
+    let mut table = Table::new([
+        Column::hidden("start", Unit::Nanos),
+        nanos("total", "total"),
+        nanos("skew", "skew"),
+        nanos("waited", "waited in all"),
+        nanos("transfer", "transfer"),
+        Column::new("ranks", "ranks", Unit::Count),
+        Column::new("first_rank", "first rank", Unit::Count),
+        Column::new("last_rank", "last rank", Unit::Count),
+        Column::new("message", "message", Unit::Bytes),
+        Column::new("group", "group", Unit::Text).optional(),
+        Column::new("op", "collective", Unit::Text),
+    ]);
+    for row in top.of(rows) {
+        table.push([
+            row.start_ns.into(),
+            row.total_ns.into(),
+            row.skew_ns.into(),
+            row.waited_ns.into(),
+            row.transfer_ns.into(),
+            row.ranks.into(),
+            rank_text(row.first_rank),
+            rank_text(row.last_rank),
+            row.key.bytes.into(),
+            row.key.group.as_str().into(),
+            row.key.op.text().into(),
+        ]);
     }
+    section("meetings", "Collectives one by one", table, rows.len())
 }
 
 fn unread_section(unread: &[(String, String)]) -> Section {

@@ -45,7 +45,29 @@ const SPELLINGS: &[(&str, CollectiveOp)] = &[
 /// How host annotations of a library that moves the bytes itself begin.
 const HOST: &[&str] = &["gloo:", "mpi:", "ucc:"];
 
+/// Every operation under the name that answers have for it.
+const NAMES: &[(CollectiveOp, &str)] = &[
+    (CollectiveOp::AllReduce, "all-reduce"),
+    (CollectiveOp::AllGather, "all-gather"),
+    (CollectiveOp::ReduceScatter, "reduce-scatter"),
+    (CollectiveOp::AllToAll, "all-to-all"),
+    (CollectiveOp::Broadcast, "broadcast"),
+    (CollectiveOp::Reduce, "reduce"),
+    (CollectiveOp::SendReceive, "send-receive"),
+    (CollectiveOp::Barrier, "barrier"),
+    (CollectiveOp::Other, "other"),
+];
+
 impl CollectiveOp {
+    pub fn text(self) -> &'static str {
+        NAMES.iter().find(|(op, _)| *op == self).map_or("other", |(_, name)| name)
+    }
+
+    /// The operation that has this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        NAMES.iter().find(|(_, name)| *name == text).map(|&(op, _)| op)
+    }
+
     pub(crate) fn named(name: &str) -> Self {
         let letters: String =
             name.chars().filter(char::is_ascii_alphabetic).collect::<String>().to_lowercase();
@@ -69,8 +91,9 @@ impl CollectiveOp {
 
 /// One call on one rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CollectiveCall {
+pub struct CollectiveCall {
     pub key: Arc<CollectiveKey>,
+    /// On the clock of the rank's own trace.
     pub start: Nanos,
     pub end: Nanos,
 }
@@ -107,8 +130,12 @@ pub(super) fn collective_calls(
             end: spans.end(span),
         })
         .collect();
-    calls.sort_by(|a, b| (a.start, a.end, &a.key).cmp(&(b.start, b.end, &b.key)));
+    sort_calls(&mut calls);
     calls
+}
+
+pub(super) fn sort_calls(calls: &mut [CollectiveCall]) {
+    calls.sort_by(|a, b| (a.start, a.end, &a.key).cmp(&(b.start, b.end, &b.key)));
 }
 
 fn is_host_call(name: &str) -> bool {
@@ -202,6 +229,15 @@ mod tests {
         check("ncclDevKernel_SendRecv", CollectiveOp::SendReceive);
         check("ncclDevKernel_Reduce_Sum_f32", CollectiveOp::Reduce);
         check("ncclDevKernel_Generic", CollectiveOp::Other);
+    }
+
+    #[test]
+    fn names_lead_back_to_operations() {
+        for (_, op) in SPELLINGS {
+            assert_eq!(CollectiveOp::parse(op.text()), Some(*op));
+        }
+        assert_eq!(CollectiveOp::parse(CollectiveOp::Other.text()), Some(CollectiveOp::Other));
+        assert_eq!(CollectiveOp::parse("gossip"), None);
     }
 
     #[test]

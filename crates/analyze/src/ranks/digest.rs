@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId};
 
-use super::collective::{CollectiveCall, CollectiveKey, collective_calls};
+use super::collective::{CollectiveCall, CollectiveKey, collective_calls, sort_calls};
 use crate::device::is_communication;
 use crate::gpu::gpu_work;
 use crate::launch::Launchers;
@@ -18,7 +18,7 @@ use crate::{BreakdownRow, Facts, TotalNanos, WaitKind, breakdown, main_thread};
 const KEPT: usize = 400;
 
 /// One rank, as far as others compare with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RankDigest {
     /// As the user named it.
     pub file: String,
@@ -40,7 +40,7 @@ pub struct RankDigest {
     /// Time in collectives, where several run at once counted once.
     pub collective_ns: TotalNanos,
     /// From a time of the trace to the calendar.
-    pub(super) base_ns: i128,
+    pub base_ns: i128,
     pub(super) collectives: Box<[CollectiveCall]>,
     /// By activity. Boxed, so that nothing is kept for what was sorted out.
     pub(super) doing: Box<[(Arc<Activity>, Nanos)]>,
@@ -57,6 +57,16 @@ pub struct Activity {
 }
 
 impl RankDigest {
+    /// All its collectives, in order of time.
+    pub fn calls(&self) -> &[CollectiveCall] {
+        &self.collectives
+    }
+
+    /// What it spends time on, by activity.
+    pub fn activities(&self) -> impl ExactSizeIterator<Item = (&Activity, Nanos)> {
+        self.doing.iter().map(|(activity, ns)| (&**activity, *ns))
+    }
+
     pub(super) fn window_ns(&self) -> TotalNanos {
         self.window.1 - self.window.0
     }
@@ -101,6 +111,23 @@ impl RankDigester {
     /// What is kept of a rank. `rank` counts where the trace names none.
     pub fn digest(&self, facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDigest {
         digest(self, facts, file, rank)
+    }
+
+    /// A digest that was taken apart elsewhere, put together again: `digest` with these calls
+    /// and activities, in any order.
+    pub fn assemble(
+        &self,
+        digest: RankDigest,
+        calls: impl Iterator<Item = (CollectiveKey, Nanos, Nanos)>,
+        activities: impl Iterator<Item = (Activity, Nanos)>,
+    ) -> RankDigest {
+        let call = |(key, start, end)| CollectiveCall { key: self.collectives.of(key), start, end };
+        let mut collectives: Box<[CollectiveCall]> = calls.map(call).collect();
+        sort_calls(&mut collectives);
+        let once = |(activity, ns)| (self.activities.of(activity), ns);
+        let mut doing: Box<[(Arc<Activity>, Nanos)]> = activities.map(once).collect();
+        doing.sort_unstable();
+        RankDigest { collectives, doing, ..digest }
     }
 }
 

@@ -32,9 +32,17 @@ pub(super) struct Arrival {
     pub(super) end: i128,
 }
 
+impl Arrival {
+    /// How long it waited for the last one; who left before that came did not wait for it.
+    pub(super) fn waited_ns(&self, last: Arrival) -> i128 {
+        last.start.min(self.end) - self.start
+    }
+}
+
 impl Meeting {
-    pub(super) fn first_start(&self) -> i128 {
-        self.calls.iter().map(|call| call.start).min().unwrap_or(0)
+    /// The rank that came first; of equals the first.
+    pub(super) fn first(&self) -> Arrival {
+        *self.calls.iter().min_by_key(|call| call.start).expect("two or more meet")
     }
 
     /// The rank that all others had to wait for; of equals the first.
@@ -65,8 +73,8 @@ pub(super) struct Meetings {
 impl Meetings {
     pub(super) fn new(ranks: &[RankDigest]) -> Self {
         let mut meetings = matched(ranks);
-        let ahead_ns: Vec<Option<i128>> =
-            (0..ranks.len()).map(|rank| ahead(&meetings.rows, rank)).collect();
+        let later = ends_later(&meetings.rows, ranks.len());
+        let ahead_ns: Vec<Option<i128>> = later.into_iter().map(ahead).collect();
         for meeting in &mut meetings.rows {
             for call in &mut meeting.calls {
                 let ahead_ns = ahead_ns[call.rank].unwrap_or(0);
@@ -74,19 +82,23 @@ impl Meetings {
                 call.end -= ahead_ns;
             }
         }
-        meetings.rows.sort_by_key(|meeting| (meeting.first_start(), meeting.key.clone()));
+        meetings.rows.sort_by_key(|meeting| (meeting.first().start, meeting.key.clone()));
         meetings.ahead_ns = ahead_ns;
         meetings
     }
 }
 
 fn matched(ranks: &[RankDigest]) -> Meetings {
-    // Rows of calls, rank by rank.
-    let mut by_key: BTreeMap<&Arc<CollectiveKey>, Vec<Vec<u32>>> = BTreeMap::new();
+    // Ranks that take part, with the rows of their calls. Most of thousands of ranks take part
+    // in few groups, so only those that do are listed.
+    let mut by_key: BTreeMap<&Arc<CollectiveKey>, Vec<(usize, Vec<u32>)>> = BTreeMap::new();
     for (rank, digest) in ranks.iter().enumerate() {
         for (row, call) in digest.collectives.iter().enumerate() {
-            let of_ranks = by_key.entry(&call.key).or_insert_with(|| vec![vec![]; ranks.len()]);
-            of_ranks[rank].push(row as u32);
+            let of_ranks = by_key.entry(&call.key).or_default();
+            match of_ranks.last_mut() {
+                Some((last, rows)) if *last == rank => rows.push(row as u32),
+                _ => of_ranks.push((rank, vec![row as u32])),
+            }
         }
     }
     let arrival = |rank: usize, row: u32| {
@@ -97,32 +109,41 @@ fn matched(ranks: &[RankDigest]) -> Meetings {
     };
     let mut meetings = Meetings { rows: vec![], unmatched: vec![0; ranks.len()], ahead_ns: vec![] };
     for (key, of_ranks) in by_key {
-        let with_calls = || of_ranks.iter().enumerate().filter(|(_, calls)| !calls.is_empty());
-        let shortest = with_calls().map(|(_, calls)| calls.len()).min().unwrap_or(0);
-        let common = if with_calls().count() < 2 { 0 } else { shortest };
-        for (rank, calls) in of_ranks.iter().enumerate() {
-            meetings.unmatched[rank] += (calls.len().max(common) - common) as u64;
+        let shortest = of_ranks.iter().map(|(_, calls)| calls.len()).min().unwrap_or(0);
+        let common = if of_ranks.len() < 2 { 0 } else { shortest };
+        for (rank, calls) in &of_ranks {
+            meetings.unmatched[*rank] += (calls.len() - common) as u64;
         }
         for nth in (1..=common).rev() {
             let nth_last = |calls: &[u32]| calls[calls.len() - nth];
-            let calls = with_calls().map(|(rank, calls)| arrival(rank, nth_last(calls))).collect();
+            let calls = of_ranks.iter().map(|(rank, calls)| arrival(*rank, nth_last(calls)));
+            let calls = calls.collect();
             meetings.rows.push(Meeting { key: Arc::clone(key), calls });
         }
     }
     meetings
 }
 
+/// How much later than the others (median) each rank sees each of its collectives end.
+fn ends_later(meetings: &[Meeting], ranks: usize) -> Vec<Vec<i128>> {
+    let mut later = vec![Vec::new(); ranks];
+    for meeting in meetings {
+        let mut ends: Vec<i128> = meeting.calls.iter().map(|call| call.end).collect();
+        ends.sort_unstable();
+        let Some(middle) = ends.len().checked_sub(2).map(|others| others / 2) else { continue };
+        for call in &meeting.calls {
+            // The middle of the others: behind the own end, they are one place further on.
+            let own = ends.partition_point(|&end| end < call.end);
+            let others = ends[middle + usize::from(own <= middle)];
+            later[call.rank].push(call.end - others);
+        }
+    }
+    later
+}
+
 /// How much later than the others' a rank's clock sees collectives end: the median,
 /// where it exceeds three times the usual deviation from it.
-fn ahead(meetings: &[Meeting], rank: usize) -> Option<i128> {
-    let mut later: Vec<i128> = meetings
-        .iter()
-        .filter_map(|meeting| {
-            let own = meeting.calls.iter().find(|call| call.rank == rank)?.end;
-            let others = meeting.calls.iter().filter(|call| call.rank != rank);
-            Some(own - median(&mut others.map(|call| call.end).collect::<Vec<_>>())?)
-        })
-        .collect();
+fn ahead(mut later: Vec<i128>) -> Option<i128> {
     if later.len() < MEETINGS_MIN {
         return None;
     }
@@ -142,4 +163,33 @@ const CLOCK_NOISE_NS: i128 = 100_000;
 pub(super) fn median(values: &mut [i128]) -> Option<i128> {
     values.sort_unstable();
     values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ranks::CollectiveOp;
+
+    fn meeting(ends: &[i128]) -> Meeting {
+        let op = CollectiveOp::Barrier;
+        let key = Arc::new(CollectiveKey { op, group: String::new(), bytes: None });
+        let calls = ends.iter().enumerate();
+        let calls = calls.map(|(rank, &end)| Arrival { rank, start: 0, end }).collect();
+        Meeting { key, calls }
+    }
+
+    proptest! {
+        #[test]
+        fn others_are_all_but_the_rank_itself(ends in prop::collection::vec(0_i128..6, 2..9)) {
+            let later = ends_later(&[meeting(&ends)], ends.len());
+            for (rank, later) in later.iter().enumerate() {
+                let others = ends.iter().enumerate().filter(|(other, _)| *other != rank);
+                let mut others: Vec<i128> = others.map(|(_, &end)| end).collect();
+                let expected = ends[rank] - median(&mut others).expect("one or more");
+                prop_assert_eq!(later, &vec![expected]);
+            }
+        }
+    }
 }

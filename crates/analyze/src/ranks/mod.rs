@@ -16,7 +16,7 @@ mod meetings;
 #[cfg(test)]
 mod tests;
 
-pub use collective::{CollectiveKey, CollectiveOp};
+pub use collective::{CollectiveCall, CollectiveKey, CollectiveOp};
 pub use digest::{Activity, RankDigest, RankDigester};
 use meetings::{Meeting, Meetings, median};
 
@@ -31,6 +31,28 @@ pub struct Ranks {
     pub straggler: Option<Straggler>,
     /// Collectives that were found on two ranks or more.
     pub matched: u64,
+    /// Each of them, in order of time.
+    pub meetings: Vec<MeetingRow>,
+}
+
+/// One collective of several ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeetingRow {
+    pub key: Arc<CollectiveKey>,
+    pub ranks: u64,
+    /// Who came first and last; of equals the first rank.
+    pub first_rank: Option<i64>,
+    pub last_rank: Option<i64>,
+    /// When the first came, on the common clock.
+    pub start_ns: i128,
+    /// Between the first arrival and the last.
+    pub skew_ns: TotalNanos,
+    /// What all ranks together waited for the last one.
+    pub waited_ns: TotalNanos,
+    /// While all were there.
+    pub transfer_ns: TotalNanos,
+    /// From the first arrival to the last end.
+    pub total_ns: TotalNanos,
 }
 
 /// One rank beside the others.
@@ -127,13 +149,16 @@ pub fn ranks(mut digests: Vec<RankDigest>) -> Ranks {
     let meetings = Meetings::new(&digests);
     let waits = Waits::new(&meetings.rows);
     let straggler = straggler(&digests, &meetings.rows, &waits);
-    let number = |row: usize| digests[row].rank;
+    let numbers: Vec<Option<i64>> = digests.iter().map(|digest| digest.rank).collect();
+    let number = |row: usize| numbers[row];
     let collectives = collective_rows(&meetings.rows, number);
     let wait_rows = waits.rows(number);
+    let (waited, made_wait) = waits.sums(digests.len());
+    let meeting_rows = meetings.rows.iter().map(|meeting| meeting_row(meeting, number)).collect();
     let rows = digests.into_iter().enumerate().map(|(row, digest)| RankRow {
         window_ns: digest.window_ns(),
-        waited_ns: waits.sum(|&(rank, _)| rank == row),
-        made_wait_ns: waits.sum(|&(_, late)| late == row),
+        waited_ns: waited[row],
+        made_wait_ns: made_wait[row],
         last_count: waits.last_count.get(&row).copied().unwrap_or(0),
         unmatched: meetings.unmatched[row],
         clock_ahead_ns: meetings.ahead_ns[row],
@@ -145,6 +170,23 @@ pub fn ranks(mut digests: Vec<RankDigest>) -> Ranks {
         waits: wait_rows,
         straggler,
         matched: meetings.rows.len() as u64,
+        meetings: meeting_rows,
+    }
+}
+
+fn meeting_row(meeting: &Meeting, number: impl Fn(usize) -> Option<i64>) -> MeetingRow {
+    let (first, last) = (meeting.first(), meeting.last());
+    let others = meeting.calls.iter().filter(|call| call.rank != last.rank);
+    MeetingRow {
+        key: Arc::clone(&meeting.key),
+        ranks: meeting.calls.len() as u64,
+        first_rank: number(first.rank),
+        last_rank: number(last.rank),
+        start_ns: first.start,
+        skew_ns: last.start - first.start,
+        waited_ns: others.map(|call| call.waited_ns(last)).sum(),
+        transfer_ns: meeting.transfer_ns(),
+        total_ns: meeting.last_end() - first.start,
     }
 }
 
@@ -168,8 +210,7 @@ impl Waits {
             let before = others.clone().map(|call| call.start).max().unwrap_or(last.start);
             waits.late.entry(last.rank).or_default().push((before, last.start));
             for call in others {
-                // Who left before the last one came did not wait for it.
-                let waited_ns = last.start.min(call.end) - call.start;
+                let waited_ns = call.waited_ns(last);
                 let pair = waits.pairs.entry((call.rank, last.rank)).or_default();
                 pair.0 += waited_ns;
                 pair.1 += u64::from(waited_ns > 0);
@@ -178,8 +219,14 @@ impl Waits {
         waits
     }
 
-    fn sum(&self, counts: impl Fn(&(usize, usize)) -> bool) -> TotalNanos {
-        self.pairs.iter().filter(|(pair, _)| counts(pair)).map(|(_, &(ns, _))| ns).sum()
+    /// What each rank waited, and what others waited for it.
+    fn sums(&self, ranks: usize) -> (Vec<TotalNanos>, Vec<TotalNanos>) {
+        let (mut waited, mut made_wait) = (vec![0; ranks], vec![0; ranks]);
+        for (&(rank, late), &(ns, _)) in &self.pairs {
+            waited[rank] += ns;
+            made_wait[late] += ns;
+        }
+        (waited, made_wait)
     }
 
     fn rows(&self, number: impl Fn(usize) -> Option<i64>) -> Vec<RankWait> {
@@ -204,11 +251,11 @@ fn collective_rows(
     let mut rows: Vec<CollectiveRow> = groups
         .into_iter()
         .map(|(key, group)| {
-            let skew = |meeting: &&Meeting| meeting.last().start - meeting.first_start();
+            let skew = |meeting: &&Meeting| meeting.last().start - meeting.first().start;
             let mut last: BTreeMap<usize, u64> = BTreeMap::new();
             group.iter().for_each(|meeting| *last.entry(meeting.last().rank).or_default() += 1);
             let most = last.iter().max_by_key(|&(&rank, &count)| (count, Reverse(rank)));
-            let total = |meeting: &&Meeting| meeting.last_end() - meeting.first_start();
+            let total = |meeting: &&Meeting| meeting.last_end() - meeting.first().start;
             CollectiveRow {
                 key: CollectiveKey::clone(key),
                 count: group.len() as u64,

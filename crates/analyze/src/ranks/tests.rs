@@ -59,6 +59,29 @@ fn who_waits_for_whom_adds_up() {
 }
 
 #[test]
+fn every_meeting_says_who_came_first_and_last() {
+    let found = run(0);
+    assert_eq!(found.meetings.len() as u64, found.matched);
+    let row = &found.meetings[0];
+    assert_eq!((row.ranks, row.first_rank, row.last_rank), (3, Some(2), Some(1)));
+    assert_eq!((row.start_ns, row.skew_ns), (i128::from(59 * MS), i128::from(31 * MS)));
+    assert_eq!(row.waited_ns, i128::from((31 + 30) * MS));
+    let waited: i128 = found.meetings.iter().map(|row| row.waited_ns).sum();
+    assert_eq!(waited, found.waits.iter().map(|row| row.total_ns).sum::<i128>());
+}
+
+#[test]
+fn what_was_taken_apart_is_the_same_when_put_together() {
+    let whole = digest(1, 0, &[(60 * MS, 100 * MS), (160 * MS, 200 * MS)], 7 * MS);
+    let calls = whole.calls().iter().rev();
+    let calls = calls.map(|call| (CollectiveKey::clone(&call.key), call.start, call.end));
+    let activities: Vec<_> = whole.activities().map(|(doing, ns)| (doing.clone(), ns)).collect();
+    let head = RankDigest { collectives: [].into(), doing: [].into(), ..whole.clone() };
+    let again = RankDigester::default().assemble(head, calls, activities.into_iter().rev());
+    assert_eq!((again.calls().len(), again), (2, whole));
+}
+
+#[test]
 fn a_clock_that_is_ahead_is_set_back() {
     let (aligned, ahead) = (run(0), run(700 * MS));
     assert_eq!(aligned.ranks[0].clock_ahead_ns, None);

@@ -7,10 +7,13 @@
 
 mod columns;
 mod compared;
+mod concat;
 mod convert;
 mod error;
 mod held;
+mod made;
 mod opened;
+mod ranks;
 mod rows;
 mod table;
 mod values;
@@ -22,6 +25,14 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<opened::Trace>()?;
     module.add_class::<compared::Comparison>()?;
+    module.add_class::<ranks::Ranks>()?;
+    module.add_function(wrap_pyfunction!(concat::concat_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(made::make_table, module)?)?;
+    module.add_function(wrap_pyfunction!(made::table_from_ipc, module)?)?;
+    module.add_function(wrap_pyfunction!(ranks::rank_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(ranks::tag_table, module)?)?;
+    module.add_function(wrap_pyfunction!(ranks::trace_files, module)?)?;
+    module.add_function(wrap_pyfunction!(ranks::reduce_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(opened::open_trace, module)?)?;
     module.add_function(wrap_pyfunction!(opened::section_names, module)?)?;
     module.add_function(wrap_pyfunction!(opened::classify, module)?)?;

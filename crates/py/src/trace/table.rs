@@ -11,8 +11,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, StructArray
 use arrow_schema::{ArrowError, DataType};
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyList};
+use pyo3::types::{PyBytes, PyCapsule, PyList};
 
+use super::made::to_ipc;
 use super::values::value;
 
 const SCHEMA: &CStr = c"arrow_schema";
@@ -38,6 +39,14 @@ impl Table {
 
     pub(super) fn titled(batch: RecordBatch, title: &str, left_out: usize) -> Self {
         Table { batch, title: title.to_owned(), left_out }
+    }
+
+    pub(super) fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+
+    pub(super) fn about(&self) -> &str {
+        &self.title
     }
 }
 
@@ -92,6 +101,12 @@ impl Table {
         let array = array.ok_or_else(|| PyIndexError::new_err(format!("no column {column}")))?;
         let values = (0..array.len()).map(|row| value(py, array, row));
         PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// The table as a stream of Arrow's IPC format, for other processes; the same table gives the
+    /// same bytes.
+    fn to_ipc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &to_ipc(&self.batch).map_err(of_arrow)?))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

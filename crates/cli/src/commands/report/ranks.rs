@@ -23,7 +23,11 @@ pub(crate) const SECTIONS: &[(&str, &str)] = &[
     ("ranks", "each rank: GPU, host, collectives, waiting"),
     ("rank-waits", "who waits for whom"),
     ("collectives", "collectives by kind and size: skew, transfer, bandwidth"),
+    (MEETINGS, "each collective: who came first and last, what was waited (on request)"),
 ];
+
+/// A row for each of many thousands: shown where it is asked for.
+const MEETINGS: &str = "meetings";
 
 pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let known = |name: &str| SECTIONS.iter().any(|row| row.0 == name) || name == ALL;
@@ -48,6 +52,10 @@ pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCo
     let ranks = spanwise_analyze::ranks(digests);
     let mut document = spanwise_write::ranks_document(&ranks, &unread, args.top.rows());
     let is_asked = |key: &str| args.section.iter().any(|name| name == key || name == ALL);
+    if is_asked(MEETINGS) {
+        let section = spanwise_write::meetings_section(&ranks.meetings, args.top.rows());
+        document.sections.push(section);
+    }
     document.sections.retain(|section| args.section.is_empty() || is_asked(section.key));
     if args.quiet {
         document.hints.clear();
