@@ -22,11 +22,11 @@ if where == "ray":
         logging_level="error",
     )
     # Every worker has begun, and has imported what it needs.
-    four = sw.fleet(folder + "/rank[0-3]-*", cluster=cluster, workers=workers)
+    sw.fleet(folder + "/rank[0-3]-*", cluster=cluster)
 
 start = time.perf_counter()
 fleet = sw.fleet(folder, cluster=cluster, workers=workers)
-straggler = fleet.ranks()
+fleet.ranks()
 load_s = time.perf_counter() - start
 
 costs = fleet.costs()

@@ -14,10 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._answer import Answer as Answer
     from ._compare import Baseline as Baseline
     from ._compare import Comparison as Comparison
     from ._compare import assert_no_regression as assert_no_regression
     from ._compare import compare as compare
+    from ._compare import fusion as fusion
     from ._compare import save_baseline as save_baseline
     from ._experiments import TraceAnalyzer as TraceAnalyzer
     from ._experiments import Tracer as Tracer
@@ -39,6 +41,7 @@ __version__ = "0.1.0"
 
 #: Where each name of the package is found when it is first asked for.
 _HOME = {
+    "Answer": "_answer",
     "Baseline": "_compare",
     "Comparison": "_compare",
     "Fleet": "_fleet",
@@ -55,6 +58,7 @@ _HOME = {
     "correlate_traces_with_metrics": "_experiments",
     "detect_architecture": "_experiments",
     "fleet": "_fleet",
+    "fusion": "_compare",
     "load_trace": "_experiments",
     "open": "_trace",
     "save_baseline": "_compare",

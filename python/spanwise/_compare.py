@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Union
 
 from . import _native
+from ._answer import Answer
 from ._table import Table
 from ._trace import Path, Trace, open
 
@@ -102,12 +103,13 @@ def save_baseline(
     return Baseline(path)
 
 
-class Comparison:
+class Comparison(Answer):
     """What changed: tables, a verdict, a text for people, rules for a build."""
 
     __slots__ = ("_comparison",)
 
     def __init__(self, native: _native.Comparison) -> None:
+        super().__init__(native)
         self._comparison = native
 
     @property
@@ -120,13 +122,52 @@ class Comparison:
         """How long a step takes on each side."""
         return self._comparison.step_ns
 
-    @property
-    def tables(self) -> list[str]:
-        """The names of its tables."""
-        return self._comparison.sections()
+    def check(self, *rules: str) -> list[dict[str, object]]:
+        """Each rule of `--fail-if`, what was found, and whether it `holds`."""
+        rows = self._comparison.check(list(rules))
+        return [dict(zip(("rule", "found", "holds"), row)) for row in rows]
 
-    def __getitem__(self, table: str) -> Table:
-        return Table(self._comparison.section(table))
+    def __repr__(self) -> str:
+        return f"Baseline({self.path!r})"
+
+
+def save_baseline(
+    path: Path,
+    traces: Side,
+    *,
+    by: str = "op",
+    phase: str | None = None,
+    steps: tuple[int, int] | None = None,
+) -> Baseline:
+    """Write what traces contribute to a comparison; it is kept where traces are too large.
+
+    >>> import spanwise as sw
+    >>> kept = sw.save_baseline("small.baseline", "llama_small.json.gz")
+    >>> sw.compare(kept, "llama_small.json.gz").verdict
+    'same'
+    """
+    _native.save_baseline(_traces(traces), (by, phase, steps, False), os.fspath(path))
+    return Baseline(path)
+
+
+class Comparison(Answer):
+    """What changed: tables, a verdict, a text for people, rules for a build."""
+
+    __slots__ = ("_comparison",)
+
+    def __init__(self, native: _native.Comparison) -> None:
+        super().__init__(native)
+        self._comparison = native
+
+    @property
+    def verdict(self) -> str:
+        """Of a whole step: "slower", "faster", "same" or "cannot tell"."""
+        return self._comparison.verdict
+
+    @property
+    def step_ns(self) -> tuple[int, int]:
+        """How long a step takes on each side."""
+        return self._comparison.step_ns
 
     def check(self, *rules: str) -> list[dict[str, object]]:
         """Each rule of `--fail-if`, what was found, and whether it `holds`."""
@@ -141,10 +182,20 @@ class Comparison:
         base, other = (value / 1e6 for value in self.step_ns)
         return f"<Comparison: a step is {self.verdict}, {base:.3f} ms → {other:.3f} ms>"
 
-    def _repr_html_(self) -> str:
-        from html import escape
 
-        return f"<pre>{escape(self.report())}</pre>"
+def fusion(
+    base: Trace | Path, other: Trace | Path, *, layers: bool = False, top: int | None = None
+) -> Answer:
+    """Say which kernels of one trace do the work of which of another, as `spanwise fusion` does.
+
+    `layers` sets the layers of both models side by side.
+
+    >>> import spanwise as sw
+    >>> sw.fusion("llama_small.json.gz", "llama_small.json.gz").tables[0]
+    'sides'
+    """
+    (before,), (after,) = _traces(base), _traces(other)
+    return Answer(_native.trace_fusion(before, after, layers, top))
 
 
 def _traces(side: Side) -> list[_native.Trace]:

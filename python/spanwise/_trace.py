@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, Union
+from typing import Any, Protocol, Union, cast
 
 from . import _native
+from ._answer import Answer
 from ._table import Table
 
 Path = Union[str, "os.PathLike[str]"]
@@ -90,6 +91,28 @@ class _Line:
         import sys
 
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+class _Asks(Protocol):
+    """A question of a trace: all rows of the answer, or the first `top`."""
+
+    def __call__(self, *, top: int | None = None) -> Table: ...
+
+
+class _Section(Protocol):
+    """What `_section` gives, for type checkers: a method."""
+
+    def __get__(self, trace: Trace, owner: object = None) -> _Asks: ...
+
+
+def _section(key: str, about: str) -> _Section:
+    """A method of `Trace` that gives a section of the report."""
+
+    def ask(self: Trace, *, top: int | None = None) -> Table:
+        return Table(self._trace.section(key, top))
+
+    ask.__name__, ask.__doc__ = key.replace("-", "_"), about
+    return cast("_Section", ask)
 
 
 class Trace:
@@ -184,9 +207,23 @@ class Trace:
     def kernels(self) -> Table:
         """Every kernel, copy and fill, with the line of Python and operator that launched it.
 
-        A choice of the spans, so a copy; `span` is the row in `spans`.
+        A choice of the spans, so a copy, which is made once; `span` is the row in `spans`.
         """
         return Table(self._trace.table("kernels"))
+
+    @property
+    def samples(self) -> Table:
+        """Every call of a thread that ran by itself: when, for how long, under which stack.
+
+        `weight_ns` is the self time of the call, so weights add up to the time of the thread;
+        `stack` is a row of `stacks`, `span` and `track` are rows of those tables.
+        """
+        return Table(self._trace.table("samples"))
+
+    @property
+    def stacks(self) -> Table:
+        """Each stack once: its innermost function, and the row of the stack that called it."""
+        return Table(self._trace.table("stacks"))
 
     # What it answers: a line here for each section of the report.
 
@@ -194,125 +231,69 @@ class Trace:
         """A section of the report by its name on the command line, such as "gpu-lines"."""
         return Table(self._trace.section(key, top))
 
-    def summary(self, *, top: int | None = None) -> Table:
-        """What the trace is."""
-        return Table(self._trace.section("trace", top))
+    summary = _section("trace", "What the trace is.")
+    findings = _section("findings", "What deserves attention first, with numbers and advice.")
+    metrics = _section("metrics", "Single numbers with exact meanings, for `report --check`.")
+    gpu = _section("gpu", "Busy and idle time of each GPU.")
+    breakdown = _section("breakdown", "Compute, exposed communication and copies, idle; by step.")
+    idle = _section("idle", "Idle GPU time by cause.")
+    launches = _section(
+        "launches", "Launching calls: latency, queueing, calls longer than their work."
+    )
+    queue = _section("queue", "Launched work waiting to start, by stream.")
+    syncs = _section("syncs", "Where the host waits for the GPU, and what that costs.")
+    phases = _section(
+        "phases", "Prefill, decode, forward, backward and so on: time, GPU work, tokens."
+    )
+    steps = _section("steps", "Each step: time, GPU work, tokens.")
+    classes = _section(
+        "classes", "GPU time by class of work: attention, matrix products, copies and so on."
+    )
+    roofline = _section(
+        "roofline", "Operators against what the GPU can do: FLOP/s, GB/s, by shape."
+    )
+    modules = _section("modules", "GPU and host time by module of the model, as a tree.")
+    layers = _section("layers", "GPU and host time of each layer.")
+    architecture = _section("architecture", "What sort of model ran, and what shows it.")
+    critical_path = _section(
+        "critical-path", "The chain that the end of the window waited for, by kind."
+    )
+    critical_items = _section(
+        "critical-items", "Functions and kernels on that chain, and what each could gain."
+    )
+    kernels_by_name = _section("kernels", "Kernels by name, and what launched them.")
+    copies_by_name = _section("copies", "Copies and fills by name, and what launched them.")
+    gpu_lines = _section("gpu-lines", "GPU time by the line of Python that launched it.")
+    memory = _section(
+        "memory", "Each device, where recorded: peak, end, unused, how much was asked for."
+    )
+    memory_peak = _section("memory-peak", "Who held the memory at the peak, by line and operator.")
+    memory_churn = _section("memory-churn", "Who asked for memory how often, by line and operator.")
+    memory_timeline = _section(
+        "memory-timeline", "Memory over time, the most in each of `top` slices."
+    )
+    threads = _section("threads", "Self time of each thread by kind, and waiting.")
+    off_cpu = _section(
+        "offcpu", "Each thread, where recorded: running, blocked on what, waiting for a CPU."
+    )
+    locks = _section("locks", "Waits for locks, where recorded, by lock and call stack.")
+    lock_threads = _section("lock-threads", "Waits for locks by thread and sort of lock.")
+    hot_functions = _section("functions", "Functions by self time.")
 
-    def findings(self, *, top: int | None = None) -> Table:
-        """What deserves attention first, with numbers and advice."""
-        return Table(self._trace.section("findings", top))
+    def calls(self, *, top: int | None = None) -> Table:
+        """Functions by self time with how long their calls take, as `spanwise decode` has them."""
+        return Table(_native.trace_calls(self._trace, top))
 
-    def metrics(self, *, top: int | None = None) -> Table:
-        """Single numbers with exact meanings, for `report --check`."""
-        return Table(self._trace.section("metrics", top))
+    def latency(self, function: str, *, slowest: int = 10) -> Answer:
+        """How long the calls of a function take, and what is different in the slowest.
 
-    def gpu(self, *, top: int | None = None) -> Table:
-        """Busy and idle time of each GPU."""
-        return Table(self._trace.section("gpu", top))
+        `function` is a name, or a pattern in which `*` stands for anything.
+        """
+        return Answer(_native.trace_latency(self._trace, function, slowest))
 
-    def breakdown(self, *, top: int | None = None) -> Table:
-        """Compute, exposed communication and copies, idle; by step."""
-        return Table(self._trace.section("breakdown", top))
-
-    def idle(self, *, top: int | None = None) -> Table:
-        """Idle GPU time by cause."""
-        return Table(self._trace.section("idle", top))
-
-    def launches(self, *, top: int | None = None) -> Table:
-        """Launching calls: latency, queueing, calls longer than their work."""
-        return Table(self._trace.section("launches", top))
-
-    def queue(self, *, top: int | None = None) -> Table:
-        """Launched work waiting to start, by stream."""
-        return Table(self._trace.section("queue", top))
-
-    def syncs(self, *, top: int | None = None) -> Table:
-        """Where the host waits for the GPU, and what that costs."""
-        return Table(self._trace.section("syncs", top))
-
-    def phases(self, *, top: int | None = None) -> Table:
-        """Prefill, decode, forward, backward and so on: time, GPU work, tokens."""
-        return Table(self._trace.section("phases", top))
-
-    def steps(self, *, top: int | None = None) -> Table:
-        """Each step: time, GPU work, tokens."""
-        return Table(self._trace.section("steps", top))
-
-    def classes(self, *, top: int | None = None) -> Table:
-        """GPU time by class of work: attention, matrix products, copies and so on."""
-        return Table(self._trace.section("classes", top))
-
-    def roofline(self, *, top: int | None = None) -> Table:
-        """Operators against what the GPU can do: FLOP/s, GB/s, by shape."""
-        return Table(self._trace.section("roofline", top))
-
-    def modules(self, *, top: int | None = None) -> Table:
-        """GPU and host time by module of the model, as a tree."""
-        return Table(self._trace.section("modules", top))
-
-    def layers(self, *, top: int | None = None) -> Table:
-        """GPU and host time of each layer."""
-        return Table(self._trace.section("layers", top))
-
-    def architecture(self, *, top: int | None = None) -> Table:
-        """What sort of model ran, and what shows it."""
-        return Table(self._trace.section("architecture", top))
-
-    def critical_path(self, *, top: int | None = None) -> Table:
-        """The chain that the end of the window waited for, by kind."""
-        return Table(self._trace.section("critical-path", top))
-
-    def critical_items(self, *, top: int | None = None) -> Table:
-        """Functions and kernels on that chain, and what each could gain."""
-        return Table(self._trace.section("critical-items", top))
-
-    def kernels_by_name(self, *, top: int | None = None) -> Table:
-        """Kernels by name, and what launched them."""
-        return Table(self._trace.section("kernels", top))
-
-    def copies_by_name(self, *, top: int | None = None) -> Table:
-        """Copies and fills by name, and what launched them."""
-        return Table(self._trace.section("copies", top))
-
-    def gpu_lines(self, *, top: int | None = None) -> Table:
-        """GPU time by the line of Python that launched it."""
-        return Table(self._trace.section("gpu-lines", top))
-
-    def memory(self, *, top: int | None = None) -> Table:
-        """Each device, where recorded: peak, end, unused, how much was asked for."""
-        return Table(self._trace.section("memory", top))
-
-    def memory_peak(self, *, top: int | None = None) -> Table:
-        """Who held the memory at the peak, by line and operator."""
-        return Table(self._trace.section("memory-peak", top))
-
-    def memory_churn(self, *, top: int | None = None) -> Table:
-        """Who asked for memory how often, by line and operator."""
-        return Table(self._trace.section("memory-churn", top))
-
-    def memory_timeline(self, *, top: int | None = None) -> Table:
-        """Memory over time, the most in each of `top` slices."""
-        return Table(self._trace.section("memory-timeline", top))
-
-    def threads(self, *, top: int | None = None) -> Table:
-        """Self time of each thread by kind, and waiting."""
-        return Table(self._trace.section("threads", top))
-
-    def off_cpu(self, *, top: int | None = None) -> Table:
-        """Each thread, where recorded: running, blocked on what, waiting for a CPU."""
-        return Table(self._trace.section("offcpu", top))
-
-    def locks(self, *, top: int | None = None) -> Table:
-        """Waits for locks, where recorded, by lock and call stack."""
-        return Table(self._trace.section("locks", top))
-
-    def lock_threads(self, *, top: int | None = None) -> Table:
-        """Waits for locks by thread and sort of lock."""
-        return Table(self._trace.section("lock-threads", top))
-
-    def hot_functions(self, *, top: int | None = None) -> Table:
-        """Functions by self time."""
-        return Table(self._trace.section("functions", top))
+    def info(self, *, top: int | None = 15) -> Answer:
+        """What the trace is, what it holds and what was repaired: `spanwise info`."""
+        return Answer(_native.trace_info(self._trace, top))
 
     # For people.
 

@@ -3,7 +3,9 @@
 import doctest
 import importlib
 import json
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -45,17 +47,7 @@ def test_every_section_is_a_method_with_the_rows_of_the_command_line(small):
         expected = json.loads(expected)
         if isinstance(expected, dict):
             expected = [expected] if expected else []
-        got = method().to_dicts()
-        assert len(got) == len(expected), key
-        for ours, theirs in zip(got, expected):
-            assert list(ours) == list(theirs), key
-            for column, value in theirs.items():
-                if column == "file":
-                    continue
-                if isinstance(value, float):
-                    # JSON rounds shares to four decimals.
-                    value = pytest.approx(value, abs=5e-5)
-                assert ours[column] == value, (key, column)
+        check_rows(method().to_dicts(), expected, key)
 
 
 def test_top_limits_rows(small):
@@ -139,6 +131,99 @@ def test_progress_is_told_and_may_stop_the_opening(tmp_path):
         _native.open_trace([str(large)], False, 1, interrupt)
 
 
+def test_ctrl_c_ends_an_opening(tmp_path):
+    large = tmp_path / "large.json"
+    event = b'{"ph":"X","pid":1,"tid":1,"ts":1,"dur":1,"name":"f"},'
+    with large.open("wb") as out:
+        out.write(b"[")
+        for _ in range(80):
+            out.write(event * 50_000)
+        out.write(event[:-1] + b"]")
+    code = (
+        "import sys, spanwise as sw\n"
+        "try:\n"
+        f"    sw.open({str(large)!r}, index=False, threads=1, progress=True)\n"
+        "    print('read')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        # The first word about progress: it reads.
+        assert child.stderr.read(len("\rreading")) == b"\rreading"
+        child.send_signal(signal.SIGINT)
+        said, _ = child.communicate(timeout=120)
+    assert said == b"interrupted\n"
+
+
+def test_samples_add_up_to_the_time_of_threads(small):
+    trace = sw.open(small)
+    samples, stacks = trace.samples.to_dicts(), trace.stacks.to_dicts()
+    names, starts = trace.spans["name"], trace.spans["start_ns"]
+    tracks = trace.tracks.to_dicts()
+    by_track = {}
+    for row in samples:
+        by_track[row["track"]] = by_track.get(row["track"], 0) + row["weight_ns"]
+        assert tracks[row["track"]]["kind"] == "thread"
+        # Addresses of objects do not make a function another one.
+        name = re.sub(r" at 0x[0-9a-f]+", "", names[row["span"]])
+        assert (name, starts[row["span"]]) == (row["function"], row["time_ns"])
+        assert stacks[row["stack"]]["function"] == row["function"]
+    assert sum(by_track.values()) == sum(row["self_ns"] for row in trace.hot_functions())
+    # Following callers leads out, one by one; each stack stands once.
+    for row in stacks:
+        caller = row["caller"]
+        depth = 1 if caller == 4294967295 else stacks[caller]["depth"] + 1
+        assert row["depth"] == depth
+    assert len({(row["caller"], row["function"]) for row in stacks}) == len(stacks)
+
+
+def test_what_was_gathered_is_made_once(small):
+    pa = pytest.importorskip("pyarrow")
+    trace = sw.open(small)
+    for name in ("kernels", "samples", "stacks"):
+        tables = [pa.table(getattr(trace, name)) for _ in range(2)]
+        for column in tables[0].column_names:
+            here, there = (t[column].chunk(0).buffers()[1].address for t in tables)
+            assert here == there, (name, column)
+
+
+def check_rows(got, expected, what):
+    """Rows of ours and rows of JSON, where shares are rounded to four decimals."""
+    expected = [expected] if isinstance(expected, dict) else expected
+    assert len(got) == len(expected), what
+    for ours, theirs in zip(got, expected):
+        assert list(ours) == list(theirs), what
+        for column, value in theirs.items():
+            value = pytest.approx(value, abs=5e-5) if isinstance(value, float) else value
+            assert ours[column] == value, (what, column)
+
+
+def test_info_fusion_and_calls_are_those_of_the_command_line(small, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(small.parent)
+    trace = sw.open(small.name)
+    assert trace.info().report() == command_line("info", "--quiet", small.name)
+    eager = "llama_small_eager.json.gz"
+    shutil.copy(SMALL.with_name(eager), small.parent)
+    json_of_all = ("--quiet", "--top", 0, "--format", "json")
+    for option in ([], ["--layers"]):
+        expected = json.loads(command_line("fusion", *json_of_all, *option, small.name, eager))
+        fusion = sw.fusion(small.name, eager, layers=bool(option))
+        assert set(fusion.tables) <= set(expected)
+        for table in fusion.tables:
+            check_rows(fusion[table].to_dicts(), expected[table], table)
+    expected = json.loads(command_line("decode", *json_of_all, small.name))
+    check_rows(trace.calls().to_dicts(), expected["calls"], "calls")
+    function = trace.calls(top=1)["name"][0]
+    latency = trace.latency(function, slowest=1_000_000)
+    expected = command_line("decode", *json_of_all, "--function", function, small.name)
+    for table in latency.tables:
+        check_rows(latency[table].to_dicts(), json.loads(expected)[table], table)
+    with pytest.raises(sw.TraceError, match="no call of nothing"):
+        trace.latency("nothing")
+
+
 def test_values_of_strangers_are_escaped(tmp_path):
     path = tmp_path / "odd.json"
     name = '<script>alert("1")</script>\x1b[31m'
@@ -204,7 +289,7 @@ def test_pandas_polars_and_duckdb_take_tables(small):
 
 
 def test_examples_of_the_documentation_run(small):
-    for name in ("spanwise", "spanwise._table", "spanwise._trace"):
+    for name in ("spanwise", "spanwise._answer", "spanwise._table", "spanwise._trace"):
         module = importlib.import_module(name)
         results = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
         assert results.attempted and not results.failed, name

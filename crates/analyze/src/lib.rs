@@ -52,6 +52,7 @@ mod roofline;
 mod sample;
 mod self_time;
 mod serving;
+mod stacks;
 mod stats;
 mod steps;
 mod syncs;
@@ -132,6 +133,7 @@ pub use roofline::{
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;
+pub use stacks::{SampleRow, Samples, StackRow, samples};
 pub use steps::step_numbers;
 pub use syncs::{SyncRow, syncs};
 pub use tables::TableError;

@@ -14,10 +14,13 @@ use arrow_array::{
 };
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
-use spanwise_analyze::{Facts, Origin, work_rows};
+use spanwise_analyze::{Facts, Origin, SampleRow, samples, work_rows};
 use spanwise_model::{SpanKind, StrId, Trace, Track, TrackKind};
 
 type Columns = Vec<(&'static str, ArrayRef)>;
+
+/// Those that are a choice of the spans, or worked out: made once and kept.
+pub(super) const GATHERED: [&str; 3] = ["kernels", "samples", "stacks"];
 
 /// The tables that a trace hands over, by name.
 pub(super) fn table(facts: &Facts<'_>, name: &str) -> Option<Result<RecordBatch, ArrowError>> {
@@ -31,6 +34,8 @@ pub(super) fn table(facts: &Facts<'_>, name: &str) -> Option<Result<RecordBatch,
         "categories" => categories(trace),
         "strings" => vec![("text", Arc::new(strings(trace)) as ArrayRef)],
         "kernels" => gpu_work(facts),
+        "samples" => sampled(facts),
+        "stacks" => stacks(facts),
         _ => return None,
     };
     Some(RecordBatch::try_from_iter(columns))
@@ -160,7 +165,7 @@ fn categories(trace: &Trace) -> Columns {
 
 /// Kernels, copies and fills with what launched them: a choice of spans, so a copy.
 fn gpu_work(facts: &Facts<'_>) -> Columns {
-    let (trace, names) = (facts.trace(), facts.names());
+    let trace = facts.trace();
     let work = work_rows(facts);
     let spans = trace.spans();
     let track = |row: usize| trace.tracks().get(spans.track(work[row].span));
@@ -171,14 +176,7 @@ fn gpu_work(facts: &Facts<'_>) -> Columns {
     let numbers = |of: &dyn Fn(usize) -> u32| -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values((0..count).map(of)))
     };
-    let texts = |of: &dyn Fn(usize) -> Option<StrId>| -> ArrayRef {
-        let mut builder = Texts::default();
-        // Merged, so that no two texts are equal: pandas wants it so.
-        let mut key = |id| builder.key(names.merged(id), |id| names.text(id));
-        let keys: UInt32Array = (0..count).map(|row| of(row).map(&mut key)).collect();
-        // SAFETY: the keys are those of the values that the builder has counted.
-        Arc::new(unsafe { DictionaryArray::<UInt32Type>::new_unchecked(keys, builder.finish()) })
-    };
+    let texts = |of: &dyn Fn(usize) -> Option<StrId>| texts(facts, (0..count).map(of));
     let words = |of: &dyn Fn(usize) -> &'static str| -> ArrayRef {
         Arc::new((0..count).map(of).collect::<DictionaryArray<UInt16Type>>())
     };
@@ -195,6 +193,48 @@ fn gpu_work(facts: &Facts<'_>) -> Columns {
         ("origin", words(&|row| origin_text(work[row].origin))),
         ("launch", numbers(&|row| spans.launch(work[row].span).map_or(u32::MAX, |call| call.0))),
     ]
+}
+
+/// Every call of a thread that ran by itself, with its stack.
+fn sampled(facts: &Facts<'_>) -> Columns {
+    let (spans, rows) = (facts.trace().spans(), samples(facts).rows);
+    let numbers = |of: fn(&SampleRow) -> u32| -> ArrayRef {
+        Arc::new(UInt32Array::from_iter_values(rows.iter().map(of)))
+    };
+    let of_span = |of: &dyn Fn(&SampleRow) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
+    };
+    let tracks = rows.iter().map(|row| spans.track(row.span).0);
+    vec![
+        ("track", Arc::new(UInt32Array::from_iter_values(tracks))),
+        ("time_ns", of_span(&|row| spans.start(row.span))),
+        ("weight_ns", of_span(&|row| row.weight_ns)),
+        ("stack", numbers(|row| row.stack)),
+        ("function", texts(facts, rows.iter().map(|row| Some(spans.name(row.span))))),
+        ("python_line", texts(facts, rows.iter().map(|row| row.line))),
+        ("span", numbers(|row| row.span.0)),
+    ]
+}
+
+fn stacks(facts: &Facts<'_>) -> Columns {
+    let rows = samples(facts).stacks;
+    let callers = rows.iter().map(|row| row.caller.unwrap_or(u32::MAX));
+    vec![
+        ("stack", Arc::new(UInt32Array::from_iter_values(0..rows.len() as u32))),
+        ("caller", Arc::new(UInt32Array::from_iter_values(callers))),
+        ("depth", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.depth)))),
+        ("function", texts(facts, rows.iter().map(|row| Some(row.name)))),
+    ]
+}
+
+/// A dictionary column of names. Merged, so that no two texts are equal: pandas wants it so.
+fn texts(facts: &Facts<'_>, ids: impl Iterator<Item = Option<StrId>>) -> ArrayRef {
+    let names = facts.names();
+    let mut builder = Texts::default();
+    let mut key = |id| builder.key(names.merged(id), |id| names.text(id));
+    let keys: UInt32Array = ids.map(|id| id.map(&mut key)).collect();
+    // SAFETY: the keys are those of the values that the builder has counted.
+    Arc::new(unsafe { DictionaryArray::<UInt32Type>::new_unchecked(keys, builder.finish()) })
 }
 
 /// The texts of a dictionary column, in order of first use.

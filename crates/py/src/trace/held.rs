@@ -1,8 +1,9 @@
 //! A trace together with the answers that questions share, so that each is worked out once in
 //! a session and not once a question.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::RecordBatch;
 use spanwise_analyze::Facts;
 use spanwise_model::Trace;
 
@@ -12,6 +13,8 @@ pub(super) struct Held {
     trace: Arc<Trace>,
     /// As the user named it.
     pub(super) file: String,
+    /// Tables that had to be gathered, by name: the next who asks gets the same memory.
+    gathered: Mutex<Vec<(String, RecordBatch)>>,
 }
 
 impl Held {
@@ -20,11 +23,23 @@ impl Held {
         // SAFETY: the trace lies behind an `Arc` that this struct holds as long as `facts`: it
         // neither moves nor changes (I5), and goes after `facts`, which never leaves `Held`.
         let lasting: &'static Trace = unsafe { &*Arc::as_ptr(&trace) };
-        Held { facts: Facts::new(lasting), trace, file }
+        Held { facts: Facts::new(lasting), trace, file, gathered: Mutex::default() }
     }
 
     pub(super) fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    pub(super) fn gathered(&self, name: &str) -> Option<RecordBatch> {
+        let tables = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.iter().find(|(known, _)| known == name).map(|(_, batch)| batch.clone())
+    }
+
+    pub(super) fn keep(&self, name: &str, batch: &RecordBatch) {
+        let mut tables = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tables.iter().any(|(known, _)| known == name) {
+            tables.push((name.to_owned(), batch.clone()));
+        }
     }
 
     /// Asks something; what comes out must not borrow from the trace.

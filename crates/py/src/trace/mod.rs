@@ -5,6 +5,7 @@
 //! All that may take long runs on a thread of its own, so that other Python threads go on and
 //! Ctrl-C is heard ([`worker`]).
 
+mod answer;
 mod columns;
 mod compared;
 mod concat;
@@ -26,6 +27,11 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<opened::Trace>()?;
     module.add_class::<compared::Comparison>()?;
     module.add_class::<ranks::Ranks>()?;
+    module.add_class::<answer::Answer>()?;
+    module.add_function(wrap_pyfunction!(answer::trace_info, module)?)?;
+    module.add_function(wrap_pyfunction!(answer::trace_fusion, module)?)?;
+    module.add_function(wrap_pyfunction!(answer::trace_calls, module)?)?;
+    module.add_function(wrap_pyfunction!(answer::trace_latency, module)?)?;
     module.add_function(wrap_pyfunction!(concat::concat_tables, module)?)?;
     module.add_function(wrap_pyfunction!(made::make_table, module)?)?;
     module.add_function(wrap_pyfunction!(made::table_from_ipc, module)?)?;

@@ -118,15 +118,21 @@ impl Trace {
 
     /// A table of the trace, by name.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        // Views are made at once; GPU work has to be gathered.
-        let found = if name == "kernels" {
-            let (held, name) = (Arc::clone(&self.held), name.to_owned());
-            work(py, None, move |_| held.ask(|facts| columns::table(facts, &name)))?
-        } else {
-            self.held.ask(|facts| columns::table(facts, name))
-        };
+        if let Some(batch) = self.held.gathered(name) {
+            return Ok(Table::new(batch));
+        }
+        // Views are made at once; what has to be gathered is kept.
+        if !columns::GATHERED.contains(&name) {
+            let found = self.held.ask(|facts| columns::table(facts, name));
+            let batch = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+            return batch.map(Table::new).map_err(of_arrow);
+        }
+        let (held, wanted) = (Arc::clone(&self.held), name.to_owned());
+        let found = work(py, None, move |_| held.ask(|facts| columns::table(facts, &wanted)))?;
         let batch = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
-        batch.map(Table::new).map_err(of_arrow)
+        let batch = batch.map_err(of_arrow)?;
+        self.held.keep(name, &batch);
+        Ok(Table::new(batch))
     }
 
     /// A section of the report, all rows or the first `top`.

@@ -1,0 +1,125 @@
+//! Answers that have several tables: what a trace is, which kernels became which, how long calls
+//! of a function take.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use spanwise_analyze::{ClassRules, NamePattern};
+use spanwise_write::Document;
+
+use super::error::asked;
+use super::opened::{Trace, rows_shown, table_of, written};
+use super::table::Table;
+use super::worker::work;
+
+/// Tables for programs, a text for people.
+#[pyclass(frozen, module = "spanwise._native")]
+pub(crate) struct Answer {
+    title: &'static str,
+    document: Document,
+}
+
+#[pymethods]
+impl Answer {
+    /// The names of its tables, in order.
+    fn sections(&self) -> Vec<&'static str> {
+        self.document.sections.iter().map(|section| section.key).collect()
+    }
+
+    fn section(&self, key: &str) -> PyResult<Table> {
+        let found = self.document.sections.iter().find(|section| section.key == key);
+        let missing =
+            || asked(&format!("no table {key}; there are {}", self.sections().join(", ")));
+        table_of(found.ok_or_else(missing)?)
+    }
+
+    fn report(&self, width: usize, format: &str) -> PyResult<String> {
+        written(&self.document, self.title, width, format)
+    }
+}
+
+/// What a trace is: `spanwise info`.
+#[pyfunction]
+pub(crate) fn trace_info(
+    py: Python<'_>,
+    trace: &Bound<'_, Trace>,
+    top: Option<usize>,
+) -> PyResult<Answer> {
+    let held = Arc::clone(&trace.get().held);
+    work(py, None, move |_| {
+        let summary = held.trace().summary();
+        let document = spanwise_write::info_document(&held.file, &summary, rows_shown(top));
+        Answer { title: "Trace", document }
+    })
+}
+
+/// Which kernels of one trace do the work of which of another: `spanwise fusion`.
+#[pyfunction]
+pub(crate) fn trace_fusion(
+    py: Python<'_>,
+    base: &Bound<'_, Trace>,
+    other: &Bound<'_, Trace>,
+    layers: bool,
+    top: Option<usize>,
+) -> PyResult<Answer> {
+    let sides = [base, other].map(|side| Arc::clone(&side.get().held));
+    work(py, None, move |_| {
+        let [base, other] = &sides;
+        let (rules, top) = (ClassRules::standard(), rows_shown(top));
+        let files = [base.file.as_str(), other.file.as_str()];
+        let document = base.ask(|before| {
+            other.ask(|after| match layers {
+                true => {
+                    let view = spanwise_analyze::layer_view(before, after, &rules);
+                    spanwise_write::fusion_layers_document(files, &view, top)
+                }
+                false => {
+                    let found = spanwise_analyze::fusion(before, after, &rules);
+                    spanwise_write::fusion_document(files, &found, top)
+                }
+            })
+        });
+        Answer { title: "Fusion", document }
+    })
+}
+
+/// Calls of a recording by function, as `spanwise decode` shows them.
+#[pyfunction]
+pub(crate) fn trace_calls(
+    py: Python<'_>,
+    trace: &Bound<'_, Trace>,
+    top: Option<usize>,
+) -> PyResult<Table> {
+    let held = Arc::clone(&trace.get().held);
+    work(py, None, move |_| {
+        held.ask(|facts| {
+            let rows = spanwise_analyze::calls(facts);
+            let section = spanwise_write::calls_section(&rows, facts.window_ns(), rows_shown(top));
+            table_of(&section)
+        })
+    })?
+}
+
+/// How long the calls of a function take, and what is different in the slowest:
+/// `spanwise decode --function`.
+#[pyfunction]
+pub(crate) fn trace_latency(
+    py: Python<'_>,
+    trace: &Bound<'_, Trace>,
+    name: String,
+    slowest: usize,
+) -> PyResult<Answer> {
+    let held = Arc::clone(&trace.get().held);
+    work(py, None, move |_| {
+        let found =
+            held.ask(|facts| spanwise_analyze::latency(facts, &NamePattern::new(&name), slowest));
+        let missing = || asked(&format!("{}: no call of {name}", held.file));
+        let latency = found.ok_or_else(missing)?;
+        let sections = vec![
+            spanwise_write::latency_section(&latency),
+            spanwise_write::histogram_section(&latency, false),
+            spanwise_write::slowest_section(&latency),
+        ];
+        Ok(Answer { title: "Calls", document: Document { sections, ..Document::default() } })
+    })?
+}
