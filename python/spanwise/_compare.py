@@ -128,57 +128,6 @@ class Comparison(Answer):
         return [dict(zip(("rule", "found", "holds"), row)) for row in rows]
 
     def __repr__(self) -> str:
-        return f"Baseline({self.path!r})"
-
-
-def save_baseline(
-    path: Path,
-    traces: Side,
-    *,
-    by: str = "op",
-    phase: str | None = None,
-    steps: tuple[int, int] | None = None,
-) -> Baseline:
-    """Write what traces contribute to a comparison; it is kept where traces are too large.
-
-    >>> import spanwise as sw
-    >>> kept = sw.save_baseline("small.baseline", "llama_small.json.gz")
-    >>> sw.compare(kept, "llama_small.json.gz").verdict
-    'same'
-    """
-    _native.save_baseline(_traces(traces), (by, phase, steps, False), os.fspath(path))
-    return Baseline(path)
-
-
-class Comparison(Answer):
-    """What changed: tables, a verdict, a text for people, rules for a build."""
-
-    __slots__ = ("_comparison",)
-
-    def __init__(self, native: _native.Comparison) -> None:
-        super().__init__(native)
-        self._comparison = native
-
-    @property
-    def verdict(self) -> str:
-        """Of a whole step: "slower", "faster", "same" or "cannot tell"."""
-        return self._comparison.verdict
-
-    @property
-    def step_ns(self) -> tuple[int, int]:
-        """How long a step takes on each side."""
-        return self._comparison.step_ns
-
-    def check(self, *rules: str) -> list[dict[str, object]]:
-        """Each rule of `--fail-if`, what was found, and whether it `holds`."""
-        rows = self._comparison.check(list(rules))
-        return [dict(zip(("rule", "found", "holds"), row)) for row in rows]
-
-    def report(self, *, width: int = 100, format: str = "text") -> str:
-        """The comparison as "text", "json", "csv", or "html", a page that needs nothing else."""
-        return self._comparison.report(width, format)
-
-    def __repr__(self) -> str:
         base, other = (value / 1e6 for value in self.step_ns)
         return f"<Comparison: a step is {self.verdict}, {base:.3f} ms → {other:.3f} ms>"
 

@@ -23,7 +23,7 @@ def find_files(paths: Path | Iterable[Path], storage: Mapping[str, Any]) -> list
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: list[str] = []
-    for path in map(os.fspath, given):
+    for path in [os.fspath(path) for path in given]:
         if _is_address(path):
             found += _in_store(path, storage)
         elif _MAGIC.search(path) and not os.path.exists(path):
