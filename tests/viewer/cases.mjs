@@ -281,6 +281,12 @@ async function showsRanks(it) {
   for (const rank of [0, 1, 2, 3]) {
     assert.ok(groups.some((text) => text.includes(`rank ${rank}`)), `rank ${rank} in ${groups}`);
   }
+  const align = it.page.locator('#panel-timeline [data-role="align"]');
+  assert.equal(await align.textContent(), "on one clock");
+  await it.picture("clock");
+  await align.click();
+  await it.until((now) => now.to !== seen.to);
+  assert.match(await align.textContent(), /begin/);
   const first = it.page.locator("#panel-timeline .group-name").first();
   await first.click();
   assert.equal(await first.getAttribute("aria-expanded"), "false");

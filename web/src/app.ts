@@ -20,7 +20,7 @@ import { SqlPanel } from "./panels/sql";
 import type { TraceInfo } from "./protocol";
 import { around, wholeOf, type Range } from "./scale";
 import { useRead } from "./server";
-import { Source, trackTitle } from "./source";
+import { aligned, sharesClock, trackTitle } from "./source";
 import { PANELS, State, type Panel } from "./state";
 import { toggleTheme } from "./theme";
 import { Timeline } from "./timeline/timeline";
@@ -78,7 +78,8 @@ export class App {
     });
     this.#assemble();
     this.#watch();
-    state.sources.set(traces.map((trace) => new Source(trace)));
+    state.alignment.set(sharesClock(traces) ? "clock" : "starts");
+    state.sources.set(aligned(traces, state.alignment.value));
     state.view.set(wholeOf(state.bounds));
     followAddress(state, (span) => void navigator.select(span));
     followLive(state, (trace) => {
@@ -121,6 +122,10 @@ export class App {
   #watch(): void {
     const state = this.#state;
     state.sources.watch(() => this.#timeline.refresh());
+    state.alignment.watch((alignment) => {
+      state.sources.set(aligned(state.sources.value.map(({ trace }) => trace), alignment));
+      state.view.set(wholeOf(state.bounds));
+    });
     state.panel.watch(() => this.#showPanel(null));
     state.selected.watch(() => this.#showSelected());
     state.range.watch(() => this.#showRangeSoon());

@@ -26,6 +26,8 @@ export interface TraceInfo {
   producer: string | null;
   rank: number | null;
   from: number;
+  /** When it begins after the first of all, where that is known. */
+  began: number | null;
   to: number;
   spans: number;
   live: boolean;

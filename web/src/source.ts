@@ -44,6 +44,22 @@ export function boundsOf(sources: readonly Source[]): Range {
   };
 }
 
+/** How several traces stand to each other. */
+export type Alignment = "starts" | "clock";
+
+/** Whether they were recorded at the same time, at least in part: ranks of a run, not two runs. */
+export function sharesClock(traces: readonly TraceInfo[]): boolean {
+  if (traces.length < 2 || traces.some(({ began }) => began === null)) return false;
+  const latest = Math.max(...traces.map(({ began }) => began!));
+  const earliestEnd = Math.min(...traces.map(({ began, from, to }) => began! + to - from));
+  return latest < earliestEnd;
+}
+
+/** The traces on the screen's clock. */
+export function aligned(traces: readonly TraceInfo[], alignment: Alignment): Source[] {
+  return traces.map((trace) => new Source(trace, alignment === "clock" ? (trace.began ?? 0) : 0));
+}
+
 /** "rank 0", or the file's name. */
 export function traceTitle(trace: TraceInfo): string {
   const file = trace.file.split(/[\\/]/).at(-1) ?? trace.file;

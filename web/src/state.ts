@@ -5,7 +5,7 @@ import type { Theme } from "./colour";
 import type { SpanAnswer } from "./protocol";
 import type { Range } from "./scale";
 import { Signal } from "./signal";
-import { boundsOf, type Source } from "./source";
+import { boundsOf, type Alignment, type Source } from "./source";
 
 export const PANELS = ["timeline", "flame", "compare", "findings", "sql"] as const;
 export type Panel = (typeof PANELS)[number];
@@ -23,6 +23,8 @@ export interface SpanReference {
 
 export class State {
   readonly sources = new Signal<readonly Source[]>([]);
+  /** Whether several traces stand on one clock or all begin at 0. */
+  readonly alignment = new Signal<Alignment>("starts");
   readonly panel = new Signal<Panel>("timeline");
   /** What is on the screen; all times of signals are the screen's. */
   readonly view = new Signal<Range>({ from: 0, to: 1 });

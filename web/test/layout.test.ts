@@ -9,7 +9,7 @@ function track(id: number, process: string, more: Partial<TrackInfo> = {}): Trac
 }
 
 function source(id: number, tracks: TrackInfo[]): Source {
-  const trace: TraceInfo = { id, file: `${id}.json`, producer: null, rank: id, from: 100, to: 200, spans: 1, live: false, read: 0, notices: [], tracks };
+  const trace: TraceInfo = { id, file: `${id}.json`, producer: null, rank: id, from: 100, began: null, to: 200, spans: 1, live: false, read: 0, notices: [], tracks };
   return new Source(trace);
 }
 

@@ -8,7 +8,7 @@ import { State } from "../src/state";
 
 function trace(to: number, live = true): TraceInfo {
   const read = to;
-  return { id: 0, file: "a", producer: null, rank: null, from: 100, to, spans: 1, live, read, notices: [], tracks: [] };
+  return { id: 0, file: "a", producer: null, rank: null, from: 100, began: null, to, spans: 1, live, read, notices: [], tracks: [] };
 }
 
 /** What is on the screen after a trace of 1000 has grown to 2000. */

@@ -54,6 +54,7 @@ mod self_time;
 mod serving;
 mod stacks;
 mod stats;
+mod step_classes;
 mod steps;
 mod syncs;
 mod tables;
@@ -134,6 +135,7 @@ pub use roofline::{
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;
 pub use stacks::{SampleRow, Samples, StackRow, samples};
+pub use step_classes::{StepClassTimes, StepClasses, step_classes};
 pub use steps::step_numbers;
 pub use syncs::{SyncRow, syncs};
 pub use tables::TableError;

@@ -46,7 +46,7 @@ pub use hash::{QuickHasher, QuickMap, QuickState};
 pub use info::{BOOT_PROPERTY, Device, SourceInfo};
 pub use live::{LiveCounter, LiveMark, LiveSession, LiveSpans, LiveThread};
 pub use measurements::{MeasuredRow, Measurements};
-pub use merge::{MergePart, Merged, MergedClock, merge};
+pub use merge::{MergePart, Merged, MergedClock, merge, starts_on_one_clock};
 pub use notice::{Notice, NoticeKind, Notices};
 pub use parallel::{both, for_each_index, map_indices, map_items, threads_available};
 pub use profile::{

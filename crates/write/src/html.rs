@@ -11,18 +11,26 @@ use crate::table::{Cell, Table, Unit};
 use crate::text::value_text;
 
 pub(crate) const STYLE: &str = "\
-body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:90em;padding:0 1em;\
-color:#1b1b1b;background:#fff}\
-h1{font-size:1.5em}h2{font-size:1.15em;margin:1.8em 0 .4em}\
+html{color-scheme:light dark;--text:#1d2430;--back:#fff;--soft:#f6f7f9;--line:#d5dae1;\
+--quiet:#566072;--bad:#a40000;--good:#0a6b0a;--odd:#8a5a00;--bar:#3d7ab8;--link:#0b6bcb}\
+@media(prefers-color-scheme:dark){html{--text:#e6e9ef;--back:#14181f;--soft:#1a202a;\
+--line:#333c4a;--quiet:#9aa6b7;--bad:#ff8f85;--good:#7fd18a;--odd:#e5b567;--bar:#5a9bd8;\
+--link:#6cb6ff}}\
+body{font:14px/1.5 system-ui,sans-serif;margin:2em auto 4em;max-width:100em;padding:0 1.5em;\
+color:var(--text);background:var(--back)}\
+h1{font-size:1.5em;overflow-wrap:anywhere}\
+h2{font-size:1.15em;margin:2em 0 .5em;padding-top:.5em;border-top:1px solid var(--line)}\
 table{border-collapse:collapse;font-size:13px}\
-th,td{padding:.15em .7em;text-align:left;vertical-align:top}\
-th{border-bottom:1px solid #999;font-weight:600}\
+th,td{padding:.2em .8em;text-align:left;vertical-align:top}\
+th{border-bottom:1px solid var(--line);font-weight:600;color:var(--quiet)}\
 td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
-td.t{overflow-wrap:anywhere}tr:nth-child(even) td{background:#f6f6f6}\
-tr.note td{color:#555;padding-left:2.5em}\
-.slower,.violated{color:#a40000;font-weight:600}.faster,.ok{color:#0a6b0a;font-weight:600}\
-.cannot{color:#8a5a00}li{margin:.6em 0}.advice{color:#444}\
-.bar{display:block;width:7em;height:4px;background:#ddd;margin-left:auto}.bar rect{fill:#3d7ab8}";
+td.t{overflow-wrap:anywhere}tr:nth-child(even) td{background:var(--soft)}\
+tr.note td{color:var(--quiet);padding-left:2.5em}\
+.slower,.violated{color:var(--bad);font-weight:600}\
+.faster,.ok{color:var(--good);font-weight:600}\
+.cannot{color:var(--odd)}ol{max-width:75em}li{margin:.8em 0}.advice{color:var(--quiet)}\
+.bar{display:block;width:7em;height:4px;background:var(--line);margin-left:auto}\
+.bar rect{fill:var(--bar)}";
 
 impl Document {
     /// Writes a page with this title.

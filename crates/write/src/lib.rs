@@ -36,6 +36,7 @@ mod ranks;
 mod report;
 mod report_page;
 mod roofline;
+mod steps_chart;
 mod table;
 mod text;
 mod timeline;
@@ -83,6 +84,7 @@ pub use report::{
 };
 pub use report_page::{ReportPage, write_report_page};
 pub use roofline::roofline_section;
+pub use steps_chart::CHART_CLASSES_MAX;
 pub use table::{Cell, Column, Table, Unit};
 pub use text::Style;
 pub use trace::{TraceFormat, write_chrome, write_fxt, write_perfetto, write_trace};

@@ -6,12 +6,14 @@
 
 use std::io;
 
+use spanwise_analyze::StepClasses;
 use spanwise_model::{Profile, Trace};
 
 use crate::digest::script_source;
 use crate::document::{Body, Document, Section};
 use crate::flame::{self, FlameOptions};
 use crate::html::{STYLE, markup};
+use crate::steps_chart::write_steps_chart;
 use crate::timeline::{TimelineSize, write_timeline};
 use crate::units::bytes_text;
 
@@ -20,6 +22,8 @@ use crate::units::bytes_text;
 pub struct ReportPage<'a> {
     pub title: &'a str,
     pub document: &'a Document,
+    /// What the chart of steps shows, where there are steps.
+    pub steps: Option<&'a StepClasses>,
     /// What the timeline shows.
     pub trace: Option<&'a Trace>,
     /// What the flame graph shows, and its column.
@@ -121,6 +125,7 @@ impl ReportPage<'_> {
             let most = bytes_text(self.bytes_max as i128);
             writeln!(out, "<p class=\"advice\">To stay below {most}, {}.</p>", detail.dropped)?;
         }
+        self.write_contents(detail, out)?;
         // What matters most, the pictures, then all there is to look up.
         let mut answers = shortened(self.document, detail.rows_max);
         let is_last_of_head = |section: &Section| section.key == "findings";
@@ -133,7 +138,27 @@ impl ReportPage<'_> {
         out.write_all(b"</body></html>\n")
     }
 
+    /// Links to all that is below.
+    fn write_contents(&self, detail: &Detail, out: &mut dyn io::Write) -> io::Result<()> {
+        let sections = self.document.sections.iter();
+        let sections = sections.filter(|it| !it.is_empty() || it.when_empty.is_some());
+        let links = sections.map(|it| (it.key, it.title.as_str()));
+        let has_timeline = self.trace.is_some() && detail.timeline.is_some();
+        let has_flame = self.profile.is_some() && detail.flame_pixels_min.is_some();
+        let pictures =
+            [(has_timeline, ("timeline", "Timeline")), (has_flame, ("flame", "Flame graph"))];
+        let pictures = pictures.into_iter().filter(|(is_there, _)| *is_there).map(|(_, link)| link);
+        write!(out, "<nav>")?;
+        for (key, title) in links.chain(pictures) {
+            write!(out, "<a href=\"#{}\">{}</a>", markup(key), markup(title))?;
+        }
+        writeln!(out, "</nav>")
+    }
+
     fn write_pictures(&self, detail: &Detail, out: &mut dyn io::Write) -> io::Result<()> {
+        if let Some(steps) = self.steps {
+            write_steps_chart(steps, out)?;
+        }
         if let (Some(trace), Some(size)) = (self.trace, detail.timeline) {
             writeln!(out, "<h2 id=\"timeline\">Timeline</h2>")?;
             write_timeline(trace, size, out)?;
@@ -151,9 +176,15 @@ impl ReportPage<'_> {
     }
 }
 
-const PICTURES: &str = ".timeline,.flame{width:100%;height:auto}\
+const PICTURES: &str = "\
+.timeline,.flame,.steps{width:100%;height:auto;border:1px solid var(--line);border-radius:4px}\
 .timeline text{font:10px ui-monospace,Menlo,Consolas,monospace;fill:#111;pointer-events:none}\
-.timeline text.t{font-size:11px;font-weight:600}";
+.timeline text.t{font-size:11px;font-weight:600;fill:var(--text)}\
+.steps text{font-size:11px;fill:var(--quiet)}.steps .e{text-anchor:end}.steps .m{text-anchor:middle}\
+.steps line{stroke:var(--line)}.w{stroke:var(--text);stroke-width:1.5;fill:none}\
+.legend span{margin-right:1.2em;white-space:nowrap}.legend svg{width:.8em;height:.8em}\
+nav{display:flex;flex-wrap:wrap;gap:.2em 1.1em;margin:.6em 0 1.4em;font-size:13px}\
+nav a{color:var(--link);text-decoration:none}nav a:hover{text-decoration:underline}";
 
 /// The document with at most so many rows in each table.
 fn shortened(document: &Document, rows_max: usize) -> Document {

@@ -5,7 +5,7 @@ import { button, choice, element, replaceChildren } from "../dom";
 import { nanosText } from "../format";
 import type { Place, Section } from "../protocol";
 import { around, lengthOf, type Range } from "../scale";
-import { askCompare, reasonText } from "../server";
+import { askCompare, askSpan, reasonText } from "../server";
 import { Source, boundsOf, traceTitle } from "../source";
 import type { State } from "../state";
 import { Timeline } from "../timeline/timeline";
@@ -132,6 +132,18 @@ export class ComparePanel {
     });
   }
 
+  /** Scrolls one of the timelines to a place: to the row of its span, which the server knows. */
+  async #reveal(side: 0 | 1, { track, span }: Place): Promise<void> {
+    const trace = this.#sources![side].trace.id;
+    if (track === null) return;
+    try {
+      const row = span === undefined ? 0 : (await askSpan(trace, span)).row;
+      this.#timelines[side].reveal(trace, track, row);
+    } catch (error) {
+      this.#state.trouble.set(reasonText(error));
+    }
+  }
+
   /** Goes to a place of the base, and shifts the other so that its own place is below. */
   #go(place: Place | null, otherPlace: Place | null): void {
     if (this.#sources === null) return;
@@ -144,10 +156,7 @@ export class ComparePanel {
     const shown = ways.flatMap(({ place: it, side }) => (it === null ? [] : [this.#sources![side].toScreen(it)]));
     const longest = shown.reduce((one, it) => (lengthOf(it) > lengthOf(one) ? it : one));
     this.#state.view.set(around(longest, boundsOf(this.#sources)));
-    for (const { place: it, side } of ways) {
-      if (it === null || it.track === null) continue;
-      this.#timelines[side].reveal(this.#sources[side].trace.id, it.track, 0);
-    }
+    for (const { place: it, side } of ways) if (it !== null) void this.#reveal(side, it);
     const chosen = ways.find(({ place: it }) => it?.span !== undefined);
     if (chosen === undefined) return;
     this.#actions.pick(this.#sources[chosen.side].trace.id, chosen.place!.span!);

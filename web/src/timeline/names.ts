@@ -3,7 +3,8 @@
 import { button, element, replaceChildren } from "../dom";
 import { countText, nanosText, numberText } from "../format";
 import { lengthOf } from "../scale";
-import { boundsOf, trackNote, trackTitle, traceTitle, type Source } from "../source";
+import { boundsOf, trackNote, trackTitle, traceTitle, type Alignment, type Source } from "../source";
+import type { Signal } from "../signal";
 import type { Layout, Line, TrackLine } from "./layout";
 
 export class NamesColumn {
@@ -66,7 +67,7 @@ function extremes({ track }: TrackLine): string {
 }
 
 /** What is open, for the corner between the ruler and the names. */
-export function cornerLines(sources: readonly Source[]): HTMLElement[] {
+export function cornerLines(sources: readonly Source[], alignment: Signal<Alignment>): HTMLElement[] {
   const spans = sources.reduce((sum, { trace }) => sum + trace.spans, 0);
   const facts = `${countText(spans)} spans · ${nanosText(lengthOf(boundsOf(sources)))}`;
   const isLive = sources.some(({ trace }) => trace.live);
@@ -75,9 +76,18 @@ export function cornerLines(sources: readonly Source[]): HTMLElement[] {
   const producer = first?.producer ?? "";
   return [
     element("strong", { text: title, title }),
-    isLive
-      ? element("span", { class: "live", text: "● still recording", title: "This page follows it" })
-      : element("span", { class: "quiet", text: producer, title: producer }),
+    sources.length > 1 && sources.every(({ trace }) => trace.began !== null)
+      ? alignmentButton(alignment)
+      : isLive
+        ? element("span", { class: "live", text: "● still recording", title: "This page follows it" })
+        : element("span", { class: "quiet", text: producer, title: producer }),
     element("span", { class: "quiet", text: facts, title: facts }),
   ];
+}
+
+function alignmentButton(alignment: Signal<Alignment>): HTMLElement {
+  const isClock = alignment.value === "clock";
+  const text = isClock ? "on one clock" : "each from its begin";
+  const title = isClock ? "Let each trace begin at 0" : "Put the traces on one clock, as they were recorded";
+  return button(text, () => alignment.set(isClock ? "starts" : "clock"), { class: "link", title, "data-role": "align" });
 }

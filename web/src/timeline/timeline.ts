@@ -84,7 +84,7 @@ export class Timeline {
   refresh(): void {
     this.#layout = layoutOf(this.#sources(), this.#collapsed);
     this.#names.show(this.#layout);
-    replaceChildren(this.#corner, ...cornerLines(this.#sources()));
+    replaceChildren(this.#corner, ...cornerLines(this.#sources(), this.#state.alignment));
     this.#resize();
   }
 

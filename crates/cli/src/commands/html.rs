@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use spanwise_analyze::ProfileOptions;
+use spanwise_analyze::{ClassRules, Facts, ProfileOptions, StepClasses, step_classes};
 use spanwise_answer::{Opened, compare_traces};
 use spanwise_model::{Profile, Trace};
-use spanwise_write::{ReportPage, Top, write_report_page};
+use spanwise_write::{CHART_CLASSES_MAX, ReportPage, Top, write_report_page};
 
 use super::profiles::{self, write_file};
 use super::report;
@@ -35,9 +35,11 @@ fn one(args: &HtmlArgs, path: &Path) -> anyhow::Result<()> {
         document.sections.push(spanwise_write::properties_section(trace.info()));
     }
     let profile = profile_of(&trace);
+    let steps = steps_of(&trace);
     let page = ReportPage {
         title: &file,
         document: &document,
+        steps: Some(&steps),
         trace: Some(&trace),
         profile: Some((&profile, profile.default_value)),
         base: None,
@@ -51,9 +53,11 @@ fn changes(args: &HtmlArgs, base: &Path, other: &Path) -> anyhow::Result<()> {
     let (base, other) = (open(args, base)?, open(args, other)?);
     let (document, _) = compare_traces(&base, &other);
     let profiles = [&base, &other].map(profile_of);
+    let steps = steps_of(&other);
     let page = ReportPage {
         title: &title,
         document: &document,
+        steps: Some(&steps),
         trace: Some(&other),
         profile: Some((&profiles[1], profiles[1].default_value)),
         base: Some(&profiles[0]),
@@ -80,6 +84,10 @@ fn open(args: &HtmlArgs, path: &Path) -> anyhow::Result<Trace> {
 /// What the page calls a trace: where a file lies is nobody else's business.
 fn shown_name(args: &HtmlArgs, path: &Path) -> String {
     if args.with_metadata { path.display().to_string() } else { name_of(path) }
+}
+
+fn steps_of(trace: &Trace) -> StepClasses {
+    step_classes(&Facts::new(trace), &ClassRules::standard(), CHART_CLASSES_MAX)
 }
 
 fn profile_of(trace: &Trace) -> Profile {

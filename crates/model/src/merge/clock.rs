@@ -33,6 +33,16 @@ pub(super) fn shifts(parts: &[MergePart]) -> (MergedClock, Vec<Nanos>) {
     }
 }
 
+/// When each trace begins, counted from the one that begins first; nothing where one of them does
+/// not say when it was recorded.
+pub fn starts_on_one_clock(traces: &[&Trace]) -> Option<Vec<Nanos>> {
+    let start = |(base, trace): (Nanos, &&Trace)| base.checked_add(trace.window()?.0);
+    let bases = bases(traces)?.into_iter();
+    let starts: Vec<Nanos> = bases.zip(traces).map(start).collect::<Option<_>>()?;
+    let first = *starts.iter().min()?;
+    starts.into_iter().map(|start| start.checked_sub(first)).collect()
+}
+
 /// What is added to the times of each trace to get those of the calendar. Traces of one boot
 /// share its monotonic clock: one base serves them all, however the calendar was set meanwhile.
 fn bases(traces: &[&Trace]) -> Option<Vec<Nanos>> {

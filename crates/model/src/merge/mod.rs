@@ -17,7 +17,7 @@ use crate::{
     Violation,
 };
 use args::SeveralSources;
-pub use clock::MergedClock;
+pub use clock::{MergedClock, starts_on_one_clock};
 use names::ProcessIds;
 
 /// A trace, and what to call it beside the others, such as "rank 2".

@@ -1,7 +1,7 @@
 //! What is open, and the tracks of each trace in the order to show them in.
 
 use serde_json::{Value, json};
-use spanwise_model::{SpanKind, Trace, Track, TrackId, TrackKind};
+use spanwise_model::{Nanos, SpanKind, Trace, Track, TrackId, TrackKind, starts_on_one_clock};
 
 use crate::http::Response;
 use crate::session::Session;
@@ -9,12 +9,16 @@ use crate::viewed::Viewed;
 
 pub(crate) fn traces(session: &Session) -> Response {
     let traces = session.traces();
-    let traces: Vec<Value> = traces.iter().enumerate().map(|(id, it)| about(id, it)).collect();
+    let all: Vec<&Trace> = traces.iter().map(|viewed| &*viewed.trace).collect();
+    let began = starts_on_one_clock(&all);
+    let began = |id: usize| began.as_ref().map(|starts| starts[id]);
+    let numbered = traces.iter().enumerate();
+    let traces: Vec<Value> = numbered.map(|(id, viewed)| about(id, viewed, began(id))).collect();
     let kinds = SpanKind::ALL.map(SpanKind::text);
     Response::json(json!({ "version": 1, "kinds": kinds, "traces": traces }).to_string())
 }
 
-fn about(id: usize, viewed: &Viewed) -> Value {
+fn about(id: usize, viewed: &Viewed, began: Option<Nanos>) -> Value {
     let trace = &viewed.trace;
     let to = trace.window().map_or(0, |(_, to)| viewed.told(to));
     let notices: Vec<Value> = trace
@@ -31,6 +35,7 @@ fn about(id: usize, viewed: &Viewed) -> Value {
         "producer": trace.info().format,
         "rank": trace.info().rank,
         "from": 0,
+        "began": began,
         "to": to,
         "spans": trace.spans().len(),
         "live": viewed.is_live(),
