@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { otherViewers } from "./others.mjs";
 import { startBrowser, stopBrowser, visit } from "./page.mjs";
 import { Recorder } from "./recorder.mjs";
 
@@ -375,6 +376,16 @@ for (const [name, traces, check, options] of CASES) {
     console.log(`${name}: FAILED: ${error.message.split("\n").slice(0, 6).join("\n    ")}`);
   } finally {
     rmSync(folder, { recursive: true });
+  }
+}
+const [speedscope, perfetto] = [process.env.SPEEDSCOPE_PAGE, process.env.PERFETTO_PAGE];
+for (const [name, look] of otherViewers({ speedscope, perfetto })) {
+  if (process.env.ONLY && !name.includes(process.env.ONLY)) continue;
+  try {
+    console.log(`${name}: ${await look(LLAMA)}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`${name}: FAILED: ${error.message.split("\n").slice(0, 6).join("\n    ")}`);
   }
 }
 await stopBrowser();

@@ -16,7 +16,10 @@ const POLL_MS = 25;
 let browser;
 
 export async function startBrowser() {
-  browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
+  // Browsers ask whether a page of elsewhere may reach this machine; the person who ran
+  // `spanwise view --in` says yes.
+  const args = ["--no-sandbox", "--disable-features=LocalNetworkAccessChecks"];
+  browser = await chromium.launch({ executablePath: browserPath, args });
 }
 
 export async function stopBrowser() {
@@ -24,21 +27,24 @@ export async function stopBrowser() {
 }
 
 /** Starts `spanwise view` and gives the address that it prints. */
-function serve(traces) {
-  const child = spawn(spanwise, ["view", "--no-browser", "--no-index", "--quiet", ...traces], {
+function serve(traces, ...options) {
+  const child = spawn(spanwise, ["view", "--no-browser", "--no-index", "--quiet", ...options, ...traces], {
     stdio: ["ignore", "pipe", "pipe"],
   });
   let said = "";
   const address = new Promise((resolve, reject) => {
     const listen = (text) => {
       said += text;
-      const found = /http:\/\/\S+/.exec(said);
+      const found = /https?:\/\/\S+/.exec(said);
       if (found) resolve(found[0]);
     };
     child.stdout.on("data", listen);
     child.stderr.on("data", (text) => (said += text));
     child.on("exit", () => reject(new Error(`the server ended: ${said}`)));
-    setTimeout(() => reject(new Error(`no address: ${said}`)), START_MAX_MS).unref();
+    setTimeout(() => {
+      reject(new Error(`no address: ${said}`));
+      if (!/https?:/.test(said)) child.kill();
+    }, START_MAX_MS).unref();
   });
   return { address, stop: () => child.kill() };
 }
@@ -57,6 +63,18 @@ export async function visit(name, traces, { after = "", width = 1440, height = 9
   if (assets !== "") await takeBuilt(page);
   await page.goto(address);
   return new Visit(name, page, server, errors);
+}
+
+/** A trace in somebody else's viewer, whose address is answered for by `answer`. */
+export async function visitOther(name, viewer, trace, origin, answer) {
+  const server = serve([trace], "--in", viewer);
+  const address = (await server.address).trim();
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, serviceWorkers: "block" });
+  await context.route(`${origin}/**`, answer);
+  const page = await context.newPage();
+  page.setDefaultTimeout(STEP_MAX_MS);
+  await page.goto(address);
+  return new Visit(name, page, server, []);
 }
 
 /** The page as it was built last, with the headers of the server. */
@@ -135,7 +153,11 @@ class Visit {
 
   async fail() {
     await this.picture("failed").catch(() => {});
-    await this.page.context().close().catch(() => {});
+    await this.close().catch(() => {});
+  }
+
+  async close() {
     this.server.stop();
+    await this.page.context().close();
   }
 }

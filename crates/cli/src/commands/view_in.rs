@@ -53,7 +53,8 @@ pub(super) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
     })?;
     let about = format!(
         "the viewer is loaded from {}; the trace stays here, and only that page in your browser \
-         may read it, as long as this program runs; Ctrl-C ends it",
+         may read it, as long as this program runs; if the browser asks whether that page may \
+         reach this machine, allow it; Ctrl-C ends it",
         page.origin()
     );
     announce(&share.url(), (!args.quiet).then_some(&about), !args.no_browser)?;
