@@ -20,7 +20,7 @@ Examples:
   spanwise view --in perfetto trace.json.gz
   spanwise view --no-browser --port 8600 traces/    # then: ssh -L 8600:localhost:8600 HOST")]
 pub(crate) struct ViewArgs {
-    /// The traces to look at, or folders of them
+    /// The traces to look at, or folders of them; a session whose program runs is followed
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
     /// Another viewer to look with: its page is loaded from its maker, the trace stays here
