@@ -30,11 +30,15 @@ pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
 
 /// The names of what is painted, by their numbers.
 fn names(viewed: &Viewed, slices: &[Slice]) -> BTreeMap<u32, String> {
-    let spans = viewed.trace.spans();
+    let (spans, strings) = (viewed.trace.spans(), viewed.trace.strings());
+    // Few names stand for many rectangles: a look at a flag is cheaper than one into the map.
+    let mut is_named = vec![false; strings.len()];
     let mut names = BTreeMap::new();
     for slice in slices {
         let name = spans.name(slice.longest);
-        names.entry(name.0).or_insert_with(|| short(viewed.trace.strings().get(name)));
+        if !std::mem::replace(&mut is_named[name.index()], true) {
+            names.insert(name.0, short(strings.get(name)));
+        }
     }
     names
 }
@@ -53,15 +57,29 @@ fn columns(viewed: &Viewed, head: &str, slices: &[Slice]) -> Vec<u8> {
     out.extend((head_bytes as u32).to_le_bytes());
     out.extend(head.as_bytes());
     out.resize(4 + head_bytes, b' ');
-    out.extend(slices.iter().flat_map(|row| (viewed.told(row.start) as f64).to_le_bytes()));
+    let zero = i128::from(viewed.zero());
     let dur = |row: &Slice| row.end.saturating_sub(row.start);
-    out.extend(slices.iter().flat_map(|row| (dur(row) as f64).to_le_bytes()));
-    out.extend(slices.iter().flat_map(|row| row.longest.0.to_le_bytes()));
-    out.extend(slices.iter().flat_map(|row| spans.name(row.longest).0.to_le_bytes()));
-    out.extend(slices.iter().flat_map(|row| row.count.to_le_bytes()));
-    out.extend(slices.iter().flat_map(|row| row.row.to_le_bytes()));
     let busy = |row: &Slice| row.covered_ns as f32 / dur(row).max(1) as f32;
-    out.extend(slices.iter().flat_map(|row| busy(row).to_le_bytes()));
-    out.extend(slices.iter().map(|row| viewed.trace.kind(row.longest) as u8));
+    put(&mut out, slices, |row| ((i128::from(row.start) - zero) as f64).to_le_bytes());
+    put(&mut out, slices, |row| (dur(row) as f64).to_le_bytes());
+    put(&mut out, slices, |row| row.longest.0.to_le_bytes());
+    put(&mut out, slices, |row| spans.name(row.longest).0.to_le_bytes());
+    put(&mut out, slices, |row| row.count.to_le_bytes());
+    put(&mut out, slices, |row| row.row.to_le_bytes());
+    put(&mut out, slices, |row| busy(row).to_le_bytes());
+    put(&mut out, slices, |row| [viewed.trace.kind(row.longest) as u8]);
     out
+}
+
+/// One column, behind what is there.
+fn put<const BYTES: usize>(
+    out: &mut Vec<u8>,
+    slices: &[Slice],
+    value: impl Fn(&Slice) -> [u8; BYTES],
+) {
+    let begin = out.len();
+    out.resize(begin + BYTES * slices.len(), 0);
+    for (place, slice) in out[begin..].chunks_exact_mut(BYTES).zip(slices) {
+        place.copy_from_slice(&value(slice));
+    }
 }
