@@ -25,13 +25,13 @@ function table(rows: Row[]): SliceTable {
 }
 
 /** The rectangles that are painted of a table when a nanosecond is a pixel: "x w y". */
-function painted(rows: Row[], { from = 0, width = 100, top = 0, bottom = 1000 } = {}): string[] {
+function painted(rows: Row[], { from = 0, width = 100, top = 0, bottom = 1000, grain = 1 } = {}): string[] {
   learnKinds(["other", "python", "operator"]);
   const made: string[] = [];
   const fillRect = (x: number, y: number, w: number): void => void made.push(`${x} ${w} ${y}`);
   const measureText = (): TextMetrics => ({ width: 10 }) as TextMetrics;
   const context = { fillRect, measureText, fillText: () => {} } as unknown as CanvasRenderingContext2D;
-  const all = { slices: table(rows), first: 0, len: rows.length, top: 0, rows: 9, limits: { top, bottom } };
+  const all = { slices: table(rows), first: 0, len: rows.length, top: 0, rows: 9, limits: { top, bottom }, grain };
   const count = paintRows(context, all, { from, pixelsPerNano: 1, width }, PAINTS.light, "");
   assert.ok(count >= made.length && count <= rows.length);
   return made;
@@ -65,4 +65,11 @@ test("only what is on the screen is painted", () => {
   const rows: Row[] = [[0, 0, 5, 0], [0, 50, 20, 0], [0, 200, 5, 0], [1, 0, 500, 1], [2, 60, 10, 0]];
   assert.deepEqual(painted(rows, { from: 60, width: 30 }), ["-1 10.5 0", "-1 31.5 18", "0 9.5 36"]);
   assert.deepEqual(painted(rows, { from: 60, width: 30, top: 20, bottom: 30 }), ["-1 31.5 18"]);
+});
+
+test("where there is no time, narrow ones share a few pixels", () => {
+  const rows: Row[] = Array.from({ length: 8 }, (_, at) => [0, at, 0.9, at % 2]);
+  assert.equal(painted(rows).length, 8);
+  assert.deepEqual(painted(rows, { grain: 4 }), ["0 8 0"]);
+  assert.deepEqual(painted([[0, 0, 30, 0], ...rows.map(([row, at, dur, name]): Row => [row, 40 + at, dur, name])], { grain: 4 }), ["0 29.5 0", "40 8 0"]);
 });

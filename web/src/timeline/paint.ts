@@ -27,6 +27,7 @@ export function paintTrack(
   paints: Paints,
   search: string,
   limits: { top: number; bottom: number },
+  grain: number,
 ): number {
   let painted = 0;
   for (const [at, picture] of pictures.entries()) {
@@ -37,7 +38,7 @@ export function paintTrack(
     if (line.track.kind === "counter") paintCounter(context, line, picture, projection, paints);
     else if (picture.slices !== null) {
       const { slices, first, len } = picture;
-      const rows = { slices, first, len, top: rowsTop(line), rows: line.rows, limits };
+      const rows = { slices, first, len, top: rowsTop(line), rows: line.rows, limits, grain };
       painted += paintRows(context, rows, projection, paints, search);
     }
     if (picture.marks.length > 0) paintMarks(context, line, picture, projection, paints);

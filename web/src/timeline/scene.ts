@@ -20,6 +20,8 @@ export interface Scene {
   pictures: (line: TrackLine) => readonly TrackPicture[];
   hovered: Hit | null;
   paints: Paints;
+  /** See RowsPainted. */
+  grain: number;
 }
 
 /** Paints everything; the answer is how many rectangles that took. */
@@ -50,7 +52,7 @@ export function paintScene(scene: Scene): number {
   for (const line of visible) {
     if (line.type === "group") continue;
     const projection = projectionOf(view, width, line.source.origin);
-    painted += paintTrack(context, line, scene.pictures(line), projection, paints, search, limits);
+    painted += paintTrack(context, line, scene.pictures(line), projection, paints, search, limits, scene.grain);
   }
   paintSelection(scene);
   context.restore();

@@ -28,25 +28,27 @@ export interface RowsPainted {
   top: number;
   rows: number;
   limits: { top: number; bottom: number };
+  /** Pixels that narrow rectangles are painted apart by: more than one while there is no time. */
+  grain: number;
 }
 
 /** Gives how many rectangles it painted. */
 export function paintRows(
   context: CanvasRenderingContext2D,
-  { slices, first, len, top, rows, limits }: RowsPainted,
+  { slices, first, len, top, rows, limits, grain }: RowsPainted,
   projection: Projection,
   paints: Paints,
   search: string,
 ): number {
   const colours = coloursOf(slices, paints.theme);
   const found = search === "" ? null : namesWith(slices, search);
-  const brush = new Brush(context, paints);
+  const brush = new Brush(context, paints, Math.max(NARROW_MAX, grain));
   const firstRow = Math.max(0, Math.floor((limits.top - top) / ROW_HEIGHT));
   const lastRow = Math.min(rows, Math.ceil((limits.bottom - top) / ROW_HEIGHT));
   let at = firstOfRow(slices, first, first + len, firstRow);
   for (let row = firstRow; row < lastRow; row++) {
     const end = firstOfRow(slices, at, first + len, row + 1);
-    paintRow(brush, slices, at, end, top + row * ROW_HEIGHT, projection, colours, found);
+    paintRow(brush, slices, at, end, top + row * ROW_HEIGHT, projection, colours, found, grain);
     at = end;
   }
   context.globalAlpha = 1;
@@ -62,6 +64,7 @@ function paintRow(
   { from, pixelsPerNano, width }: Projection,
   colours: Colours,
   found: ReadonlySet<number> | null,
+  grain: number,
 ): void {
   const { start, dur, busy, merged, name } = slices;
   let reached = -Infinity;
@@ -71,11 +74,12 @@ function paintRow(
     const wide = dur[at]! * pixelsPerNano;
     const x = left < -1 ? -1 : left;
     const right = Math.min(left + wide, width + 1);
-    const w = right - x > 1 ? right - x : 1;
+    let w = right - x > 1 ? right - x : 1;
     // Of those narrower than a pixel, one a pixel will do.
-    if (wide < 1 && found === null) {
-      if (x < reached && x >= reached - 1) continue;
-      reached = x + 1;
+    if (wide < grain && found === null) {
+      if (x < reached && x >= reached - grain) continue;
+      reached = x + grain;
+      if (w < grain) w = grain;
     }
     const share = merged[at]! > 1 ? 0.35 + 0.65 * Math.min(busy[at]!, 1) : 1;
     const isFound = found === null || found.has(name[at]!);
@@ -93,6 +97,7 @@ class Brush {
   painted = 0;
   readonly #context: CanvasRenderingContext2D;
   readonly #paints: Paints;
+  readonly #narrowMax: number;
   #colour = "";
   #shade = 0;
   #x = 0;
@@ -101,14 +106,15 @@ class Brush {
   #waitingColour: string | null = null;
   #waitingShade = 0;
 
-  constructor(context: CanvasRenderingContext2D, paints: Paints) {
+  constructor(context: CanvasRenderingContext2D, paints: Paints, narrowMax: number) {
     this.#context = context;
     this.#paints = paints;
+    this.#narrowMax = narrowMax;
   }
 
   fill(x: number, y: number, w: number, colour: string, shade: number): void {
     this.painted++;
-    if (w > NARROW_MAX) {
+    if (w > this.#narrowMax) {
       this.flush();
       this.#use(colour, shade);
       // A gap of half a pixel keeps neighbours apart where there is room for it.

@@ -10,6 +10,7 @@ import type { Source } from "../source";
 import { chunkOf } from "./chunk";
 import { layoutOf, linesBetween, trackLineOf, ROW_HEIGHT, rowsTop } from "./layout";
 import type { Layout, TrackLine } from "./layout";
+import { Grain } from "./grain";
 import { NamesColumn, cornerLines } from "./names";
 import { attachOverview, attachRuler, attachTracks, attachWheel } from "./pointer";
 import { OVERVIEW_HEIGHT, Overview, RULER_HEIGHT, paintRuler } from "./ruler";
@@ -46,6 +47,7 @@ export class Timeline {
   readonly #tooltip = new Tooltip();
   readonly #stores = new Map<number, PictureStore>();
   readonly #collapsed = new Set<string>();
+  readonly #grain = new Grain();
   readonly #repaint = new Repaint(() => this.#paint());
   #layout: Layout = { lines: [], height: 0 };
   #hovered: Hit | null = null;
@@ -205,6 +207,7 @@ export class Timeline {
       }),
     );
     this.#overviewPainted.paint(this.#overview, tracks, this.#bounds(), view.value, paints);
+    const begun = performance.now();
     const painted = paintScene({
       surface: this.#tracks,
       state: this.#state,
@@ -213,7 +216,9 @@ export class Timeline {
       pictures: (line) => this.#pictures(line),
       hovered: this.#hovered,
       paints,
+      grain: this.#grain.next,
     });
+    this.#grain.painted(performance.now() - begun);
     this.#askSoon();
     this.#tellTests(painted);
   }
@@ -245,6 +250,7 @@ export class Timeline {
   }
 
   #ask(): void {
+    if (this.#grain.rest()) this.#repaint.ask();
     const { scrollTop, clientHeight } = this.#body;
     const near = linesBetween(this.#layout.lines, scrollTop - clientHeight / 2, scrollTop + clientHeight * 1.5);
     for (const source of this.#sources()) {
