@@ -180,7 +180,8 @@ const PICTURES: &str = "\
 .timeline,.flame,.steps{width:100%;height:auto;border:1px solid var(--line);border-radius:4px}\
 .timeline text{font:10px ui-monospace,Menlo,Consolas,monospace;fill:#111;pointer-events:none}\
 .timeline text.t{font-size:11px;font-weight:600;fill:var(--text)}\
-.steps text{font-size:11px;fill:var(--quiet)}.steps .e{text-anchor:end}.steps .m{text-anchor:middle}\
+.steps text{font-size:11px;fill:var(--quiet)}\
+.steps .e{text-anchor:end}.steps .m{text-anchor:middle}\
 .steps line{stroke:var(--line)}.w{stroke:var(--text);stroke-width:1.5;fill:none}\
 .legend span{margin-right:1.2em;white-space:nowrap}.legend svg{width:.8em;height:.8em}\
 nav{display:flex;flex-wrap:wrap;gap:.2em 1.1em;margin:.6em 0 1.4em;font-size:13px}\

@@ -37,7 +37,8 @@ pub(crate) fn write_steps_chart(made: &StepClasses, out: &mut dyn io::Write) -> 
     writeln!(out, "<h2 id=\"steps-by-class\">Steps, GPU time by class</h2>")?;
     writeln!(
         out,
-        "<svg class=\"steps\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\">"
+        "<svg class=\"steps\" xmlns=\"http://www.w3.org/2000/svg\" \
+         viewBox=\"0 0 {WIDTH} {HEIGHT}\">"
     )?;
     let tall = HEIGHT - TOP - BOTTOM;
     let y_of = |ns: i128| TOP + tall * (1.0 - ns as f64 / most as f64);
@@ -59,7 +60,8 @@ pub(crate) fn write_steps_chart(made: &StepClasses, out: &mut dyn io::Write) -> 
         if at % every == 0 {
             let middle = x + pitch * 0.43;
             let y = HEIGHT - 8.0;
-            writeln!(out, "<text class=\"m\" x=\"{middle:.1}\" y=\"{y}\">{}</text>", step.number)?;
+            let number = step.number;
+            writeln!(out, "<text class=\"m\" x=\"{middle:.1}\" y=\"{y}\">{number}</text>")?;
         }
     }
     writeln!(out, "</svg>")?;
@@ -78,8 +80,8 @@ fn write_bar(
         let (top, bottom) = (y_of(below + ns), y_of(below));
         writeln!(
             out,
-            "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{}\">\
-             <title>step {}, {}: {}</title></rect>",
+            "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{:.1}\" \
+             fill=\"{}\"><title>step {}, {}: {}</title></rect>",
             (bottom - top).max(0.1),
             COLOURS[class.min(CHART_CLASSES_MAX - 1)],
             step.number,
@@ -91,7 +93,8 @@ fn write_bar(
     let y = y_of(step.wall_ns);
     writeln!(
         out,
-        "<path class=\"w\" d=\"M{x:.1} {y:.1}h{width:.1}\"><title>step {}: {} on the clock</title></path>",
+        "<path class=\"w\" d=\"M{x:.1} {y:.1}h{width:.1}\">\
+         <title>step {}: {} on the clock</title></path>",
         step.number,
         nanos_text(step.wall_ns)
     )
@@ -103,14 +106,15 @@ fn write_legend(made: &StepClasses, shown: usize, out: &mut dyn io::Write) -> io
         let colour = COLOURS[class.min(CHART_CLASSES_MAX - 1)];
         write!(
             out,
-            "<span><svg viewBox=\"0 0 10 10\"><rect width=\"10\" height=\"10\" fill=\"{colour}\"/></svg> \
-             {}</span> ",
+            "<span><svg viewBox=\"0 0 10 10\">\
+             <rect width=\"10\" height=\"10\" fill=\"{colour}\"/></svg> {}</span> ",
             markup(name)
         )?;
     }
     write!(
         out,
-        "<span><svg viewBox=\"0 0 10 10\"><path class=\"w\" d=\"M0 5h10\"/></svg> the step on the clock</span>"
+        "<span><svg viewBox=\"0 0 10 10\"><path class=\"w\" d=\"M0 5h10\"/></svg> \
+         the step on the clock</span>"
     )?;
     if made.steps.len() > shown {
         write!(out, " <span>… {} more steps</span>", made.steps.len() - shown)?;
