@@ -3,7 +3,8 @@
 //! Settings alone do not tell: root, capabilities, containers and the kernel's own build all
 //! have a say. So each ability is tried on this very process, and settings only explain.
 
-use std::io;
+use std::path::Path;
+use std::{fs, io};
 
 use crate::event::{Attr, Stacks};
 use crate::probe::Probe;
@@ -37,6 +38,8 @@ pub enum Ability {
     PythonFrames,
     /// Calls of functions, one by one.
     Calls,
+    /// All branches, by the hardware. perf records them; we read what it wrote.
+    IntelPt,
 }
 
 /// What was found about an ability.
@@ -68,6 +71,7 @@ pub fn examine() -> Vec<Finding> {
         Ability::Signals,
         Ability::PythonFrames,
         Ability::Calls,
+        Ability::IntelPt,
     ];
     abilities.map(examine_one).into()
 }
@@ -100,6 +104,7 @@ pub fn examine_one(ability: Ability) -> Finding {
         Ability::Signals => signals(),
         Ability::PythonFrames => python_frames(),
         Ability::Calls => calls(),
+        Ability::IntelPt => intel_pt(Path::new(INTEL_PT)),
     }
 }
 
@@ -169,6 +174,25 @@ fn kernel_names() -> Finding {
                 "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1".to_owned(),
             ),
         },
+    }
+}
+
+/// Where the kernel describes the trace of Intel's processors.
+const INTEL_PT: &str = "/sys/bus/event_source/devices/intel_pt";
+
+fn intel_pt(source: &Path) -> Finding {
+    let (ability, what) =
+        (Ability::IntelPt, "every call, with perf record -e intel_pt//u and spanwise decode");
+    let number = fs::read_to_string(source.join("type")).ok();
+    let Some(number) = number.and_then(|text| text.trim().parse().ok()) else {
+        let detail = "the kernel has no intel_pt: another processor, or a virtual machine";
+        return Finding { ability, what, is_there: false, detail: detail.to_owned(), cure: None };
+    };
+    // Branches, and times of the counter.
+    let attr = Attr { kind: number, config: 1 << 13 | 1 << 10, ..Attr::tracepoint(0) };
+    match sys::open_event(&attr.without_kernel(), 0, -1) {
+        Ok(_) => found(ability, what, "tried: the kernel allows it".to_owned()),
+        Err(error) => refused(ability, what, &error),
     }
 }
 
@@ -280,3 +304,25 @@ fn python_frames() -> Finding {
 }
 
 const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intel_pt_is_there_only_where_the_kernel_opens_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let check = |number: Option<&str>, detail: &str| {
+            if let Some(number) = number {
+                fs::write(folder.path().join("type"), number).expect("writable");
+            }
+            let finding = intel_pt(folder.path());
+            let is_said = finding.detail.contains(detail) && !finding.detail.is_empty();
+            assert!(!finding.is_there && is_said, "{number:?}: {}", finding.detail);
+        };
+        check(None, "no intel_pt");
+        check(Some("x\n"), "no intel_pt");
+        // A source that no kernel has: what it says about that is up to it.
+        check(Some("4000000\n"), "");
+    }
+}

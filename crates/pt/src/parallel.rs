@@ -41,6 +41,10 @@ pub fn decode_parallel<S: Sink + Default + Send>(
     };
     let untils = starts[1..].iter().map(|&until| Some(until)).chain([None]);
     let parts: Vec<(usize, Option<usize>)> = starts.iter().copied().zip(untils).collect();
+    if let [(from, until)] = parts[..] {
+        let part = Part::decode(program, options, bytes, (from, until, true));
+        return join(vec![part], &parts, bytes, first);
+    }
     let decoded: Vec<Part<'_, S>> = std::thread::scope(|scope| {
         let workers: Vec<_> = parts
             .iter()

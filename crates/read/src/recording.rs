@@ -11,22 +11,31 @@ use crate::source::Bytes;
 
 const RECORDS_FILE: &str = "perf.data";
 const ABOUT_FILE: &str = "recording.json";
+const PERF_RECORDS_FILE: &str = "data";
+const KERNEL_FOLDER: &str = "kcore_dir";
 const FOLDER_ENDING: &str = ".spanwise-recording";
 
-/// True for the folder of a recording. One whose recorder was killed lacks the description.
+/// True for the folder of a recording, of ours or of `perf record --kcore`. One of ours whose
+/// recorder was killed lacks the description.
 pub fn is_recording(path: &Path) -> bool {
     let is_named = || path.as_os_str().as_encoded_bytes().ends_with(FOLDER_ENDING.as_bytes());
-    path.is_dir()
-        && path.join(RECORDS_FILE).is_file()
-        && (path.join(ABOUT_FILE).is_file() || is_named())
+    let is_ours =
+        || path.join(RECORDS_FILE).is_file() && (path.join(ABOUT_FILE).is_file() || is_named());
+    path.is_dir() && (is_ours() || is_of_perf(path))
 }
 
 /// The file to read: of a recording its records, and otherwise what was named.
 pub(crate) fn file_of(path: &Path) -> Cow<'_, Path> {
     match is_recording(path) {
+        true if is_of_perf(path) => Cow::Owned(path.join(PERF_RECORDS_FILE)),
         true => Cow::Owned(path.join(RECORDS_FILE)),
         false => Cow::Borrowed(path),
     }
+}
+
+/// A folder that `perf record --kcore` has made.
+fn is_of_perf(path: &Path) -> bool {
+    path.join(PERF_RECORDS_FILE).is_file() && path.join(KERNEL_FOLDER).is_dir()
 }
 
 /// Adds what the description beside the records of our own recording says of their clock.

@@ -27,6 +27,8 @@ const OPTIONS: fn() -> RecorderOptions =
 struct Case {
     built: Built,
     stepped: Stepped,
+    /// Functions that no file names: address, size, name.
+    made: Vec<(u64, u64, &'static str)>,
 }
 
 impl Case {
@@ -42,7 +44,7 @@ impl Case {
         for steps in stepped.threads.values_mut() {
             *steps = without_repetitions(steps, &stepped.code);
         }
-        Case { built, stepped }
+        Case { built, stepped, made: Vec::new() }
     }
 
     fn threads(&self) -> Vec<Traced<'_>> {
@@ -61,7 +63,8 @@ impl Case {
     }
 
     fn read(&self, recording: &[u8]) -> Trace {
-        let path = self.built.path.with_extension("data");
+        let name = format!("{}.data", self.stepped.pid);
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pt").join(name);
         std::fs::write(&path, recording).expect("written");
         let trace = read(&path);
         drop(std::fs::remove_file(&path));
@@ -92,7 +95,8 @@ impl Case {
     /// All threads of a recording have made the calls that they made.
     #[track_caller]
     fn check(&self, recording: &[u8], told: impl Fn(&[Step]) -> usize, least: usize) {
-        let symbols = Symbols::of(&self.stepped.code);
+        let mut symbols = Symbols::of(&self.stepped.code);
+        self.made.iter().for_each(|&(start, len, name)| symbols.add(start, len, name));
         let trace = self.read(recording);
         let lost = trace.notices().iter().filter(|notice| notice.kind == NoticeKind::DecodeError);
         assert_eq!(lost.count(), 0);
@@ -214,7 +218,7 @@ fn threads() {
 /// What fuzzing of the reader begins with.
 #[test]
 fn seeds_of_recordings() {
-    for (name, bytes) in streams() {
+    for (name, bytes) in streams(CODE_AT) {
         let mut file = File::default();
         file.info(Kept::OfProcessors);
         file.named(5, 5, "small");
@@ -249,4 +253,103 @@ fn rings_that_were_full() {
     let calls = |trace: &Trace| found(trace, case.stepped.pid).len();
     let (all, some) = (calls(&whole), calls(&full));
     assert!(some < all && some > all / 3, "{some} of {all}");
+}
+
+#[test]
+fn code_of_the_kernel_in_the_program() {
+    let Some(case) = Case::new("clocks.c", &["-O1"], 30_000) else { return };
+    let vdso = case.stepped.code.iter().find(|code| code.file == "[vdso]").expect("there is one");
+    let steps = &case.stepped.threads[&case.stepped.pid];
+    let is_there = |step: &&Step| step.ip.wrapping_sub(vdso.start) < vdso.bytes.len() as u64;
+    assert!(steps.iter().filter(is_there).count() > 100);
+    case.check_apart(60);
+}
+
+/// A runtime that makes code has written it down, with a name.
+#[test]
+fn code_that_was_made_at_run_time() {
+    let Some(mut case) = Case::new("makes.c", &STATIC, 20_000) else { return };
+    let made = case.stepped.code.iter().find(|code| code.file.is_empty()).expect("made code");
+    let (start, code) = (made.start + 64, made.bytes[64..83].to_vec());
+    let pid = case.stepped.pid;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pt");
+    let path = folder.join(format!("jit-{pid}.dump"));
+    std::fs::write(&path, dump(pid, start, &code)).expect("written");
+    case.made.push((start, code.len() as u64, "made_function"));
+    let file = path.to_str().expect("a path of ours").to_owned();
+    let marker = Code { start: 0x6000_0000_0000, bytes: vec![0; 4096], file, file_offset: 0 };
+    case.stepped.code.push(marker);
+    case.check_apart(400);
+    drop(std::fs::remove_file(&path));
+    // Without it, what ran there is lost, and said to be.
+    let trace = case.read(&case.apart());
+    let lost = trace.notices().iter().filter(|notice| notice.kind == NoticeKind::DecodeError);
+    assert!(lost.map(|notice| notice.count).sum::<u64>() > 10);
+}
+
+/// What a runtime writes down: a head, and a function with its code.
+fn dump(pid: i32, start: u64, code: &[u8]) -> Vec<u8> {
+    let words = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    let pid = u64::from(pid as u32);
+    let head = words(&[0x4a69_5444 | 1 << 32, 40 | 62 << 32, pid << 32, 0, 0]);
+    let (len, name) = (code.len() as u64, b"made_function\0");
+    let size = 16 + 40 + name.len() as u64 + len;
+    let load = words(&[size << 32, 0, pid | pid << 32, start, start, len, 1]);
+    [head, load, name.to_vec(), code.to_vec()].concat()
+}
+
+#[test]
+fn python() {
+    const PLACES: &str = "import sys, sysconfig as s; print(sys.executable); v = s.get_config_var; \
+        print(v('LIBDIR') + '/' + v('INSTSONAME') if v('Py_ENABLE_SHARED') else sys.executable)";
+    let output = std::process::Command::new("python3").args(["-c", PLACES]).output();
+    let Some(output) = output.ok().filter(|output| output.status.success()) else {
+        return stepping::build::skip("Python is not stepped: there is none");
+    };
+    let places = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (program, library) = places.trim().split_once('\n').expect("two lines");
+    let [Some(built), Some(library_built)] =
+        [program, library].map(|path| stepping::build::existing(Path::new(path)))
+    else {
+        return;
+    };
+    let eval = library_built.address("_PyEval_EvalFrameDefault");
+    let (Some(main), Some(eval)) = (built.address("main"), eval) else {
+        return stepping::build::skip("Python is not stepped: its functions are not named");
+    };
+    let places = [(program, main), (library, eval)];
+    let stepped = step(&[program, "-S", "-c", "print(sum(range(9)))"], &places, 30_000);
+    Case::of(built, stepped).check_apart(500);
+}
+
+/// The kernel's code, kept beside the records.
+#[test]
+fn the_kernel() {
+    let base = 0xffff_ffff_8100_0100;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pt").join("kernel.perf");
+    std::fs::create_dir_all(folder.join("kcore_dir")).expect("can be made");
+    let words = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    // An ELF core of one part.
+    let head = [
+        &b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x04\0\x3e\0\x01\0\0\0"[..],
+        &words(&[0, 64, 0]),
+        &b"\0\0\0\0\x40\0\x38\0\x01\0\0\0\0\0\0\0"[..],
+        &words(&[1 | 7 << 32, 120, base, 0, CODE.len() as u64, CODE.len() as u64, 1]),
+    ];
+    let kcore = [&head.concat()[..], &CODE].concat();
+    std::fs::write(folder.join("kcore_dir/kcore"), kcore).expect("written");
+    let symbols = format!("{base:x} T entry\n{:x} t helper\n{:x} T end\n", base + 16, base + 24);
+    std::fs::write(folder.join("kcore_dir/kallsyms"), symbols).expect("written");
+    let stream = streams(base).remove(0).1;
+    let mut file = File::default();
+    file.info(Kept::OfProcessors);
+    file.named(5, 5, "small");
+    file.switched((5, 5), ZERO + 990, 0, false);
+    file.piece(5, Place { queue: 0, tid: -1, cpu: 0, offset: 0 }, &stream, 0);
+    std::fs::write(folder.join("data"), file.finish(&RecorderOptions::default())).expect("written");
+    let trace = read(&folder);
+    let count = |name: &str| trace.spans().ids().filter(|&at| trace.name(at) == name).count();
+    assert_eq!(trace.notices().iter().count(), 0);
+    assert_eq!((count("entry"), count("helper")), (1, 240));
+    drop(std::fs::remove_dir_all(&folder));
 }

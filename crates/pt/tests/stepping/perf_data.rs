@@ -53,7 +53,7 @@ pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderO
     for thread in threads {
         file.named(pid, thread.tid, "stepped");
     }
-    for code in code.iter().filter(|code| code.file.starts_with('/')) {
+    for code in code.iter().filter(|code| is_told(code)) {
         file.mapped(pid, code);
     }
     for (queue, thread) in threads.iter().enumerate() {
@@ -63,6 +63,11 @@ pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderO
         file.piece(pid, place, &recorded.bytes, 0);
     }
     file.finish(&options)
+}
+
+/// Memory of a program's own is not told.
+pub fn is_told(code: &Code) -> bool {
+    code.file.starts_with('/') || code.file == "[vdso]"
 }
 
 fn words(words: &[u64]) -> Vec<u8> {
@@ -188,7 +193,12 @@ impl File {
         let mut attr = words(&[pair(SOURCE as i32, ATTR_LEN as i32), config, 1, sample, 4, flags]);
         attr.resize(ATTR_LEN as usize, 0);
         let ids_at = HEADER_LEN + ATTR_LEN + 16;
-        let features = 1_u64 << 18;
+        // The kernel's release, and where pieces of the trace are.
+        let features = 1_u64 << 4 | 1 << 18;
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut release = release.trim_end().as_bytes().to_vec();
+        release.resize((release.len() + 1).next_multiple_of(64), 0);
+        let release = [&(release.len() as u32).to_le_bytes()[..], &release].concat();
         let head = [
             words(&[u64::from_le_bytes(*b"PERFILE2"), HEADER_LEN, ATTR_LEN + 16]),
             words(&[HEADER_LEN, ATTR_LEN + 16, DATA_AT, self.data.len() as u64, 0, 0]),
@@ -198,14 +208,16 @@ impl File {
             .into_iter()
             .chain(self.pieces.iter().flat_map(|p| [p.0, p.1]))
             .collect();
-        let section_at = DATA_AT + self.data.len() as u64 + 16;
+        let section_at = DATA_AT + self.data.len() as u64 + 32;
         [
             head.concat(),
             attr,
             words(&[ids_at, 8]),
             words(&[EVENT_ID]),
             self.data,
-            words(&[section_at, index.len() as u64 * 8]),
+            words(&[section_at, release.len() as u64]),
+            words(&[section_at + release.len() as u64, index.len() as u64 * 8]),
+            release,
             words(&index),
         ]
         .concat()

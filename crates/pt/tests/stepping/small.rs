@@ -43,54 +43,54 @@ fn bits(writer: &mut Writer, text: &str) {
     writer.packet(Packet::Tnt(Tnt { bits, count: text.len() as u8 }));
 }
 
-/// Streams, each for another sort of packets.
-pub fn streams() -> Vec<(&'static str, Vec<u8>)> {
+/// Streams, each for another sort of packets, through the code at an address.
+pub fn streams(base: u64) -> Vec<(&'static str, Vec<u8>)> {
     let mut loops = Writer::default();
     head(&mut loops, 1000, None);
-    at(&mut loops, Packet::TipPge, 0x100);
+    at(&mut loops, Packet::TipPge, base);
     for round in 0..40 {
         bits(&mut loops, "011111");
         bits(&mut loops, "111011111011");
         loops.packet(Packet::Cyc(40 + round));
         if round % 10 == 9 {
-            head(&mut loops, 2000 + round * 100, Some(0x100));
+            head(&mut loops, 2000 + round * 100, Some(base));
         }
     }
     let mut ends = Writer::default();
-    head(&mut ends, 3000, Some(0x100));
-    for target in [0x109, 0x115, 0x10b] {
+    head(&mut ends, 3000, Some(base));
+    for target in [base + 0x09, base + 0x15, base + 0x0b] {
         bits(&mut ends, "110");
         at(&mut ends, Packet::Tip, target);
-        ends.packet(Packet::Mtc(target as u8));
-        if target == 0x109 {
+        ends.packet(Packet::Mtc((target - base) as u8));
+        if target == base + 0x09 {
             ends.packet(Packet::TipPgd(Ip::ABSENT));
-            at(&mut ends, Packet::TipPge, 0x100);
+            at(&mut ends, Packet::TipPge, base);
         }
-        if target == 0x115 {
-            at(&mut ends, Packet::Tip, 0x110);
+        if target == base + 0x15 {
+            at(&mut ends, Packet::Tip, base + 0x10);
             bits(&mut ends, "11");
-            at(&mut ends, Packet::Tip, 0x105);
+            at(&mut ends, Packet::Tip, base + 0x05);
             bits(&mut ends, "1");
         }
     }
     let mut events = Writer::default();
-    head(&mut events, 4000, Some(0x110));
+    head(&mut events, 4000, Some(base + 0x10));
     events.packet(Packet::Ovf);
-    at(&mut events, Packet::Fup, 0x105);
-    at(&mut events, Packet::Fup, 0x105);
-    at(&mut events, Packet::Tip, 0x110);
+    at(&mut events, Packet::Fup, base + 0x05);
+    at(&mut events, Packet::Fup, base + 0x05);
+    at(&mut events, Packet::Tip, base + 0x10);
     events.packet(Packet::Ptw { payload: 7, is_wide: true, has_ip: false });
     events.packet(Packet::ModeTsx { is_in_transaction: true, is_aborted: false });
-    at(&mut events, Packet::Fup, 0x110);
+    at(&mut events, Packet::Fup, base + 0x10);
     bits(&mut events, "1");
-    at(&mut events, Packet::Tip, 0x105);
+    at(&mut events, Packet::Tip, base + 0x05);
     events.packet(Packet::Exstop { has_ip: false });
     events.packet(Packet::Pwrx(PowerExit { deepest_state: 3, last_state: 1, reasons: 1 }));
     events.packet(Packet::Bbp { kind: 4, is_narrow: true });
     events.packet(Packet::Bip { id: 3, value: 77 });
     events.packet(Packet::Bep { has_ip: false });
     events.packet(Packet::Pip { cr3: 0x5000, is_guest: false });
-    head(&mut events, 5000, Some(0x105));
+    head(&mut events, 5000, Some(base + 0x05));
     bits(&mut events, "1");
     let all = [("loops", loops), ("ends", ends), ("events", events)];
     all.map(|(name, writer)| (name, writer.into_bytes())).to_vec()

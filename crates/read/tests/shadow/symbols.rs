@@ -23,7 +23,7 @@ impl Symbols {
         for code in code {
             let end = code.start + code.bytes.len() as u64;
             symbols.mappings.push((code.start, end, code.file.clone()));
-            if code.file.starts_with('/') {
+            if code.file.starts_with('/') || code.file == "[vdso]" {
                 symbols.add_file(code);
             }
         }
@@ -40,8 +40,12 @@ impl Symbols {
     }
 
     fn add_file(&mut self, code: &Code) {
-        let Ok(bytes) = std::fs::read(&code.file) else { return };
-        let file = object::File::parse(&*bytes).expect("a program");
+        let bytes = match &*code.file {
+            "[vdso]" => code.bytes.clone(),
+            file => std::fs::read(file).expect("it was mapped"),
+        };
+        // What a runtime writes down is none.
+        let Ok(file) = object::File::parse(&*bytes) else { return };
         let apart = file.build_id().ok().flatten().and_then(debug_file);
         let apart = apart.as_ref().map(|bytes| object::File::parse(&**bytes).expect("symbols"));
         let end = code.start + code.bytes.len() as u64;
@@ -49,7 +53,7 @@ impl Symbols {
         let mapped = file.segments().find_map(|segment| {
             let (offset, _) = segment.file_range();
             let SegmentFlags::Elf { p_flags, .. } = segment.flags() else { return None };
-            let at = offset.checked_sub(code.file_offset)? + code.start;
+            let at = offset.checked_sub(code.file_offset)?.checked_add(code.start)?;
             (p_flags.0 & 1 == 1 && at < end).then(|| at.wrapping_sub(segment.address()))
         });
         let Some(moved) = mapped else { return };
@@ -63,6 +67,12 @@ impl Symbols {
                 self.rows.push((at, at + symbol.size(), vec![demangled(name)]));
             }
         }
+    }
+
+    /// A function that no file names.
+    pub(crate) fn add(&mut self, start: u64, len: u64, name: &str) {
+        self.rows.push((start, start + len, vec![name.to_owned()]));
+        self.rows.sort();
     }
 
     /// The function at an address; parts that are rarely run belong to their function.
@@ -95,7 +105,7 @@ impl Symbols {
             return self.rows[row].2.clone();
         }
         let file = function.checked_sub(NAMELESS + 1).map(|at| &self.mappings[at as usize].2);
-        match file.filter(|file| file.starts_with('/')) {
+        match file.filter(|file| file.starts_with('/') || *file == "[vdso]") {
             Some(file) => vec![format!("[unknown] ({file})")],
             None => vec!["[unknown]".to_owned()],
         }

@@ -22,6 +22,8 @@ const KERNEL_NAME: &str = "[kernel.kallsyms]";
 #[derive(Default)]
 pub(super) struct Files {
     build_ids: HashMap<String, Vec<u8>>,
+    /// The recording was made with the kernel that runs here.
+    is_own_kernel: bool,
     /// Nothing outside the recording is looked at.
     is_closed: bool,
     opened: HashMap<Rc<str>, Option<Bytes>>,
@@ -30,8 +32,11 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn new(build_ids: HashMap<String, Vec<u8>>) -> Self {
-        Files { build_ids, ..Files::default() }
+    /// `kernel_release` is that of the kernel that was recorded.
+    pub(super) fn new(build_ids: HashMap<String, Vec<u8>>, kernel_release: &str) -> Self {
+        let own = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let is_own_kernel = !kernel_release.is_empty() && own.trim_end() == kernel_release;
+        Files { build_ids, is_own_kernel, ..Files::default() }
     }
 
     /// Without the files of this machine.
@@ -61,7 +66,12 @@ impl Files {
         if self.is_closed {
             return None;
         }
-        let opened = open(path, self.build_ids.get(&**path).map(Vec::as_slice));
+        let build_id = self.build_ids.get(&**path).map(Vec::as_slice);
+        let opened = match (&**path, build_id) {
+            // It has no name of its own: only its kernel says which one it is.
+            (VDSO_NAME, None) if self.is_own_kernel => own_vdso().ok_or("it cannot be read"),
+            _ => open(path, build_id),
+        };
         if let Err(why) = opened {
             self.missing.push((Rc::clone(path), why));
         }
@@ -88,11 +98,19 @@ fn open(path: &str, build_id: Option<&[u8]>) -> Result<Bytes, &'static str> {
         return Err("it is not here");
     }
     let bytes = Bytes::open(Path::new(path)).map_err(|_| "it cannot be read")?;
+    // Code that a runtime made, as it writes it down.
+    if is_jitdump(&bytes) {
+        return Ok(bytes);
+    }
     object::File::parse(bytes.as_ref()).map_err(|_| "it is no ELF file")?;
     if build_id.is_some_and(|recorded| !has_build_id(&bytes, recorded)) {
         return Err("it is another build than was recorded");
     }
     Ok(bytes)
+}
+
+fn is_jitdump(bytes: &Bytes) -> bool {
+    bytes.as_ref().starts_with(b"DTiJ") || bytes.as_ref().starts_with(b"JiTD")
 }
 
 fn has_build_id(bytes: &Bytes, recorded: &[u8]) -> bool {

@@ -23,6 +23,8 @@ pub(super) struct Event {
     pub(super) regs_user: u64,
     /// Switches of threads are recorded with it.
     pub(super) has_switches: bool,
+    /// Its times are those of `CLOCK_MONOTONIC`.
+    pub(super) has_monotonic: bool,
     /// Other records carry thread and time behind them.
     pub(super) has_sample_id: bool,
     pub(super) ids: Vec<u64>,
@@ -160,6 +162,8 @@ impl<'a> Header<'a> {
         bytes.skip(24)?;
         let branch_sample_type = bytes.u64().unwrap_or(0);
         let regs_user = bytes.u64().unwrap_or(0);
+        bytes.skip(4).unwrap_or(());
+        let clock = bytes.i32().unwrap_or(0);
         let has = |bit: u32| {
             let bit = if self.is_big_endian { 63 - bit } else { bit };
             flags >> bit & 1 == 1
@@ -173,6 +177,7 @@ impl<'a> Header<'a> {
             branch_sample_type,
             regs_user,
             has_switches: has(26),
+            has_monotonic: has(25) && clock == 1,
             has_sample_id: has(18),
             ids: Vec::new(),
         })

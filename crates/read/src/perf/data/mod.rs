@@ -9,6 +9,7 @@ mod calls;
 mod files;
 mod header;
 mod inlines;
+mod kernel;
 mod line_sites;
 mod maps;
 mod pipe;
@@ -41,6 +42,7 @@ use files::Files;
 use header::Header;
 pub(crate) use header::seems_perf_data;
 use inlines::{Inlines, Shelf};
+use kernel::KernelCode;
 pub use line_sites::{address_sites, line_sites};
 use maps::{Mapping, Maps};
 use pt::Hardware;
@@ -68,6 +70,8 @@ pub(crate) struct Reader {
     is_without_inlines: bool,
     python: PythonStacks,
     calls: Hits,
+    /// Where it was kept beside the records.
+    kernel: Option<KernelCode>,
 }
 
 /// A recording that came packed is kept whole; what is larger has to be unpacked first.
@@ -77,7 +81,7 @@ impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
         let map = PerfMap::default();
-        let (kept, python, calls, refusal, only_file) = Default::default();
+        let (kept, python, calls, refusal, only_file, kernel) = Default::default();
         let (opens_files, is_without_inlines) = (true, false);
         Reader {
             timeline,
@@ -89,6 +93,7 @@ impl Default for Reader {
             is_without_inlines,
             python,
             calls,
+            kernel,
         }
     }
 }
@@ -140,6 +145,7 @@ impl Reader {
     pub(crate) fn lies_at(&mut self, records: &Path) {
         self.python = PythonStacks::beside(records);
         self.calls = Hits::beside(records);
+        self.kernel = KernelCode::beside(records);
     }
 
     /// One that opens nothing but the recording.
@@ -170,10 +176,11 @@ impl Reader {
             formats: &header.formats,
             files: match (self.opens_files, self.only_file.take()) {
                 (_, Some((path, bytes))) => Files::only(&path, bytes),
-                (true, None) => Files::new(build_ids),
+                (true, None) => Files::new(build_ids, &release),
                 (false, None) => Files::closed(),
             },
-            symbols: Symbols::new(release),
+            symbols: Symbols::new(release, self.kernel.as_ref().map(|kernel| &*kernel.symbols)),
+            kernel: self.kernel.as_ref(),
             stacks: is_x86_64(&header.machine).then(Stacks::default),
             inlines: (!self.is_without_inlines).then(|| Inlines::new(&shelf)),
             places: HashMap::new(),
@@ -235,6 +242,7 @@ struct State<'a> {
     /// Threads of which something was recorded.
     seen: HashSet<i32>,
     hardware: Hardware,
+    kernel: Option<&'a KernelCode>,
 }
 
 /// What stands at an address.

@@ -69,16 +69,28 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    pub(super) fn new(kernel_release: String) -> Self {
-        Symbols { kernel_release, ..Symbols::default() }
+    /// `kernel` are the symbols of the kernel that was recorded, where they were kept.
+    pub(super) fn new(kernel_release: String, kernel: Option<&str>) -> Self {
+        let kernel = kernel.map(Kernel::parse).map_or_else(OnceCell::new, OnceCell::from);
+        Symbols { kernel_release, kernel, ..Symbols::default() }
+    }
+
+    /// Where functions of the kernel begin.
+    pub(super) fn kernel_starts(&self, files: &Files) -> Vec<u64> {
+        let kernel = self.kernel(files);
+        kernel.map(|kernel| kernel.functions.iter().map(|row| row.0).collect()).unwrap_or_default()
+    }
+
+    fn kernel(&self, files: &Files) -> Option<&Kernel> {
+        if files.are_closed() {
+            return self.kernel.get();
+        }
+        let running = || Kernel::running(&self.kernel_release, files.kernel_build_id());
+        Some(self.kernel.get_or_init(running))
     }
 
     pub(super) fn find_kernel(&self, files: &Files, ip: u64) -> Option<Symbol> {
-        if files.are_closed() {
-            return None;
-        }
-        let running = || Kernel::running(&self.kernel_release, files.kernel_build_id());
-        self.kernel.get_or_init(running).find(ip)
+        self.kernel(files)?.find(ip)
     }
 
     /// The function at an address. `ip` is inside of the instruction, so that a call at

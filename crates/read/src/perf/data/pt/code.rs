@@ -5,15 +5,18 @@ use std::rc::Rc;
 
 use spanwise_pt::{Functions, Image, Program, Stretch, TickScale};
 
+use super::jitdump::is_dump;
 use super::side::{Side, Turn, Version};
 use crate::perf::data::files::Files;
+use crate::perf::data::kernel::KernelCode;
 use crate::perf::data::maps::Mapping;
 use crate::perf::data::symbols::Symbols;
 use crate::source::Bytes;
 
-/// The code of each version of each process that ran.
-pub(super) struct Codes {
+/// The code of each version of each process that ran, and of the kernel where it was kept.
+pub(super) struct Codes<'a> {
     versions: BTreeMap<(i32, usize), Code>,
+    kernel: Option<&'a KernelCode>,
 }
 
 #[derive(Default)]
@@ -40,21 +43,22 @@ impl Functions for Ranges {
     }
 }
 
-impl Codes {
+impl<'a> Codes<'a> {
     pub(super) fn new(
         side: &Side,
         turns: &[(Turn, usize)],
-        files: &mut Files,
-        symbols: &mut Symbols,
-    ) -> Codes {
+        (files, symbols): (&mut Files, &mut Symbols),
+        kernel: Option<&'a KernelCode>,
+    ) -> Codes<'a> {
+        let starts = kernel.map(|_| symbols.kernel_starts(files)).unwrap_or_default();
         let mut versions = BTreeMap::new();
         for &(turn, number) in turns {
             let version = side.version(turn.pid, number);
             versions
                 .entry((turn.pid, number))
-                .or_insert_with(|| version.map_or_else(Code::default, |v| code(v, files, symbols)));
+                .or_insert_with(|| code(version, (files, symbols), &starts));
         }
-        Codes { versions }
+        Codes { versions, kernel }
     }
 
     /// What ran in each turn; turns keep their numbers.
@@ -70,6 +74,9 @@ impl Codes {
                 let bytes = bytes.get(from..).unwrap_or_default();
                 image.map(mapping.start, &bytes[..bytes.len().min(len)]);
             }
+            for (start, bytes) in self.kernel.into_iter().flat_map(KernelCode::parts) {
+                image.map(start, bytes);
+            }
             numbers.insert(key, images.len());
             images.push(image);
         }
@@ -83,13 +90,18 @@ impl Codes {
     }
 }
 
-fn code(version: &Version, files: &mut Files, symbols: &mut Symbols) -> Code {
+fn code(
+    version: Option<&Version>,
+    (files, symbols): (&mut Files, &mut Symbols),
+    kernel_starts: &[u64],
+) -> Code {
     let mut code = Code::default();
-    let mut ranges = BTreeMap::new();
-    for mapping in &version.maps {
+    let mut ranges: BTreeMap<u64, u64> = kernel_starts.iter().map(|&at| (at, at)).collect();
+    for mapping in version.into_iter().flat_map(|version| &version.maps) {
         let path: &Rc<str> = &mapping.path;
         let Some(bytes) = files.get(path) else { continue };
-        ranges.insert(mapping.start, mapping.start);
+        let end = if is_dump(path) { mapping.end } else { mapping.start };
+        ranges.insert(mapping.start, end);
         ranges.extend(symbols.ranges(files, mapping));
         code.mapped.push((mapping.clone(), bytes));
     }

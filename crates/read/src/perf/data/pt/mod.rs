@@ -1,15 +1,17 @@
 //! Recordings of Intel PT: every call and return of the last moments.
 //!
 //! The hardware's trace is decoded with the files that were mapped, processor by processor or
-//! thread by thread, and sorted in among the other records by time. The kernel's code is not in
-//! a recording, so what runs there is not followed.
+//! thread by thread, and sorted in among the other records by time. Code that is in no file is that
+//! of runtimes which wrote it down, and of the kernel where it was kept beside the records.
 
 mod aux;
 mod code;
+mod jitdump;
 mod side;
 mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use spanwise_flow::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, QuickMap};
@@ -21,6 +23,7 @@ use super::records;
 use crate::perf::record::What;
 use aux::Info;
 use code::Codes;
+use jitdump::{Made, is_dump};
 use side::{Side, Turn};
 use streams::{Queue, queues};
 
@@ -29,6 +32,8 @@ use streams::{Queue, queues};
 pub(super) struct Hardware {
     info: Info,
     threads: Vec<Thread>,
+    /// Functions that runtimes made, by process and first address: the last, and the name.
+    made: BTreeMap<(i64, u64), (u64, String)>,
     /// Functions that were found, by process and address.
     places: QuickMap<(i64, u64), Place>,
     skipped_bytes: u64,
@@ -53,8 +58,9 @@ impl State<'_> {
     /// Decodes the hardware's trace, if there is one.
     pub(super) fn decode_hardware(&mut self, header: &Header<'_>) {
         let Some((info, pieces)) = aux::read(header) else { return };
-        let mut side = Side::default();
+        let mut side = Side::new(self.made_code(header, info.scale));
         records::each_record(header, |record| side.take(record));
+        side.make_until(u64::MAX);
         self.hardware.info = info;
         let mut threads = Threads::default();
         for queue in queues(&pieces, info.are_snapshots, &side.cuts) {
@@ -63,11 +69,34 @@ impl State<'_> {
         self.hardware.threads = in_order(threads);
     }
 
+    /// The code that runtimes made while they were recorded, as they wrote it down.
+    fn made_code(&mut self, header: &Header<'_>, scale: TickScale) -> Vec<Made> {
+        let mut dumps: BTreeSet<Rc<str>> = BTreeSet::new();
+        records::each_record(header, |record| match record.what {
+            records::What::Mapped { path, .. } if is_dump(&path) => {
+                dumps.insert(path.into());
+            }
+            _ => {}
+        });
+        let has_same_clock = header.events.iter().all(|event| event.has_monotonic);
+        let mut made = Vec::new();
+        for path in dumps {
+            let Some(bytes) = self.files.get(&path) else { continue };
+            made.extend(jitdump::read(&path, bytes.as_ref(), scale, has_same_clock));
+        }
+        made.sort_by_key(|made| made.since);
+        let names = made.iter().map(|Made { pid, mapping, name, .. }| {
+            ((i64::from(*pid), mapping.start), (mapping.end, name.clone()))
+        });
+        self.hardware.made = names.collect();
+        made
+    }
+
     /// Decodes what one ring held, with the code of whatever ran there.
     fn decode_queue(&mut self, queue: &Queue<'_>, side: &Side, threads: &mut Threads) {
         let info = self.hardware.info;
         let turns = side.turns(queue.tid, queue.cpu);
-        let codes = Codes::new(side, &turns, &mut self.files, &mut self.symbols);
+        let codes = Codes::new(side, &turns, (&mut self.files, &mut self.symbols), self.kernel);
         let program = codes.program(&turns, info.scale);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut end = None;
@@ -163,10 +192,18 @@ impl State<'_> {
             return known;
         }
         let pid = i32::try_from(key.pid).unwrap_or(0);
+        let made = self.hardware.made.range((key.pid, 0)..=(key.pid, ip)).next_back();
+        let made = made.filter(|(_, (end, _))| ip < *end);
+        let made = made.map(|(&(_, start), (_, name))| (name.clone(), start == ip));
         let (function, is_entry) = match self.maps.find(pid, ip).cloned() {
+            mapping if made.is_some() => {
+                let (name, is_entry) = made.unwrap_or_default();
+                let file = mapping.map_or(Rc::default(), |mapping| mapping.path);
+                (self.names().function(&name, &file), is_entry)
+            }
             Some(mapping) if ip >> 63 == 0 => self.symbol_at(&mapping, ip),
-            mapping => {
-                let file = mapping.map_or("", |_| "[kernel.kallsyms]");
+            _ => {
+                let file = if ip >> 63 == 1 { "[kernel.kallsyms]" } else { "" };
                 let found = self.kernel_function(file, ip);
                 (found.function, found.is_entry)
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use super::jitdump::{Made, is_dump};
 use super::streams::Cut;
 use crate::perf::data::maps::Mapping;
 use crate::perf::data::records::{Record, What};
@@ -29,15 +30,34 @@ pub(super) struct Side {
     turns: BTreeMap<u32, Vec<Turn>>,
     paths: HashMap<String, Rc<str>>,
     pub(super) cuts: Vec<Cut>,
+    /// Code that runtimes made, the latest first.
+    to_be_made: Vec<Made>,
 }
 
+/// A process that makes its code anew all the time has no more versions than this; then the
+/// latest code counts.
+const VERSIONS_MAX: usize = 1000;
+
 impl Side {
+    pub(super) fn new(mut made: Vec<Made>) -> Side {
+        made.sort_by_key(|made| std::cmp::Reverse(made.since));
+        Side { to_be_made: made, ..Side::default() }
+    }
+
+    /// What runtimes made up to a time is there.
+    pub(super) fn make_until(&mut self, time: u64) {
+        while let Some(made) = self.to_be_made.pop_if(|made| made.since <= time) {
+            self.map(made.pid, made.since, made.mapping);
+        }
+    }
+
     pub(super) fn take(&mut self, record: Record<'_>) {
         let Record { common, what, .. } = record;
         let since = common.time.unwrap_or(0);
+        self.make_until(since);
         match what {
             What::Mapped { pid, start, len, file_offset, path, is_kernel: false }
-                if is_file(&path) =>
+                if is_file(&path) && !is_dump(&path) =>
             {
                 let shared = self.paths.entry(path);
                 let path = Rc::clone(shared.or_insert_with_key(|path| path.as_str().into()));
@@ -81,9 +101,10 @@ impl Side {
         if versions.is_empty() {
             versions.push(Version::default());
         }
+        let versions_len = versions.len();
         let Some(last) = versions.last_mut() else { return };
         let covers = |old: &Mapping| old.start < new.end && new.start < old.end;
-        if !last.maps.iter().any(covers) {
+        if versions_len >= VERSIONS_MAX || !last.maps.iter().any(covers) {
             last.maps.push(new);
         } else if !last.maps.contains(&new) {
             // What is mapped last counts, where both are.

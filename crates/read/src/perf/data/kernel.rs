@@ -1,0 +1,48 @@
+//! The code of the kernel, as `perf record --kcore` keeps it in a folder beside the records.
+
+use std::fs;
+use std::path::Path;
+
+use object::{Object, ObjectSegment};
+
+use crate::source::Bytes;
+
+const FOLDER: &str = "kcore_dir";
+
+/// The kernel's memory that holds code, and its symbols.
+pub(super) struct KernelCode {
+    bytes: Bytes,
+    /// Address, place in the file, length.
+    segments: Vec<(u64, usize, usize)>,
+    /// As in `/proc/kallsyms`.
+    pub(super) symbols: String,
+}
+
+impl KernelCode {
+    /// What lies beside the records, if anything.
+    pub(super) fn beside(records: &Path) -> Option<KernelCode> {
+        let folder = records.with_file_name(FOLDER);
+        let bytes = Bytes::open(&folder.join("kcore")).ok()?;
+        let symbols = fs::read_to_string(folder.join("kallsyms")).unwrap_or_default();
+        KernelCode::new(bytes, symbols)
+    }
+
+    fn new(bytes: Bytes, symbols: String) -> Option<KernelCode> {
+        let file = object::File::parse(bytes.as_ref()).ok()?;
+        let segment = |segment: object::Segment<'_, '_>| {
+            let (offset, len) = segment.file_range();
+            let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+            let is_kernel = segment.address() >> 63 == 1;
+            let is_there = offset.checked_add(len)? <= bytes.as_ref().len();
+            (is_kernel && is_there).then_some((segment.address(), offset, len))
+        };
+        let segments = file.segments().filter_map(segment).collect();
+        Some(KernelCode { bytes, segments, symbols })
+    }
+
+    /// Addresses, and the bytes there.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let bytes: &[u8] = self.bytes.as_ref();
+        self.segments.iter().map(|&(at, offset, len)| (at, &bytes[offset..offset + len]))
+    }
+}
