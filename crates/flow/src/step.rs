@@ -144,7 +144,8 @@ impl Thread {
             return self.switch_goroutine(to, context);
         }
         // Into the middle of a function that is still open: an exception, or longjmp.
-        match self.above(to, 1) {
+        let skipped = usize::from(context.names.resumes(leaf));
+        match self.above(to, 1 + skipped) {
             Some(count) => self.stack.pop(count, context.time),
             None => self.stack.replace(to.function, context.time),
         }
