@@ -11,7 +11,8 @@ use crate::probe::Probe;
 use crate::processes::setting;
 use crate::python::Memory;
 use crate::ring::Ring;
-use crate::{calls, processes, sys};
+use crate::torch::Torch;
+use crate::{CallsBy, calls, processes, step, sys};
 
 /// Something that a recording may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,12 @@ pub enum Ability {
     PythonFrames,
     /// Calls of functions, one by one.
     Calls,
+    /// The same of a few functions, where there is no BPF.
+    CallsByProbes,
+    /// Branches of a function, one by one.
+    Steps,
+    /// PyTorch's profiler in programs that are started.
+    Torch,
     /// All branches, by the hardware. perf records them; we read what it wrote.
     IntelPt,
 }
@@ -71,6 +78,9 @@ pub fn examine() -> Vec<Finding> {
         Ability::Signals,
         Ability::PythonFrames,
         Ability::Calls,
+        Ability::CallsByProbes,
+        Ability::Steps,
+        Ability::Torch,
         Ability::IntelPt,
     ];
     abilities.map(examine_one).into()
@@ -104,6 +114,9 @@ pub fn examine_one(ability: Ability) -> Finding {
         Ability::Signals => signals(),
         Ability::PythonFrames => python_frames(),
         Ability::Calls => calls(),
+        Ability::CallsByProbes => calls_by_probes(),
+        Ability::Steps => steps(),
+        Ability::Torch => torch(),
         Ability::IntelPt => intel_pt(Path::new(INTEL_PT)),
     }
 }
@@ -239,8 +252,7 @@ fn own_place() -> io::Result<(Vec<u8>, u64)> {
 
 fn calls() -> Finding {
     let (ability, what) = (Ability::Calls, "every call of chosen functions (--calls)");
-    let tried = own_place().and_then(|(path, offset)| calls::try_on_ourselves(&path, offset));
-    match tried {
+    match try_calls(CallsBy::Bpf) {
         Ok(()) => found(ability, what, "tried: the kernel allows it".to_owned()),
         Err(error) => {
             let cure = match error.raw_os_error() {
@@ -249,6 +261,22 @@ fn calls() -> Finding {
             };
             lacks(ability, what, format!("tried: {error}"), cure)
         }
+    }
+}
+
+fn try_calls(by: CallsBy) -> io::Result<()> {
+    own_place().and_then(|(path, offset)| calls::try_on_ourselves(by, &path, offset))
+}
+
+pub(crate) fn has_calls_by_bpf() -> bool {
+    try_calls(CallsBy::Bpf).is_ok()
+}
+
+fn calls_by_probes() -> Finding {
+    let (ability, what) = (Ability::CallsByProbes, "calls without BPF (--calls-by uprobes)");
+    match try_calls(CallsBy::Probes) {
+        Ok(()) => found(ability, what, "tried: the kernel allows it".to_owned()),
+        Err(error) => lacks(ability, what, format!("tried: {error}"), tracing_cure(&error)),
     }
 }
 
@@ -301,6 +329,31 @@ fn python_frames() -> Finding {
     };
     let cure = (!may_all && scope > 0).then(|| "sudo sysctl kernel.yama.ptrace_scope=0".to_owned());
     Finding { cure, ..found(ability, what, detail) }
+}
+
+fn steps() -> Finding {
+    let (ability, what) = (Ability::Steps, "every branch of a function (--step)");
+    match step::try_on_a_child() {
+        Ok(()) => found(ability, what, "tried on a process of our own".to_owned()),
+        Err(error) => {
+            let cure = match error.kind() {
+                io::ErrorKind::PermissionDenied => "run spanwise as root",
+                _ => "Linux 5.13 or later, on x86-64, with hardware breakpoints",
+            };
+            lacks(ability, what, format!("tried: {error}"), cure)
+        }
+    }
+}
+
+fn torch() -> Finding {
+    let (ability, what) = (Ability::Torch, "PyTorch's profiler in programs (--torch)");
+    match Torch::try_on_python() {
+        Ok(found_there) => found(ability, what, format!("tried: {found_there}")),
+        Err(error) => {
+            let cure = "run programs by a Python whose environment is not ignored (-E, -I)";
+            lacks(ability, what, format!("tried: {error}"), cure)
+        }
+    }
 }
 
 const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";

@@ -48,10 +48,15 @@ mod flag {
     pub(super) const COMM_EXEC: u64 = 1 << 24;
     pub(super) const USE_CLOCKID: u64 = 1 << 25;
     pub(super) const CONTEXT_SWITCH: u64 = 1 << 26;
+    pub(super) const INHERIT_THREAD: u64 = 1 << 35;
+    pub(super) const REMOVE_ON_EXEC: u64 = 1 << 36;
+    pub(super) const SEND_SIGNAL: u64 = 1 << 37;
 }
 
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
+const TYPE_BREAKPOINT: u32 = 5;
+const EXECUTED: u32 = 4;
 const CPU_CLOCK: u64 = 0;
 const CONTEXT_SWITCHES: u64 = 3;
 /// Counts nothing.
@@ -121,10 +126,15 @@ impl Attr {
         attr.with_stacks(stacks)
     }
 
+    /// For a ring that others write into.
+    pub(crate) fn nothing() -> Attr {
+        Attr { kind: TYPE_SOFTWARE, ..Attr::tracepoint(DUMMY) }
+    }
+
     /// When threads leave their processor and come back, and nothing else: an event of its own,
     /// so that it can be switched off alone.
     pub(crate) fn switch_records() -> Attr {
-        let attr = Attr { kind: TYPE_SOFTWARE, ..Attr::tracepoint(DUMMY) };
+        let attr = Attr::nothing();
         Attr { flags: attr.flags | flag::CONTEXT_SWITCH, ..attr }
     }
 
@@ -160,6 +170,27 @@ impl Attr {
         }
         // Rings are looked at often enough; waking somebody would cost each call 20 µs.
         .waking_at(u32::MAX)
+    }
+
+    /// Sends a signal to a thread, and those of its process that it makes, before it executes the
+    /// instruction at an address.
+    pub(crate) fn breakpoint(address: u64) -> Attr {
+        Attr {
+            kind: TYPE_BREAKPOINT,
+            size: ATTR_BYTES as u32,
+            breakpoint_type: EXECUTED,
+            config1: address,
+            // The only length that there is for instructions.
+            config2: size_of::<libc::c_long>() as u64,
+            sample_period: 1,
+            flags: flag::INHERIT
+                | flag::INHERIT_THREAD
+                | flag::REMOVE_ON_EXEC
+                | flag::SEND_SIGNAL
+                | flag::EXCLUDE_KERNEL
+                | flag::EXCLUDE_HYPERVISOR,
+            ..Attr::default()
+        }
     }
 
     /// With the first two arguments of the function that begins there.

@@ -14,6 +14,7 @@ use crate::recording::{self, About, Folders, RECORDS_FILE};
 use crate::records::{self, Tally, records};
 use crate::session::{RecordOptions, Snapshot};
 use crate::side_log::{SideLog, SideRecords};
+use crate::step::STEPS_FILE;
 use crate::trigger::Reason;
 use crate::{CaptureError, processes, sys};
 
@@ -42,8 +43,15 @@ fn boot() -> String {
     id.map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
+/// Both at one moment: the closest of a few tries, since others may run in between.
 fn clocks() -> (u64, u64) {
-    (sys::clock_ns(libc::CLOCK_REALTIME), sys::clock_ns(libc::CLOCK_MONOTONIC))
+    let one = |_| {
+        let before = sys::clock_ns(libc::CLOCK_MONOTONIC);
+        let real = sys::clock_ns(libc::CLOCK_REALTIME);
+        let took = sys::clock_ns(libc::CLOCK_MONOTONIC) - before;
+        (took, (real, before + took / 2))
+    };
+    (0..5).map(one).min().map_or((0, 0), |(_, clocks)| clocks)
 }
 
 /// How much was recorded beside the kernel's records.
@@ -58,6 +66,7 @@ pub(crate) struct Keeper {
     place: Place,
     python: SideLog,
     calls: SideLog,
+    steps: SideLog,
     pub(crate) counts: SideCounts,
 }
 
@@ -76,11 +85,11 @@ impl Keeper {
             Some(folder) => Folders::named(folder)?,
             None => Folders::of_program(&facts.command),
         };
-        let (place, [python, calls]) = match facts.options.flight {
+        let (place, [python, calls, steps]) = match facts.options.flight {
             Some(flight) => {
                 let log = |file| SideLog::to_memory(file, flight.bytes);
                 let place = Place::Memory(Flight::new(flight.bytes));
-                (place, [PYTHON_FILE, CALLS_FILE].map(log))
+                (place, [PYTHON_FILE, CALLS_FILE, STEPS_FILE].map(log))
             }
             None => {
                 let folder = folders.create()?;
@@ -91,11 +100,11 @@ impl Keeper {
                 about.flag("is_finished", false);
                 about.write(&folder).map_err(|error| cannot(&folder, error))?;
                 let log = |file| SideLog::to_file(file, &folder);
-                let logs = [PYTHON_FILE, CALLS_FILE].map(log);
+                let logs = [PYTHON_FILE, CALLS_FILE, STEPS_FILE].map(log);
                 (Place::File(folder, Some(file)), logs)
             }
         };
-        Ok(Keeper { folders, place, python, calls, counts: SideCounts::default() })
+        Ok(Keeper { folders, place, python, calls, steps, counts: SideCounts::default() })
     }
 
     pub(crate) fn keep_python(&mut self, records: SideRecords) -> Result<(), CaptureError> {
@@ -106,6 +115,10 @@ impl Keeper {
 
     pub(crate) fn keep_calls(&mut self, records: SideRecords) -> Result<(), CaptureError> {
         self.calls.add(records).map_err(|error| CaptureError::io("calls cannot be written", error))
+    }
+
+    pub(crate) fn keep_steps(&mut self, records: SideRecords) -> Result<(), CaptureError> {
+        self.steps.add(records).map_err(|error| CaptureError::io("steps cannot be written", error))
     }
 
     pub(crate) fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
@@ -164,6 +177,7 @@ impl Keeper {
                 self.python
                     .save(&folder, from)
                     .and_then(|()| self.calls.save(&folder, from))
+                    .and_then(|()| self.steps.save(&folder, from))
                     .map_err(|error| cannot(&folder, error))?;
                 (folder, file, tally)
             }

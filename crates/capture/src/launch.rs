@@ -25,8 +25,11 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Forks; the child waits.
-    pub(crate) fn prepare(command: &[OsString]) -> Result<Child, CaptureError> {
+    /// Forks; the child waits. Its program has our environment, but for what is given here.
+    pub(crate) fn prepare(
+        command: &[OsString],
+        environment: &[(&str, OsString)],
+    ) -> Result<Child, CaptureError> {
         let words: Result<Vec<CString>, _> =
             command.iter().map(|word| CString::new(word.as_bytes())).collect();
         let words = words.map_err(|_| CaptureError::new("a word of the command holds a zero"))?;
@@ -34,9 +37,8 @@ impl Child {
             Some(program) => program.to_string_lossy().into_owned(),
             None => return Err(CaptureError::new("no program was named")),
         };
-        let mut pointers: Vec<*const libc::c_char> =
-            words.iter().map(|word| word.as_ptr()).collect();
-        pointers.push(std::ptr::null());
+        let settings = settings(environment);
+        let texts = (pointers(&words), pointers(&settings));
         let pipes = || io::Result::Ok((pipe()?, pipe()?));
         let ((go_in, go_out), (refusal_in, refusal_out)) =
             pipes().map_err(|error| CaptureError::io("no pipe", error))?;
@@ -44,7 +46,7 @@ impl Child {
         // allocates nothing, takes no lock, and everything it needs was made before.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            child(&go_in, &go_out, &refusal_out, &pointers);
+            child((&go_in, &go_out, &refusal_out), &texts.0, &texts.1);
         }
         if pid < 0 {
             let error = io::Error::last_os_error();
@@ -123,11 +125,32 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
+/// The environment of the program, a text for each variable.
+fn settings(changed: &[(&str, OsString)]) -> Vec<CString> {
+    let is_kept = |name: &OsString| changed.iter().all(|(other, _)| name != other);
+    let kept = std::env::vars_os().filter(|(name, _)| is_kept(name));
+    let changed = changed.iter().map(|(name, value)| ((*name).into(), value.clone()));
+    let text = |(name, value): (OsString, OsString)| {
+        CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+    };
+    kept.chain(changed).filter_map(text).collect()
+}
+
+/// As the kernel takes texts: by their places, with a null behind them.
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
 /// The child, up to its program.
-fn child(go_in: &OwnedFd, go_out: &OwnedFd, refusal: &OwnedFd, words: &[*const libc::c_char]) -> ! {
+fn child(
+    (go_in, go_out, refusal): (&OwnedFd, &OwnedFd, &OwnedFd),
+    words: &[*const libc::c_char],
+    settings: &[*const libc::c_char],
+) -> ! {
     let mut byte = 0_u8;
     // SAFETY: only calls that are allowed after a fork, on descriptors that are open and
-    // memory that lives: `words` are texts that end with zero, and a null ends them.
+    // memory that lives: `words` and `settings` are texts that end with zero, and a null ends
+    // each of the two.
     unsafe {
         // Or else the pipe would never seem closed to it.
         libc::close(go_out.as_raw_fd());
@@ -137,7 +160,7 @@ fn child(go_in: &OwnedFd, go_out: &OwnedFd, refusal: &OwnedFd, words: &[*const l
         // Rust ignores it, and what is ignored stays so in the new program.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if libc::read(go_in.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
-            libc::execvp(words[0], words.as_ptr());
+            libc::execvpe(words[0], words.as_ptr(), settings.as_ptr());
             let errno = (*libc::__errno_location()).to_ne_bytes();
             libc::write(refusal.as_raw_fd(), errno.as_ptr().cast(), errno.len());
         }

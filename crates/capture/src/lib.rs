@@ -27,15 +27,17 @@ mod rings;
 mod session;
 mod side_log;
 mod signals;
+mod step;
 mod switches;
 mod sys;
 mod timer;
+mod torch;
 mod trigger;
 mod waits;
 mod watch;
 
 pub use budget::Wanted;
-pub use calls::CallsOptions;
+pub use calls::{CallsBy, CallsOptions};
 pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
@@ -47,5 +49,7 @@ pub use session::{
     record_processes, record_program,
 };
 pub use signals::work_until_stopped;
+pub use step::{StepOptions, StepsRecorded};
+pub use torch::TorchRecorded;
 pub use trigger::{COMPANION, FunctionTrigger, Triggers, When};
 pub use waits::{SWITCHES_MAX, WAIT_STACKS_MAX};

@@ -54,6 +54,29 @@ fn has_ended(stat: &[u8]) -> bool {
     matches!(stat[behind..].trim_ascii_start().first(), Some(b'Z' | b'X'))
 }
 
+/// The process of a thread; `None` where it is gone.
+pub(crate) fn process_of(tid: i32) -> Option<i32> {
+    status(tid, "Tgid:")?.parse().ok()
+}
+
+/// True where a thread is there, and has not ended.
+pub(crate) fn is_thread(tid: i32) -> bool {
+    status(tid, "State:").is_some_and(|state| !state.starts_with(['Z', 'X']))
+}
+
+/// True where a signal waits for a thread that has not reached it yet.
+pub(crate) fn has_pending(tid: i32, signal: i32) -> bool {
+    let mask = status(tid, "SigPnd:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// A line of what the kernel says about a thread.
+fn status(tid: i32, name: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().to_owned())
+}
+
 /// What a thread is called.
 pub(crate) fn name(pid: i32, tid: i32) -> Option<Vec<u8>> {
     let mut name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;

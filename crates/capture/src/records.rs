@@ -1,7 +1,7 @@
 //! Records: those of the kernel are looked at and kept as they are; those about what was
 //! there before the recording began are made here, in the same form.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::trigger::Meaning;
 
@@ -83,6 +83,14 @@ impl<'a> Record<'a> {
     /// The thread that a sample is of.
     pub(crate) fn thread(&self) -> Option<i32> {
         if self.is_sample() { self.number(20) } else { None }
+    }
+
+    /// The call that a sample is of, among the places that events watch: time, process and
+    /// thread, and place.
+    pub(crate) fn hit(&self, places: &BTreeMap<u64, u64>) -> Option<[u64; 3]> {
+        let place = places.get(&self.event_id()?)?;
+        let [pid, tid] = [self.number(16)?, self.number(20)?].map(|number| number as u32);
+        Some([self.time()?, u64::from(pid) << 32 | u64::from(tid), *place])
     }
 
     pub(crate) fn is_switch(&self) -> bool {

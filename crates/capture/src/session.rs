@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use crate::budget::Wanted;
-use crate::calls::{Calls, CallsOptions};
+use crate::calls::{CallCounts, Calls, CallsOptions, FunctionCounts};
 use crate::event::{Attr, Event, Stacks};
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
@@ -15,11 +15,13 @@ use crate::python::{Python, PythonOptions};
 use crate::records::{self, Tally};
 use crate::rings::{self, Rings};
 use crate::signals::{Message, Signals};
+use crate::step::{StepOptions, Steps, StepsRecorded};
 use crate::timer::Timer;
+use crate::torch::{Torch, TorchRecorded};
 use crate::trigger::{Reason, Triggers};
 use crate::waits::{WaitOptions, Waits};
 use crate::watch::Watch;
-use crate::{CaptureError, processes, sys};
+use crate::{CaptureError, processes, recording, sys};
 
 /// How to record.
 #[derive(Clone, Copy)]
@@ -37,6 +39,10 @@ pub struct RecordOptions<'a> {
     pub python: Option<PythonOptions<'a>>,
     /// Record each call of chosen functions.
     pub calls: Option<CallsOptions<'a>>,
+    /// Record every branch of a chosen function.
+    pub step: Option<StepOptions<'a>>,
+    /// Let PyTorch's profiler run in a program that is started here.
+    pub torch: bool,
     /// Keep the last moments only, and save them when there is a reason to.
     pub flight: Option<FlightOptions<'a>>,
     /// The folder of the recording; a new one here, named after the program, if not given.
@@ -82,6 +88,12 @@ pub struct Recorded {
     pub has_found_function: bool,
     /// Of calls that were to be recorded one by one.
     pub calls: Option<CallsRecorded>,
+    /// False where a function was to be stepped through that no file has.
+    pub has_found_step: bool,
+    /// Of a function that was to be stepped through.
+    pub steps: Option<StepsRecorded>,
+    /// Of PyTorch's profiler, where it was to run.
+    pub torch: Option<TorchRecorded>,
     /// False where Python was to be read, and no interpreter was found.
     pub has_found_python: bool,
     /// What went wrong without being a reason to end.
@@ -97,6 +109,10 @@ pub struct CallsRecorded {
     pub functions: u64,
     /// Functions that the kernel refuses to watch.
     pub refused: u64,
+    /// Functions that are more than can be watched.
+    pub too_many: u64,
+    /// It was done without BPF.
+    pub by_probes: bool,
     /// Beginnings and ends of calls.
     pub records: u64,
     /// Those that there was no room for.
@@ -114,17 +130,21 @@ pub struct Snapshot {
 
 /// A program that was started for a recording, and may run longer than that.
 #[derive(Debug)]
-pub struct Program(Child);
+pub struct Program {
+    child: Child,
+    /// Python's start-up file stays where it is as long as the program may start others.
+    _torch: Option<Torch>,
+}
 
 impl Program {
     /// How it ended; `None` where it still runs.
     pub fn has_ended(&mut self) -> Option<ExitStatus> {
-        self.0.has_ended()
+        self.child.has_ended()
     }
 
     /// Waits until it ends.
     pub fn wait(&mut self) -> Option<ExitStatus> {
-        self.0.wait()
+        self.child.wait()
     }
 }
 
@@ -135,7 +155,10 @@ pub fn record_program(
 ) -> Result<Recorded, CaptureError> {
     let signals = take_signals()?;
     sys::raise_file_limit();
-    let mut child = Child::prepare(command)?;
+    let torch = if options.torch { Some(Torch::prepare()?) } else { None };
+    let asks = options.flight.is_some() || options.duration.is_some();
+    let environment = torch.as_ref().map(|torch| torch.environment(asks)).unwrap_or_default();
+    let mut child = Child::prepare(command, &environment)?;
     let words: Vec<String> =
         command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = words.first().map_or("", String::as_str);
@@ -145,6 +168,7 @@ pub fn record_program(
     let pids = &[child.pid];
     let waits = Waits::open(wait_options(options, true), &rings, (pids, pids));
     let mut session = Session::begin((rings, waits), words, &[child.pid], options)?;
+    session.write_torch_traces(torch)?;
     if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
         let path = path.into_os_string().into_encoded_bytes();
         session.file_mapped(child.pid, &path)?;
@@ -215,6 +239,8 @@ struct Session<'a> {
     watch: Option<Watch<'a>>,
     python: Option<Python<'a>>,
     calls: Option<Calls<'a>>,
+    steps: Option<Steps<'a>>,
+    torch: Option<Torch>,
     tally: Tally,
     /// Files that were mapped since they were last looked at, with the process.
     new_files: Vec<(i32, Vec<u8>)>,
@@ -233,6 +259,8 @@ impl<'a> Session<'a> {
         options: &'a RecordOptions<'a>,
     ) -> Result<Session<'a>, CaptureError> {
         let facts = Facts::new(command, pids, options);
+        let steps = options.step.map(|step| Steps::begin(step, pids)).transpose()?;
+        let calls = options.calls.map(Calls::begin).transpose()?;
         let mut watch = None;
         if let Some(flight) = options.flight {
             watch = Some(Watch::begin(flight.triggers, &rings, pids)?);
@@ -245,7 +273,9 @@ impl<'a> Session<'a> {
             waits,
             watch,
             python,
-            calls: options.calls.map(Calls::begin).transpose()?,
+            calls,
+            steps,
+            torch: None,
             tally: Tally::default(),
             new_files: Vec::new(),
             facts,
@@ -261,6 +291,15 @@ impl<'a> Session<'a> {
             session.keep(&records::kernel_mapped(text, id))?;
         }
         Ok(session)
+    }
+
+    /// Into the folder of the recording, where there is one from the beginning.
+    fn write_torch_traces(&mut self, torch: Option<Torch>) -> Result<(), CaptureError> {
+        if let (Some(torch), Some(folder)) = (&torch, self.keeper.folder()) {
+            torch.write_to(&folder).map_err(|error| recording::cannot(&folder, error))?;
+        }
+        self.torch = torch;
+        Ok(())
     }
 
     /// Names and mappings of processes that have run before.
@@ -291,6 +330,9 @@ impl<'a> Session<'a> {
         }
         if let Some(calls) = &mut self.calls {
             calls.file_mapped(pid, path)?;
+        }
+        if let Some(steps) = &mut self.steps {
+            steps.file_mapped(pid, path);
         }
         match &mut self.watch {
             Some(watch) => watch.file_mapped((pid, path), &self.rings),
@@ -355,6 +397,7 @@ impl<'a> Session<'a> {
     fn wait(&self, signals: &Signals, most: Duration) -> Result<(), CaptureError> {
         let mut descriptors = vec![signals.as_fd()];
         descriptors.extend(self.rings.descriptors());
+        descriptors.extend(self.steps.as_ref().and_then(Steps::listened));
         sys::wait_for(&descriptors, most).map_err(|error| CaptureError::io("no waiting", error))
     }
 
@@ -385,6 +428,7 @@ impl<'a> Session<'a> {
         // What happened before now is in the rings.
         let complete_until = sys::clock_ns(libc::CLOCK_MONOTONIC);
         let Session { rings, keeper, tally, watch, waits, python, calls, new_files, .. } = self;
+        let has_steps = self.steps.is_some();
         let mut trouble = None;
         let mut has_some = false;
         let mut take = |waits: &mut Waits, bytes: &[u8]| {
@@ -401,7 +445,7 @@ impl<'a> Session<'a> {
                 if let Some(calls) = calls {
                     trouble = calls.note(record).err().or(trouble.take());
                 }
-                if watch.is_some() || python.is_some() || calls.is_some() {
+                if watch.is_some() || python.is_some() || calls.is_some() || has_steps {
                     new_files.extend(record.mapped());
                 }
             }
@@ -416,7 +460,8 @@ impl<'a> Session<'a> {
         if has_some {
             keeper.finish_round()?;
         }
-        self.troubles.extend(told.map(str::to_owned));
+        // Steps are switches, which is nothing that the program does.
+        self.troubles.extend(told.filter(|_| !has_steps).map(str::to_owned));
         for (pid, path) in std::mem::take(&mut self.new_files) {
             // One function more that cannot be watched does not end what is recorded already.
             if let Err(error) = self.file_mapped(pid, &path) {
@@ -445,6 +490,11 @@ impl<'a> Session<'a> {
             counts.lost += new.lost;
             self.keeper.keep_calls(records)?;
         }
+        if let Some(steps) = &mut self.steps {
+            let (records, mut troubles) = steps.take();
+            self.troubles.append(&mut troubles);
+            self.keeper.keep_steps(records)?;
+        }
         Ok(())
     }
 
@@ -468,6 +518,12 @@ impl<'a> Session<'a> {
         let events = events(&self.rings, &self.waits, self.watch.as_ref());
         let snapshot =
             self.keeper.save(&self.facts, (&events, &self.tally), (why, reason, status))?;
+        if let Some(torch) = &mut self.torch {
+            if let Err(error) = torch.bring(&snapshot.folder, status.is_none()) {
+                self.troubles.push(format!("PyTorch's trace is not in the recording: {error}"));
+            }
+            self.troubles.append(&mut torch.notes());
+        }
         self.snapshots.push(snapshot);
         Ok(())
     }
@@ -489,6 +545,9 @@ impl<'a> Session<'a> {
         if let Some(calls) = &mut self.calls {
             calls.stop();
         }
+        if let Some(steps) = &mut self.steps {
+            steps.stop();
+        }
         let ended = match ended {
             Ended::Failed => ended,
             _ => match self.round().and_then(|_| self.save_at_end(ended)) {
@@ -505,6 +564,9 @@ impl<'a> Session<'a> {
             let why = "it could not be written any more".to_owned();
             self.snapshots.extend(folder.map(|folder| Snapshot { folder, why, samples }));
         }
+        if let Some(torch) = &self.torch {
+            torch.close();
+        }
         let has_found = |watch: &Watch<'_>| watch.has_found_function();
         self.troubles.extend(self.watch.as_mut().and_then(|watch| watch.trouble.take()));
         Ok(Recorded {
@@ -513,13 +575,16 @@ impl<'a> Session<'a> {
             lost: self.tally.lost,
             troubles: self.troubles,
             has_found_function: self.watch.as_ref().is_none_or(has_found),
+            has_found_step: self.steps.as_ref().is_none_or(Steps::has_found_function),
+            steps: self.steps.as_ref().map(|steps| steps.counts),
             calls: self.calls.as_ref().map(|calls| {
-                let (functions, refused) = calls.functions();
-                let counts = self.keeper.counts.calls;
-                CallsRecorded { functions, refused, records: counts.hits, lost: counts.lost }
+                let FunctionCounts { watched, refused, too_many, by_probes } = calls.functions();
+                let CallCounts { hits: records, lost } = self.keeper.counts.calls;
+                CallsRecorded { functions: watched, refused, too_many, by_probes, records, lost }
             }),
             has_found_python: self.python.as_ref().is_none_or(Python::is_content),
-            program: self.child.map(Program),
+            torch: self.torch.as_ref().map(|torch| torch.counts),
+            program: self.child.map(|child| Program { child, _torch: self.torch }),
         })
     }
 }

@@ -98,6 +98,53 @@ pub(crate) fn wait_for(descriptors: &[BorrowedFd<'_>], most: Duration) -> io::Re
     }
 }
 
+/// True where there is something to be read, or nothing ever will be.
+pub(crate) fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
+    let mut polled = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one live structure, as we say.
+    unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
+}
+
+/// Copies this process: 0 in the copy, the copy's number here.
+pub(crate) fn fork_before_threads() -> io::Result<libc::pid_t> {
+    // SAFETY: callers have made no thread yet, so that the copy finds no lock taken, and may do
+    // whatever this process may.
+    let pid = unsafe { libc::fork() };
+    checked(pid.into()).map(|_| pid)
+}
+
+/// Makes a copy of this process independent of where it came from: its group, and all of its
+/// descriptors but these.
+pub(crate) fn stand_alone(kept: &[libc::c_int]) {
+    let mut kept: Vec<libc::c_uint> = kept.iter().map(|&fd| fd as libc::c_uint).collect();
+    kept.sort_unstable();
+    let mut from = 0;
+    // SAFETY: descriptors of the other process are used by nobody here, so closing them keeps
+    // none of its events and files open.
+    unsafe {
+        libc::setsid();
+        for fd in kept {
+            if fd > from {
+                libc::close_range(from, fd - 1, 0);
+            }
+            from = fd + 1;
+        }
+        libc::close_range(from, libc::c_uint::MAX, 0);
+    }
+}
+
+/// Ends this process alone, without what the one that it was copied from would do at its end.
+pub(crate) fn end_at_once() -> ! {
+    // SAFETY: ends this process.
+    unsafe { libc::_exit(0) }
+}
+
+/// True where a child of ours has ended, or is not ours; to be asked until then.
+pub(crate) fn has_ended(child: libc::pid_t) -> bool {
+    // SAFETY: nothing is written; the child's number is given out to nobody else before this.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WNOHANG) != 0 }
+}
+
 /// A clock in nanoseconds.
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

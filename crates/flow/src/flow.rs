@@ -89,6 +89,17 @@ impl Flow {
         thread.step(branch, context);
     }
 
+    /// The branches of a thread were a part of its time, which is over: what is known of it from
+    /// now on are samples again.
+    pub fn branches_over(&mut self, key: ThreadKey, time: Nanos) {
+        let (id, time) = self.thread(key, Some(time));
+        let thread = &mut self.threads[id];
+        thread.transaction.clear();
+        thread.handlers.clear();
+        thread.stack.restart(time);
+        thread.has_branches = false;
+    }
+
     /// A stack as it was found, outermost frame first.
     pub fn sample(
         &mut self,

@@ -60,6 +60,13 @@ impl Trace {
         Ok(trace)
     }
 
+    /// The trace with what is known of it from elsewhere than its source.
+    #[must_use]
+    pub fn told(mut self, tell: impl FnOnce(&mut SourceInfo, &mut Notices)) -> Trace {
+        tell(&mut self.info, &mut self.notices);
+        self
+    }
+
     pub fn strings(&self) -> &Strings {
         &self.strings
     }

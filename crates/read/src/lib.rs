@@ -26,6 +26,7 @@ mod profile;
 mod recording;
 mod session;
 mod source;
+mod torch;
 
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
@@ -36,6 +37,7 @@ pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};
 pub use recording::{build_id, is_recording};
 pub use session::SessionFollower;
+pub use torch::TORCH_CLOCK_PROPERTY;
 
 /// Whether to use the index beside a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,7 +66,13 @@ pub struct OpenOptions<'a> {
 /// An index that is damaged, old or of another file is passed over and, where
 /// possible, written anew. That it cannot be written is no reason to fail.
 pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
-    let path = &*recording::file_of(path);
+    match torch::traces_in(path).as_slice() {
+        [] => open_file(&recording::file_of(path), options),
+        traces => torch::open(path, traces, options),
+    }
+}
+
+fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
     if options.index == IndexUse::Ignore {
         return read_source(path, options).map_err(|kind| error_at(path, kind));
     }
@@ -112,9 +120,9 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
 
 /// Only what [`Trace::summary`] says; from an index without touching a column.
 pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadError> {
-    let path = &*recording::file_of(path);
     if options.index == IndexUse::ReadOrWrite
-        && let Ok(summary) = index::summary(path)
+        && torch::traces_in(path).is_empty()
+        && let Ok(summary) = index::summary(&recording::file_of(path))
     {
         return Ok(summary);
     }
@@ -123,6 +131,10 @@ pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadEr
 
 /// Reads the source and writes its index anew; says where it is.
 pub fn write_index(path: &Path, options: &OpenOptions<'_>) -> Result<PathBuf, ReadError> {
+    // What PyTorch has recorded has an index of its own.
+    for trace in torch::traces_in(path) {
+        write_index(&trace, options)?;
+    }
     let path = &*recording::file_of(path);
     let write = || -> Result<PathBuf, ReadErrorKind> {
         let before = index::before_reading(path)?;

@@ -38,13 +38,17 @@ fn is_of_perf(path: &Path) -> bool {
     path.join(PERF_RECORDS_FILE).is_file() && path.join(KERNEL_FOLDER).is_dir()
 }
 
+/// What the description in the folder of a recording says.
+pub(crate) fn about(folder: &Path) -> Option<serde_json::Value> {
+    serde_json::from_slice(&fs::read(folder.join(ABOUT_FILE)).ok()?).ok()
+}
+
 /// Adds what the description beside the records of our own recording says of their clock.
 pub(crate) fn add_clock(records: &Path, info: &mut SourceInfo) {
     if records.file_name() != Some(RECORDS_FILE.as_ref()) {
         return;
     }
-    let Ok(text) = fs::read(records.with_file_name(ABOUT_FILE)) else { return };
-    let Ok(about) = serde_json::from_slice::<serde_json::Value>(&text) else { return };
+    let Some(about) = records.parent().and_then(about) else { return };
     if about["clock"] != "CLOCK_MONOTONIC" {
         return;
     }

@@ -1,31 +1,33 @@
 //! Calls of chosen functions, each with its beginning and its end.
 //!
-//! A small program of ours runs in the kernel where such a function begins and where it
-//! returns, and notes the time in a ring. When the descriptors are closed, also by the end of
-//! a killed recorder, the kernel takes it all away.
+//! Something in the kernel notes the time where such a function begins and where it returns, in a
+//! ring: a small program of ours, or a probe. When the descriptors are closed, also by the end of
+//! a killed recorder, the kernel takes it away.
 
 pub(crate) mod bpf;
+mod by_bpf;
+mod by_probes;
 pub(crate) mod program;
 pub(crate) mod ring;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use crate::records::Record;
 use crate::rings::is_refusal;
 use crate::side_log::{SideFile, SideRecords};
-use crate::{Ability, CaptureError, processes};
-use bpf::Places;
+use crate::{Ability, CaptureError, doctor, processes};
+use by_bpf::ByBpf;
+use by_probes::ByProbes;
 use program::HIT_BYTES;
-use ring::HitRing;
 
 /// Which functions are recorded.
 #[derive(Clone, Copy)]
 pub struct CallsOptions<'a> {
     /// Functions of a file that are wanted: where in it they begin, and their names.
     pub functions_in: &'a dyn Fn(&Path) -> Vec<(u64, String)>,
+    pub by: CallsBy,
 }
 
 /// The file in the folder of a recording, and what it begins with.
@@ -37,57 +39,61 @@ mod kind {
     pub(super) const LOST: u32 = 3;
 }
 
-/// Room for a million calls between two looks at the ring.
-const RING_BYTES: u32 = 64 << 20;
-
 /// More functions of one file than this are too many.
 const FUNCTIONS_MAX: usize = 50_000;
 
-/// The functions that are watched, and the ring.
+/// How calls are noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallsBy {
+    /// BPF where it can be had, probes otherwise.
+    Auto,
+    Bpf,
+    Probes,
+}
+
+enum Backend {
+    Bpf(ByBpf),
+    Probes(ByProbes),
+}
+
+/// The functions that are watched, and what notes their calls.
 pub(crate) struct Calls<'a> {
     options: CallsOptions<'a>,
-    /// Closing them ends the watch; first, so that nothing is written into a ring that is gone.
-    links: Vec<OwnedFd>,
-    programs: [OwnedFd; 2],
-    lost: OwnedFd,
-    ring: HitRing,
-    _ring: OwnedFd,
+    backend: Backend,
     /// Places in each file, with the numbers of their functions.
     files: BTreeMap<Vec<u8>, Vec<(u64, u64)>>,
     count: u32,
     /// Files of each process that are watched.
     watched: BTreeMap<i32, BTreeSet<Vec<u8>>>,
     new: SideRecords,
-    lost_before: u64,
     /// Functions that the kernel refuses to watch.
     refused: u64,
+    /// Functions that are more than can be watched.
+    too_many: u64,
 }
 
 impl<'a> Calls<'a> {
+    /// To be called before threads are made.
     pub(crate) fn begin(options: CallsOptions<'a>) -> Result<Calls<'a>, CaptureError> {
-        Calls::try_begin(options).map_err(|error| {
-            CaptureError::io("calls of functions cannot be recorded", error).lacks(Ability::Calls)
-        })
-    }
-
-    fn try_begin(options: CallsOptions<'a>) -> io::Result<Calls<'a>> {
-        let (ring, lost) = (bpf::ring(RING_BYTES)?, bpf::counter()?);
-        let load = |is_return| {
-            bpf::program(&program::noting(ring.as_raw_fd(), lost.as_raw_fd(), is_return))
+        let backend = match options.by {
+            CallsBy::Bpf => ByBpf::begin().map(Backend::Bpf),
+            CallsBy::Probes => ByProbes::begin().map(Backend::Probes),
+            CallsBy::Auto if doctor::has_calls_by_bpf() => ByBpf::begin().map(Backend::Bpf),
+            CallsBy::Auto => ByProbes::begin().map(Backend::Probes),
         };
+        let backend = backend.map_err(|error| {
+            let error = CaptureError::io("calls of functions cannot be recorded", error);
+            error.lacks(ability(options.by))
+        })?;
         Ok(Calls {
             options,
-            links: Vec::new(),
-            programs: [load(false)?, load(true)?],
-            lost,
-            ring: HitRing::map(&ring, RING_BYTES as usize)?,
-            _ring: ring,
+            backend,
             files: BTreeMap::new(),
             count: 0,
             watched: BTreeMap::new(),
             new: SideRecords::default(),
-            lost_before: 0,
             refused: 0,
+            too_many: 0,
         })
     }
 
@@ -103,20 +109,27 @@ impl<'a> Calls<'a> {
         if places.is_empty() {
             return Ok(());
         }
-        self.attach(pid, path, &places).map_err(|error| {
+        let attached = match &mut self.backend {
+            Backend::Bpf(bpf) => bpf.attach(pid, path, &places),
+            Backend::Probes(probes) => probes.attach(pid, path, &places),
+        };
+        self.refused += attached.map_err(|error| {
             let is_refusal = is_refusal(&error);
             let path = processes::path_of(path).display();
             let error = CaptureError::io(format!("{path}: its calls cannot be recorded"), error);
-            if is_refusal { error.lacks(Ability::Calls) } else { error }
-        })
+            if is_refusal { error.lacks(ability(self.options.by)) } else { error }
+        })?;
+        Ok(())
     }
 
     fn look_into(&mut self, path: &[u8]) -> Vec<(u64, u64)> {
         let mut functions = (self.options.functions_in)(processes::path_of(path));
-        if functions.len() > FUNCTIONS_MAX {
-            self.refused += (functions.len() - FUNCTIONS_MAX) as u64;
-            functions.truncate(FUNCTIONS_MAX);
-        }
+        let most = match self.backend {
+            Backend::Bpf(_) => FUNCTIONS_MAX,
+            Backend::Probes(_) => by_probes::FUNCTIONS_MAX.saturating_sub(self.count as usize),
+        };
+        self.too_many += functions.len().saturating_sub(most) as u64;
+        functions.truncate(most);
         let mut places = Vec::with_capacity(functions.len());
         for (offset, name) in functions {
             self.new.facts.extend(function(self.count, &name, path));
@@ -127,34 +140,6 @@ impl<'a> Calls<'a> {
         places
     }
 
-    /// All at once; where the kernel does not take one of them, the others without it.
-    fn attach(&mut self, pid: i32, path: &[u8], places: &[(u64, u64)]) -> io::Result<()> {
-        match (self.try_attach(pid, path, places), places.len()) {
-            (Ok(links), _) => self.links.extend(links),
-            (Err(error), _) if error.raw_os_error() == Some(libc::ESRCH) => {}
-            (Err(error), 1) if is_odd_place(&error) => self.refused += 1,
-            (Err(error), count) if is_odd_place(&error) => {
-                let (first, last) = places.split_at(count / 2);
-                self.attach(pid, path, first)?;
-                self.attach(pid, path, last)?;
-            }
-            (Err(error), _) => return Err(error),
-        }
-        Ok(())
-    }
-
-    fn try_attach(&self, pid: i32, path: &[u8], places: &[(u64, u64)]) -> io::Result<[OwnedFd; 2]> {
-        let (offsets, cookies): (Vec<u64>, Vec<u64>) = places.iter().copied().unzip();
-        let [entry, back] = &self.programs;
-        let at = |program, is_return| {
-            let (offsets, cookies) = (&offsets, &cookies);
-            bpf::attach(program, &Places { path, pid, offsets, cookies, is_return })
-        };
-        // Returns first: of a call that is seen, the return is seen as well.
-        let back = at(back, true)?;
-        Ok([at(entry, false)?, back])
-    }
-
     /// A process that was copied from another has its files, and needs probes of its own.
     pub(crate) fn note(&mut self, record: Record<'_>) -> Result<(), CaptureError> {
         // Probes are of a process, whatever program it runs, and end with it.
@@ -162,6 +147,12 @@ impl<'a> Calls<'a> {
             self.watched.remove(&ended);
         }
         let Some((parent, pid)) = record.copied() else { return Ok(()) };
+        if let Backend::Probes(_) = self.backend {
+            // Events are inherited.
+            let files = self.watched.get(&parent).cloned().unwrap_or_default();
+            self.watched.entry(pid).or_default().extend(files);
+            return Ok(());
+        }
         for path in self.watched.get(&parent).cloned().unwrap_or_default() {
             self.file_mapped(pid, &path)?;
         }
@@ -170,32 +161,55 @@ impl<'a> Calls<'a> {
 
     /// What was noted since the last time, and how much of it there is.
     pub(crate) fn take(&mut self) -> (SideRecords, CallCounts) {
-        let mut hits = Vec::new();
-        self.ring.drain(|hit| hits.extend(hit.get(..HIT_BYTES as usize).unwrap_or_default()));
+        let (hits, lost) = match &mut self.backend {
+            Backend::Bpf(bpf) => bpf.drain(),
+            Backend::Probes(probes) => probes.drain(),
+        };
         let mut records = std::mem::take(&mut self.new);
-        let mut counts = CallCounts { hits: hits.len() as u64 / HIT_BYTES as u64, lost: 0 };
+        let counts = CallCounts { hits: hits.len() as u64 / HIT_BYTES as u64, lost };
         let latest = hits.chunks_exact(HIT_BYTES as usize).filter_map(time_of).max();
         if let Some(latest) = latest {
             records.timed.push((latest, record(kind::HITS, &hits)));
         }
-        let lost = bpf::counted(&self.lost).unwrap_or(self.lost_before);
-        if lost > self.lost_before {
-            counts.lost = lost - self.lost_before;
-            self.lost_before = lost;
+        if lost > 0 {
             let time = latest.unwrap_or(u64::MAX);
-            records.timed.push((time, record(kind::LOST, &counts.lost.to_le_bytes())));
+            records.timed.push((time, record(kind::LOST, &lost.to_le_bytes())));
         }
         (records, counts)
     }
 
     /// No more is noted from now on.
     pub(crate) fn stop(&mut self) {
-        self.links.clear();
+        match &mut self.backend {
+            Backend::Bpf(bpf) => bpf.stop(),
+            Backend::Probes(probes) => probes.stop(),
+        }
     }
 
-    /// How many functions are watched, and how many the kernel refuses to.
-    pub(crate) fn functions(&self) -> (u64, u64) {
-        (u64::from(self.count) - self.refused.min(self.count.into()), self.refused)
+    pub(crate) fn functions(&self) -> FunctionCounts {
+        FunctionCounts {
+            watched: u64::from(self.count).saturating_sub(self.refused),
+            refused: self.refused,
+            too_many: self.too_many,
+            by_probes: matches!(self.backend, Backend::Probes(_)),
+        }
+    }
+}
+
+/// What became of the functions that fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FunctionCounts {
+    pub(crate) watched: u64,
+    /// The kernel refuses to watch them.
+    pub(crate) refused: u64,
+    pub(crate) too_many: u64,
+    pub(crate) by_probes: bool,
+}
+
+fn ability(by: CallsBy) -> Ability {
+    match by {
+        CallsBy::Probes => Ability::CallsByProbes,
+        CallsBy::Auto | CallsBy::Bpf => Ability::Calls,
     }
 }
 
@@ -209,17 +223,6 @@ pub(crate) struct CallCounts {
 fn time_of(hit: &[u8]) -> Option<u64> {
     hit.first_chunk().map(|time| u64::from_ne_bytes(*time))
 }
-
-/// The kernel finds an instruction there that it cannot watch.
-fn is_odd_place(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EINVAL | libc::EOPNOTSUPP | libc::EILSEQ | libc::EIO | ENOTSUPP)
-    )
-}
-
-/// As the kernel calls it inside, and sometimes outside.
-const ENOTSUPP: i32 = 524;
 
 /// A function that hits name by its number.
 fn function(number: u32, name: &str, path: &[u8]) -> Vec<u8> {
@@ -238,8 +241,13 @@ fn record(kind: u32, body: &[u8]) -> Vec<u8> {
 }
 
 /// Tries all of it on a function of this very program, and lets nothing be called.
-pub(crate) fn try_on_ourselves(path: &[u8], offset: u64) -> io::Result<()> {
-    let none: &dyn Fn(&Path) -> Vec<(u64, String)> = &|_| Vec::new();
-    let calls = Calls::try_begin(CallsOptions { functions_in: none })?;
-    calls.try_attach(std::process::id() as i32, path, &[(offset, 0)]).map(drop)
+pub(crate) fn try_on_ourselves(by: CallsBy, path: &[u8], offset: u64) -> io::Result<()> {
+    let (own, places) = (std::process::id() as i32, [(offset, 0)]);
+    match by {
+        CallsBy::Probes => match ByProbes::begin()?.attach(own, path, &places)? {
+            0 => Ok(()),
+            _ => Err(io::Error::other("no probe can be set there")),
+        },
+        CallsBy::Auto | CallsBy::Bpf => ByBpf::begin()?.try_attach(own, path, &places).map(drop),
+    }
 }

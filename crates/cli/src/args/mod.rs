@@ -28,8 +28,8 @@ pub(crate) use profiles::{
 };
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
-    AttachArgs, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
-    StacksArg, WantedArg, size,
+    AttachArgs, CallsByArg, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs,
+    SamplingArgs, StacksArg, WantedArg, size,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};

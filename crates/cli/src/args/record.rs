@@ -26,6 +26,7 @@ Examples:
   spanwise run --output trace.perfetto-trace -- python train.py
   spanwise run --trigger handle_request --duration-thresh 50ms -- ./server
   spanwise run --calls 'parse_*' --calls 'Cache::*' -- ./server
+  spanwise run --torch -- python train.py
   spanwise run --no-decode --recording night.spanwise-recording -- make -j8
   spanwise report night.spanwise-recording")]
 pub(crate) struct RunArgs {
@@ -33,6 +34,10 @@ pub(crate) struct RunArgs {
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     #[arg(value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+    /// Let PyTorch's own profiler run in the program once it imports torch: its operations and
+    /// the kernels of GPUs become part of the recording, on the same clock
+    #[arg(long)]
+    pub(crate) torch: bool,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
     #[command(flatten)]
@@ -149,6 +154,27 @@ pub(crate) struct SamplingArgs {
     /// … but not of those that fit this one
     #[arg(long, value_name = "PATTERN", requires = "calls")]
     pub(crate) exclude: Vec<String>,
+    /// How calls are noticed: by BPF, or by uprobes, which older kernels have as well and which
+    /// can watch a few functions only
+    #[arg(long, value_enum, value_name = "HOW", requires = "calls")]
+    #[arg(default_value_t = CallsByArg::Auto)]
+    pub(crate) calls_by: CallsByArg,
+    /// Record every branch of this function, from its call to its return, one instruction at a
+    /// time: tens of thousands of times slower than it is, while other threads run on
+    #[arg(long, value_name = "FUNCTION", conflicts_with = "calls")]
+    pub(crate) step: Option<String>,
+    /// How many calls of it are recorded so; not those inside of one
+    #[arg(long, value_name = "COUNT", requires = "step", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) step_calls: u32,
+    /// The most instructions of one call of it
+    #[arg(long, value_name = "COUNT", requires = "step", default_value_t = 100_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) step_instructions: u64,
+    /// The most time that one call of it may take so
+    #[arg(long, value_name = "TIME", requires = "step", default_value = "10s")]
+    #[arg(value_parser = duration)]
+    pub(crate) step_time: Duration,
     /// Whether to record which functions of Python run: read out of the memory of interpreters,
     /// 3.8 to 3.13, without stopping them
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
@@ -169,6 +195,14 @@ pub(crate) enum WantedArg {
     /// However many there are
     Always,
     Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CallsByArg {
+    /// BPF where it can be had, uprobes otherwise
+    Auto,
+    Bpf,
+    Uprobes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

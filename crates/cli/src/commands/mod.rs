@@ -9,6 +9,7 @@ use spanwise_read::{IndexUse, OpenOptions, ReadError};
 use crate::args::{Command, ReadArgs};
 use crate::progress::Progress;
 
+mod call_patterns;
 mod choose;
 mod compare;
 mod completions;

@@ -6,17 +6,19 @@ use std::process::{ExitCode, ExitStatus};
 
 use anyhow::bail;
 use spanwise_capture::{
-    COMPANION, CallsOptions, CallsRecorded, Ended, FlightOptions, FunctionTrigger, PythonOptions,
-    RecordOptions, Recorded, Snapshot, Stacks, SymbolPlaces, Triggers, Wanted, When,
+    COMPANION, CallsBy, CallsOptions, CallsRecorded, Ended, FlightOptions, FunctionTrigger,
+    PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, StepOptions, SymbolPlaces,
+    TorchRecorded, Triggers, Wanted, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
 
+use super::call_patterns::CallPatterns;
 use super::choose::{choose, choose_name};
 use super::{convert, convert_trace, report, view};
 use crate::args::{
-    AttachArgs, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs,
-    StacksArg, WantedArg,
+    AttachArgs, CallsByArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
+    SamplingArgs, StacksArg, WantedArg,
 };
 use crate::failure::{self, note};
 use crate::output::{stderr_style, stdout, stdout_style};
@@ -27,10 +29,12 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let program = args.command.first().and_then(|word| spanwise_capture::program_path(word));
     let files: Vec<PathBuf> = program.into_iter().collect();
     let how = (&args.sampling, &args.flight, &args.result);
-    let mut recorded = with_options(how, &files, |options| {
-        spanwise_capture::record_program(&args.command, options)
+    let patterns = CallPatterns::new(&args.sampling.calls, &args.sampling.exclude);
+    let mut recorded = with_options(how, (&files, &patterns), |options| {
+        let options = RecordOptions { torch: args.torch, ..*options };
+        spanwise_capture::record_program(&args.command, &options)
     })?;
-    tell(&recorded, &args.flight, &args.result);
+    tell(&recorded, how);
     let answered = answer(&recorded, &args.result, format, Place::StandardError);
     let program = recorded.program.as_mut();
     // The recording may have been over before the program was.
@@ -39,6 +43,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Ended::Exited | Ended::Duration | Ended::Triggered | Ended::Failed => program.wait(),
     });
     answered?;
+    patterns.check()?;
     Ok(match recorded.ended {
         Ended::Failed => ExitCode::from(failure::ERROR),
         _ => status.map_or(ExitCode::SUCCESS, exit_code),
@@ -62,9 +67,14 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let files: Vec<PathBuf> =
         pids.iter().flat_map(|&pid| spanwise_capture::mapped_files(pid)).collect();
     let how = (&args.sampling, &args.flight, &args.result);
-    let recorded =
-        with_options(how, &files, |options| spanwise_capture::record_processes(&pids, options))?;
-    tell(&recorded, &args.flight, &args.result);
+    let patterns = CallPatterns::new(&args.sampling.calls, &args.sampling.exclude);
+    // What a running process has mapped is known before anything is recorded.
+    files.iter().for_each(|file| drop(patterns.functions_in(file)));
+    patterns.check()?;
+    let recorded = with_options(how, (&files, &patterns), |options| {
+        spanwise_capture::record_processes(&pids, options)
+    })?;
+    tell(&recorded, how);
     answer(&recorded, &args.result, format, Place::StandardOutput)?;
     Ok(match recorded.ended {
         Ended::Failed => ExitCode::from(failure::ERROR),
@@ -131,7 +141,7 @@ enum Place {
 /// Records as the options say.
 fn with_options(
     (sampling, flight, result): (&SamplingArgs, &FlightArgs, &ResultArgs),
-    files: &[PathBuf],
+    (files, patterns): (&[PathBuf], &CallPatterns<'_>),
     record: impl FnOnce(&RecordOptions<'_>) -> Result<Recorded, spanwise_capture::CaptureError>,
 ) -> anyhow::Result<Recorded> {
     let name = &*trigger_name(flight, files)?;
@@ -140,8 +150,9 @@ fn with_options(
         bail!("--duration-thresh is about calls, and {name} is a place inside of a function");
     }
     let sites_in = |path: &Path| place.sites_in(path, name);
-    let functions_in =
-        |path: &Path| spanwise_read::functions_matching(path, &sampling.calls, &sampling.exclude);
+    let functions_in = |path: &Path| patterns.functions_in(path);
+    let step_sites =
+        |path: &Path| spanwise_read::function_sites(path, sampling.step.as_deref().unwrap_or(""));
     let when = match (flight.duration_thresh, flight.delay_thresh) {
         (Some(most), _) => When::Lasted(most),
         (None, Some(most)) => When::Delayed(most),
@@ -167,7 +178,22 @@ fn with_options(
         switches: wanted(sampling.switches),
         wait_stacks: wanted(sampling.wait_stacks),
         duration: sampling.duration,
-        calls: (!sampling.calls.is_empty()).then_some(CallsOptions { functions_in: &functions_in }),
+        calls: (!sampling.calls.is_empty()).then_some(CallsOptions {
+            functions_in: &functions_in,
+            by: match sampling.calls_by {
+                CallsByArg::Auto => CallsBy::Auto,
+                CallsByArg::Bpf => CallsBy::Bpf,
+                CallsByArg::Uprobes => CallsBy::Probes,
+            },
+        }),
+        torch: false,
+        step: sampling.step.as_deref().map(|name| StepOptions {
+            name,
+            sites_in: &step_sites,
+            calls: sampling.step_calls,
+            instructions: sampling.step_instructions,
+            time: sampling.step_time,
+        }),
         python: (sampling.python != PythonArg::Off).then_some(PythonOptions {
             rate_hz: sampling.python_rate,
             is_wanted: sampling.python == PythonArg::On,
@@ -254,7 +280,7 @@ fn format_of(args: &ResultArgs) -> anyhow::Result<Option<ConvertFormatArg>> {
 }
 
 /// What was recorded, and where it is.
-fn tell(recorded: &Recorded, flight: &FlightArgs, args: &ResultArgs) {
+fn tell(recorded: &Recorded, (sampling, flight, args): (&SamplingArgs, &FlightArgs, &ResultArgs)) {
     let count = |number: u64| spanwise_write::count_text(number.into());
     if recorded.lost > 0 {
         note(&format!(
@@ -268,6 +294,8 @@ fn tell(recorded: &Recorded, flight: &FlightArgs, args: &ResultArgs) {
         note(&format!("--trigger {name}: no function of this name in any file that was mapped"));
     }
     tell_calls(recorded.calls, args);
+    tell_steps(recorded, sampling, args);
+    tell_torch(recorded, args);
     if !recorded.has_found_python {
         note("--python on: no file that was mapped holds a Python interpreter");
     }
@@ -287,16 +315,23 @@ fn tell(recorded: &Recorded, flight: &FlightArgs, args: &ResultArgs) {
 }
 
 fn tell_calls(calls: Option<CallsRecorded>, args: &ResultArgs) {
-    let Some(CallsRecorded { functions, refused, records, lost }) = calls else { return };
+    let Some(calls) = calls else { return };
+    let CallsRecorded { functions, refused, too_many, by_probes, records, lost } = calls;
     let count = |number: u64| spanwise_write::count_text(number.into());
-    if functions == 0 {
-        note("--calls: no function of any file that was mapped fits");
-    } else if !args.quiet {
+    if functions > 0 && !args.quiet {
+        let by = if by_probes { ", by uprobes" } else { "" };
         note(&format!(
-            "{} beginnings and ends of calls of {} functions",
+            "{} beginnings and ends of calls of {} functions{by}",
             count(records),
             count(functions)
         ));
+    }
+    if too_many > 0 {
+        let why = match by_probes {
+            true => "by uprobes only a few can be; BPF, for more, needs root and Linux 6.6",
+            false => "--exclude leaves out those that do not matter",
+        };
+        note(&format!("{} functions more fit and are not watched: {why}", count(too_many)));
     }
     if lost > 0 {
         note(&format!(
@@ -307,6 +342,43 @@ fn tell_calls(calls: Option<CallsRecorded>, args: &ResultArgs) {
     }
     if refused > 0 {
         note(&format!("{} functions cannot be watched", count(refused)));
+    }
+}
+
+fn tell_steps(recorded: &Recorded, sampling: &SamplingArgs, args: &ResultArgs) {
+    let (Some(name), Some(steps)) = (&sampling.step, recorded.steps) else { return };
+    let count = |number: u64| spanwise_write::count_text(number.into());
+    let calls = |calls: u64| {
+        format!("{} {} of {name}", count(calls), if calls == 1 { "call" } else { "calls" })
+    };
+    let [by_instructions, by_time] = steps.cut;
+    if !recorded.has_found_step {
+        note(&format!("--step {name}: no function of this name in any file that was mapped"));
+    } else if steps.calls == 0 {
+        note(&format!("--step {name}: it was not called"));
+    } else if !args.quiet {
+        let instructions = count(steps.instructions);
+        note(&format!("{instructions} instructions of {}, step by step", calls(steps.calls)));
+    }
+    if by_instructions > 0 {
+        let (calls, most) = (calls(by_instructions), count(sampling.step_instructions));
+        note(&format!("{calls} went on behind {most} instructions (--step-instructions)"));
+    }
+    if by_time > 0 {
+        let most = i128::try_from(sampling.step_time.as_nanos()).unwrap_or(i128::MAX);
+        let (calls, most) = (calls(by_time), spanwise_write::nanos_text(most));
+        note(&format!("{calls} went on after {most} (--step-time)"));
+    }
+}
+
+fn tell_torch(recorded: &Recorded, args: &ResultArgs) {
+    let Some(TorchRecorded { traces, bytes }) = recorded.torch else { return };
+    if traces == 0 {
+        note("--torch: no trace of PyTorch; no program has imported torch and ended by itself");
+    } else if !args.quiet {
+        let (count, bytes) = (spanwise_write::count_text(traces.into()), i128::from(bytes));
+        let traces = if traces == 1 { "trace" } else { "traces" };
+        note(&format!("{count} {traces} of PyTorch, {}", spanwise_write::bytes_text(bytes)));
     }
 }
 

@@ -66,6 +66,8 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         wait_stacks: Wanted::Auto,
         duration: Some(args.interval),
         calls: None,
+        step: None,
+        torch: false,
         python: (args.python != PythonArg::Off).then_some(python),
         flight: None,
         folder: Some(&folder.0),

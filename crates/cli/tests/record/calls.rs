@@ -63,10 +63,38 @@ fn counts(trace: &Trace) -> BTreeMap<&str, usize> {
 #[test]
 fn every_call_of_a_thousand_functions_is_recorded() {
     let Some(bench) = Bench::with("(--calls)") else { return };
+    let args = ["--calls", "many_*", "--calls", "another", "--exclude", "many_?7"];
+    let is_watched = |n: usize| !(10..100).contains(&n) || n % 10 != 7;
+    check_counts(&bench, &args, is_watched);
+}
+
+#[test]
+fn without_bpf_every_call_of_a_few_functions_is_recorded() {
+    let Some(bench) = Bench::with("(--calls-by uprobes)") else { return };
+    let args =
+        ["--calls-by", "uprobes", "--calls", "many_?", "--calls", "another", "--exclude", "many_7"];
+    check_counts(&bench, &args, |n| n < 10 && n != 7);
+}
+
+#[test]
+fn without_bpf_what_is_too_much_is_said() {
+    let Some(bench) = Bench::with("(--calls-by uprobes)") else { return };
     let Some(many) = many(&bench) else { return };
     let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r"]);
-    run.args(["--calls", "many_*", "--calls", "another", "--exclude", "many_?7"]);
-    let output = run.arg("--").arg(many).output().expect("built for this test");
+    run.args(["--calls-by", "uprobes", "--calls", "many_*", "--"]);
+    let output = run.arg(many).output().expect("built for this test");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("of 32 functions, by uprobes"), "{said}");
+    assert!(said.contains("968 functions more fit and are not watched"), "{said}");
+}
+
+/// Records calls of the program of a thousand functions, and compares with what it does.
+#[track_caller]
+fn check_counts(bench: &Bench, args: &[&str], is_watched: impl Fn(usize) -> bool) {
+    let Some(many) = many(bench) else { return };
+    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r"]);
+    let output = run.args(args).arg("--").arg(many).output().expect("built for this test");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(!said.contains("lost"), "{said}");
@@ -74,9 +102,8 @@ fn every_call_of_a_thousand_functions_is_recorded() {
     let found = counts(&trace);
     let called = |n: usize| n % ROUNDS + 1;
     for n in 0..FUNCTIONS {
-        let is_excluded = (10..100).contains(&n) && n % 10 == 7;
         let by_next = if n % 10 == 8 { called(n + 1) } else { 0 };
-        let expected = if is_excluded { 0 } else { called(n) + by_next };
+        let expected = if is_watched(n) { called(n) + by_next } else { 0 };
         let name = format!("many_{n}");
         assert_eq!(found.get(name.as_str()).copied().unwrap_or(0), expected, "{name}");
     }
@@ -98,10 +125,18 @@ fn every_call_of_a_thousand_functions_is_recorded() {
 #[test]
 fn functions_that_are_not_there_are_told() {
     let Some(bench) = Bench::with("(--calls)") else { return };
-    let output = bench.run(&["run", "--no-decode", "--calls", "no_such_*", "--", "true"]);
+    let Some(many) = many(&bench) else { return };
+    let mut run = bench.spanwise(&["run", "--no-decode", "--calls", "many_1", "--calls", "anther"]);
+    let output = run.arg("--").arg(many).output().expect("built for this test");
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("--calls: no function of any file that was mapped fits"), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let expected = "--calls anther: no function of any file that was mapped fits; near it: another";
+    assert!(said.contains(expected), "{said}");
+    let own = std::process::id().to_string();
+    let output = bench.run(&["attach", "-p", &own, "--calls", "no_such_function"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--calls no_such_function: no function"), "{said}");
 }
 
 #[test]

@@ -12,3 +12,5 @@ mod flight;
 mod python;
 mod robust;
 mod run;
+mod step;
+mod torch;

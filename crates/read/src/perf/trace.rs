@@ -106,6 +106,11 @@ impl Timeline {
         self.record(record);
     }
 
+    /// The branches of a thread are over; what follows are samples, as before.
+    pub(super) fn branches_over(&mut self, thread: ThreadKey, time: Nanos) {
+        self.flow.branches_over(thread, time);
+    }
+
     /// A call that was recorded by itself: its beginning, or its end.
     pub(super) fn call(
         &mut self,

@@ -1,11 +1,12 @@
 //! Calls of chosen functions that were recorded one by one, beside the kernel's records.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use spanwise_flow::{FunctionId, Names, ThreadKey};
 use spanwise_model::Nanos;
+
+use super::side_file::{self, number, word};
 
 /// The file beside the records.
 const FILE: &str = "calls.hits";
@@ -45,30 +46,19 @@ pub(crate) struct Hits {
 impl Hits {
     /// What was recorded beside these records; nothing where there is no such file.
     pub(crate) fn beside(records: &Path) -> Hits {
-        let path = records.with_file_name(FILE);
-        let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
-        let bytes = if is_file { fs::read(path).ok() } else { None };
+        let bytes = side_file::beside(records, FILE);
         bytes.map_or_else(Hits::default, |bytes| Hits::read(&bytes))
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Hits {
         let mut all = Hits::default();
-        let Some(mut rest) = bytes.strip_prefix(HEAD) else {
-            all.is_cut = !bytes.is_empty();
-            return all;
-        };
-        while let (Some(kind), Some(len)) = (number(rest, 0), number(rest, 4)) {
-            let Some((record, behind)) = rest.split_at_checked(len as usize) else { break };
-            let Some(body) = record.get(8..) else { break };
-            match kind {
-                kind::FUNCTION => all.function(body),
-                kind::HITS => all.hits.extend(body.chunks_exact(HIT_BYTES).filter_map(hit)),
-                kind::LOST => all.lost = all.lost.saturating_add(word(body, 0).unwrap_or(0)),
-                _ => {}
-            }
-            rest = behind;
-        }
-        all.is_cut = !rest.is_empty();
+        let is_cut = side_file::each_record(bytes, HEAD, |kind, body| match kind {
+            kind::FUNCTION => all.function(body),
+            kind::HITS => all.hits.extend(body.chunks_exact(HIT_BYTES).filter_map(hit)),
+            kind::LOST => all.lost = all.lost.saturating_add(word(body, 0).unwrap_or(0)),
+            _ => {}
+        });
+        all.is_cut = is_cut;
         // Those of one thread are in order; rings of several processors are nearly so.
         all.hits.sort_by_key(|hit| hit.time);
         all
@@ -107,24 +97,10 @@ fn hit(bytes: &[u8]) -> Option<Hit> {
     })
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::side_file::record;
     use super::*;
-
-    fn record(kind: u32, body: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::from(kind.to_le_bytes());
-        bytes.extend((8 + body.len() as u32).to_le_bytes());
-        bytes.extend(body);
-        bytes
-    }
 
     fn hits(hits: &[(u64, u64)]) -> Vec<u8> {
         let words = hits.iter().flat_map(|&(time, place)| [time, 7 << 32 | 8, place]);

@@ -17,7 +17,9 @@ mod pt;
 mod python;
 mod records;
 mod sample;
+mod side_file;
 mod sites;
+mod steps;
 mod symbols;
 mod tracepoint;
 mod unpack;
@@ -50,6 +52,7 @@ pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
 use python::{PythonStacks, When};
 use sample::Common;
 pub use sites::{function_sites, functions_matching, symbol_addresses};
+use steps::Steps;
 use symbols::{Symbol, Symbols};
 use tracepoint::Formats;
 use unwind::Stacks;
@@ -70,6 +73,7 @@ pub(crate) struct Reader {
     is_without_inlines: bool,
     python: PythonStacks,
     calls: Hits,
+    steps: Steps,
     /// Where it was kept beside the records.
     kernel: Option<KernelCode>,
 }
@@ -81,7 +85,7 @@ impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
         let map = PerfMap::default();
-        let (kept, python, calls, refusal, only_file, kernel) = Default::default();
+        let (kept, python, calls, steps, refusal, only_file, kernel) = Default::default();
         let (opens_files, is_without_inlines) = (true, false);
         Reader {
             timeline,
@@ -93,6 +97,7 @@ impl Default for Reader {
             is_without_inlines,
             python,
             calls,
+            steps,
             kernel,
         }
     }
@@ -145,6 +150,7 @@ impl Reader {
     pub(crate) fn lies_at(&mut self, records: &Path) {
         self.python = PythonStacks::beside(records);
         self.calls = Hits::beside(records);
+        self.steps = Steps::beside(records);
         self.kernel = KernelCode::beside(records);
     }
 
@@ -169,6 +175,7 @@ impl Reader {
         let build_ids = std::mem::take(&mut header.build_ids);
         let release = std::mem::take(&mut header.kernel_release);
         let shelf = Shelf::default();
+        self.tell_steps_of_switches(&header);
         let mut state = State {
             timeline: &mut self.timeline,
             map: &self.map,
@@ -189,18 +196,26 @@ impl Reader {
             leaving: HashMap::new(),
             python: &mut self.python,
             calls: &mut self.calls,
+            steps: &mut self.steps,
             seen: HashSet::new(),
             hardware: Hardware::default(),
         };
         state.decode_hardware(&header);
-        let senseless = records::each_record(&header, |record| state.record(record));
-        state.calls_until(Nanos::MAX);
+        let senseless = records::each_record(&header, |record| {
+            if !state.is_of_stepping(&record) {
+                state.record(record);
+            }
+        });
+        state.exact_until(Nanos::MAX);
         state.hardware_until(Nanos::MAX);
         state.never_ran();
         state.tell_missing();
         state.tell_skipped();
         if self.python.is_cut {
             self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"python.samples");
+        }
+        if self.steps.is_cut {
+            self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"steps.branches");
         }
         if self.calls.is_cut {
             self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"calls.hits");
@@ -239,6 +254,7 @@ struct State<'a> {
     leaving: HashMap<i32, Vec<Place>>,
     python: &'a mut PythonStacks,
     calls: &'a mut Hits,
+    steps: &'a mut Steps,
     /// Threads of which something was recorded.
     seen: HashSet<i32>,
     hardware: Hardware,
@@ -265,7 +281,7 @@ impl State<'_> {
         let records::Record { offset, common, what } = record;
         let thread = ThreadKey { pid: common.pid.into(), tid: common.tid.into() };
         let time = common.time.and_then(|time| Nanos::try_from(time).ok());
-        self.calls_until(time.unwrap_or(0));
+        self.exact_until(time.unwrap_or(0));
         self.hardware_until(time.unwrap_or(0));
         let what = match what {
             records::What::Sample { sample, event } => {
@@ -349,8 +365,11 @@ impl State<'_> {
         }
     }
 
-    /// Calls that were recorded one by one, up to a time.
-    fn calls_until(&mut self, time: Nanos) {
+    /// What was recorded one by one, up to a time: branches, and calls.
+    fn exact_until(&mut self, time: Nanos) {
+        while let Some(step) = self.steps.next_until(time) {
+            self.step(step);
+        }
         while let Some(hit) = self.calls.next_until(time) {
             let function = self.calls.function_of(&hit, self.timeline.names());
             self.timeline.call((hit.thread, hit.time), function, hit.is_return);

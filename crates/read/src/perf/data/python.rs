@@ -7,11 +7,12 @@
 //! right in sum, not each time.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use spanwise_flow::{FunctionId, Names, Place};
 use spanwise_model::Nanos;
+
+use super::side_file::{self, number, word};
 
 /// The file beside the records.
 const FILE: &str = "python.samples";
@@ -72,33 +73,22 @@ pub(super) enum When {
 impl PythonStacks {
     /// What was read beside these records; nothing where there is no such file.
     pub(crate) fn beside(records: &Path) -> PythonStacks {
-        let path = records.with_file_name(FILE);
-        let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
-        let bytes = if is_file { fs::read(path).ok() } else { None };
+        let bytes = side_file::beside(records, FILE);
         bytes.map_or_else(PythonStacks::default, |bytes| PythonStacks::read(&bytes))
     }
 
     pub(crate) fn read(bytes: &[u8]) -> PythonStacks {
         let mut stacks = PythonStacks { period: 10_000_000, ..PythonStacks::default() };
-        let Some(mut rest) = bytes.strip_prefix(HEAD) else {
-            stacks.is_cut = !bytes.is_empty();
-            return stacks;
-        };
-        while let (Some(kind), Some(len)) = (number(rest, 0), number(rest, 4)) {
-            let Some((record, behind)) = rest.split_at_checked(len as usize) else { break };
-            let Some(body) = record.get(8..) else { break };
-            match kind {
-                kind::FUNCTION => stacks.function(body),
-                kind::SAMPLE => stacks.sample(body),
-                kind::PROCESS => {
-                    let period = word(body, 8).and_then(|period| Nanos::try_from(period).ok());
-                    stacks.period = period.unwrap_or(stacks.period).clamp(1, 10_000_000_000);
-                }
-                _ => {}
+        let is_cut = side_file::each_record(bytes, HEAD, |kind, body| match kind {
+            kind::FUNCTION => stacks.function(body),
+            kind::SAMPLE => stacks.sample(body),
+            kind::PROCESS => {
+                let period = word(body, 8).and_then(|period| Nanos::try_from(period).ok());
+                stacks.period = period.unwrap_or(stacks.period).clamp(1, 10_000_000_000);
             }
-            rest = behind;
-        }
-        stacks.is_cut = !rest.is_empty();
+            _ => {}
+        });
+        stacks.is_cut = is_cut;
         stacks.threads.values_mut().for_each(|of_thread| of_thread.sort_by_key(|s| s.time));
         stacks
     }
@@ -266,24 +256,10 @@ fn short(file: &str) -> &str {
     &file[from..]
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::side_file::record;
     use super::*;
-
-    fn record(kind: u32, body: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::from(kind.to_le_bytes());
-        bytes.extend((8 + body.len() as u32).to_le_bytes());
-        bytes.extend(body);
-        bytes
-    }
 
     fn function(number: u32, name: &str, file: &str) -> Vec<u8> {
         let mut body = Vec::from(number.to_le_bytes());
