@@ -50,7 +50,7 @@ const ROOMS: &[[&str; 4]] = &[
         "spanwise-answer spanwise-capture spanwise-model spanwise-flow spanwise-read \
          spanwise-analyze spanwise-query spanwise-serve spanwise-write",
         "anyhow clap clap_complete terminal_size",
-        "flate2 serde_json tempfile",
+        "flate2 libc serde_json tempfile",
     ],
     ["xtask", "", "anyhow serde_json", ""],
 ];

@@ -18,7 +18,7 @@ fn shared(path: &str) -> PathBuf {
 }
 
 fn open(path: &Path) -> Option<Trace> {
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     spanwise_read::open(path, &options).ok()
 }
 

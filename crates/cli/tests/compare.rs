@@ -25,7 +25,7 @@ fn open(path: &Path) -> Option<Trace> {
         eprintln!("skipped: {} is not at hand", path.display());
         return None;
     }
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     Some(spanwise_read::open(path, &options).expect("a trace"))
 }
 
@@ -393,7 +393,7 @@ fn small_traces() -> Vec<(String, Trace)> {
         let is_trace = name.ends_with(".json") || name.ends_with(".json.gz");
         is_trace && path.metadata().is_ok_and(|file| file.len() <= SMALL_BYTES)
     };
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let files: Vec<PathBuf> = files.filter(is_small).collect();
     if files.is_empty() {
         eprintln!("skipped: no traces at hand");

@@ -72,7 +72,7 @@ fn every_expected_number_is_found() {
 }
 
 fn computed(path: &Path) -> Vec<CompatTable> {
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let trace = spanwise_read::open(path, &options).expect("a trace");
     let keys: Vec<&str> = spanwise_analyze::HTA_TABLES.iter().map(|row| row.0).collect();
     hta_tables(&trace, &keys, &HtaWindow::default())

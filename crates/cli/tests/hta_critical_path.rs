@@ -46,7 +46,7 @@ fn window(annotation: &str, instance: usize) -> HtaWindow {
 
 #[track_caller]
 fn check(trace: &Path, window: &HtaWindow, expected: &Expected) {
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let trace = spanwise_read::open(trace, &options).expect("a trace");
     let tables = hta_tables(&trace, &["critical_path"], window);
     let found = |of: &str, item: &str| numbers(&tables[0], of, item);
@@ -231,7 +231,7 @@ fn the_first_of_several_steps_is_as_hta_has_it() {
 #[test]
 fn an_annotation_that_is_not_there_is_told() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/kineto");
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let trace =
         spanwise_read::open(&folder.join("llama_small.json.gz"), &options).expect("a trace");
     let tables = hta_tables(&trace, &["critical_path"], &window("no such thing", 3));

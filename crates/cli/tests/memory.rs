@@ -23,7 +23,7 @@ fn open(path: &str) -> Option<Trace> {
         eprintln!("skipped: there is no {}", path.display());
         return None;
     }
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     Some(spanwise_read::open(&path, &options).expect("it can be read"))
 }
 

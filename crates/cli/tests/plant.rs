@@ -33,7 +33,7 @@ fn open(name: &str) -> Option<Trace> {
         eprintln!("skipped: {name} is not at hand");
         return None;
     }
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     Some(spanwise_read::open(&path(name), &options).expect("a trace"))
 }
 

@@ -57,7 +57,7 @@ fn kernels_stand_under_the_same_operators() {
 }
 
 fn open(path: &Path) -> Trace {
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     spanwise_read::open(path, &options).expect("a trace")
 }
 

@@ -112,7 +112,7 @@ fn collect(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) {
 }
 
 fn computed(path: &Path, table: &'static str) -> Texts {
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let trace = spanwise_read::open(path, &options).expect("a trace");
     let table = tracelens_tables(&Facts::new(&trace), &[table]).pop().expect("asked for");
     let mut rows = vec![table.columns.iter().map(|&column| column.to_owned()).collect()];

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
-use crate::ReadErrorKind;
 use crate::json::Effort;
 use crate::source::{Bytes, Compression, Stream, WAVE_BYTES, Wave, WaveEnd};
+use crate::{OpenOptions, ReadErrorKind};
 use crate::{fxt, perf, perfetto, session};
 
 /// How much of a file is looked at to tell its format.
@@ -35,17 +35,17 @@ pub(crate) fn detect(
     path: &Path,
     bytes: &Bytes,
     compression: Compression,
-    threads: usize,
+    options: &OpenOptions<'_>,
 ) -> Result<Option<Box<dyn Records>>, ReadErrorKind> {
     if compression == Compression::None {
         let bytes = bytes.as_ref();
-        return Ok(detect_head(path, &bytes[..bytes.len().min(HEAD_BYTES)], threads));
+        return Ok(detect_head(path, &bytes[..bytes.len().min(HEAD_BYTES)], options));
     }
     let mut stream = Stream::new(bytes.clone(), compression, HEAD_BYTES)?;
-    Ok(detect_head(path, stream.next_wave(Wave::default()).text(), threads))
+    Ok(detect_head(path, stream.next_wave(Wave::default()).text(), options))
 }
 
-fn detect_head(path: &Path, head: &[u8], threads: usize) -> Option<Box<dyn Records>> {
+fn detect_head(path: &Path, head: &[u8], options: &OpenOptions<'_>) -> Option<Box<dyn Records>> {
     if fxt::seems_fxt(head) {
         return Some(Box::new(fxt::Reader::default()));
     }
@@ -57,12 +57,12 @@ fn detect_head(path: &Path, head: &[u8], threads: usize) -> Option<Box<dyn Recor
     }
     if perf::data::seems_perf_data(head) {
         let mut reader = perf::data::Reader::default();
-        reader.lies_at(path);
+        reader.lies_at(path, options.has_python_lines);
         return Some(Box::new(reader));
     }
     if perf::seems_perf_script(head) {
         let (map, traps) = Default::default();
-        return Some(Box::new(perf::Reader::new(threads, map, traps)));
+        return Some(Box::new(perf::Reader::new(options.thread_count(), map, traps)));
     }
     if perf::seems::<perf::TimeHist>(head) {
         return Some(Box::new(perf::TextReader::<perf::TimeHist>::default()));

@@ -59,6 +59,9 @@ pub struct OpenOptions<'a> {
     /// How many threads may work; 0 for one a core.
     pub threads: usize,
     pub progress: Option<Progress<'a>>,
+    /// Functions of Python that were read beside samples are told by the line that each is on,
+    /// not by their first; an index does not know these lines, so none is used or written.
+    pub has_python_lines: bool,
 }
 
 /// Opens a trace from its index, or from its source.
@@ -73,7 +76,7 @@ pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> 
 }
 
 fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
-    if options.index == IndexUse::Ignore {
+    if options.index == IndexUse::Ignore || options.has_python_lines {
         return read_source(path, options).map_err(|kind| error_at(path, kind));
     }
     if let Ok(trace) = index::open(path, options.thread_count()) {
@@ -101,7 +104,7 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
     let mut info =
         SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
     recording::add_clock(path, &mut info);
-    if let Some(records) = binary::detect(path, &bytes, compression, threads)? {
+    if let Some(records) = binary::detect(path, &bytes, compression, options)? {
         return binary::read(records, bytes, compression, effort, info);
     }
     match compression {
@@ -121,6 +124,7 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
 /// Only what [`Trace::summary`] says; from an index without touching a column.
 pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadError> {
     if options.index == IndexUse::ReadOrWrite
+        && !options.has_python_lines
         && torch::traces_in(path).is_empty()
         && let Ok(summary) = index::summary(&recording::file_of(path))
     {

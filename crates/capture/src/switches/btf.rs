@@ -7,9 +7,19 @@ use std::fs;
 
 const FILE: &str = "/sys/kernel/btf/vmlinux";
 
-/// Where the number of a thread is in what the kernel keeps of it, in bytes.
-pub(super) fn tid_at() -> Option<i32> {
-    member_at(&fs::read(FILE).ok()?, b"task_struct", b"pid")
+/// Where something is in what the kernel keeps of a thread, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ThreadLayout {
+    pub(super) tid: i32,
+    /// How long it has run in all.
+    pub(super) ran: i32,
+}
+
+pub(super) fn thread_layout() -> Option<ThreadLayout> {
+    let file = fs::read(FILE).ok()?;
+    let at = |structure: &[u8], member: &[u8]| member_at(&file, structure, member);
+    let ran = at(b"task_struct", b"se")? + at(b"sched_entity", b"sum_exec_runtime")?;
+    Some(ThreadLayout { tid: at(b"task_struct", b"pid")?, ran })
 }
 
 mod kind {

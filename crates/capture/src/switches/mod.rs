@@ -2,7 +2,7 @@
 //!
 //! An event of each thread with a record of each switch costs a thread 1.6 µs a switch, and
 //! half of one even while it is switched off: the kernel walks through all events of both
-//! threads. The program looks two threads up in a table and writes 24 bytes where one of them
+//! threads. The program looks two threads up in a table and writes 32 bytes where one of them
 //! is recorded; and where there are too many switches, it stops by itself at the very one that
 //! is too many, and is taken away: then a switch costs what it did before. What it writes
 //! becomes the records that the kernel would have written.
@@ -13,6 +13,7 @@
 mod btf;
 mod program;
 mod shared;
+mod unseen;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -24,6 +25,7 @@ use crate::records::Switch;
 use crate::{processes, sys};
 use program::{FROM_EXEC, IS_OUT, IS_PREEMPTED, Maps, SHARED_BYTES};
 use shared::Shared;
+use unseen::Unseen;
 
 /// Room for the switches between two looks at the ring.
 const RING_BYTES: u32 = 16 << 20;
@@ -41,6 +43,7 @@ pub(crate) struct KernelSwitches {
     choosing_program: OwnedFd,
     ring: HitRing,
     shared: Shared,
+    unseen: Unseen,
     maps: [OwnedFd; 3],
 }
 
@@ -56,7 +59,8 @@ impl KernelSwitches {
             ring: ring.as_raw_fd(),
             threads: threads.as_raw_fd(),
             shared: numbers.as_raw_fd(),
-            tid_at: btf::tid_at().ok_or_else(|| io::Error::other("no description of threads"))?,
+            thread: btf::thread_layout()
+                .ok_or_else(|| io::Error::other("threads of another form"))?,
         };
         let following = [
             (c"task_newtask", program::making(maps)),
@@ -75,6 +79,7 @@ impl KernelSwitches {
             choosing_program: bpf::sample_program(&program::choosing(maps))?,
             ring: HitRing::map(&ring, RING_BYTES as usize)?,
             shared: Shared::map(&numbers)?,
+            unseen: Unseen::default(),
             maps: [ring, threads, numbers],
         };
         switches.add_threads(pids, if is_from_exec { FROM_EXEC } else { 0 })?;
@@ -95,6 +100,7 @@ impl KernelSwitches {
     /// Writes switches from now on, at most so many.
     pub(crate) fn start(&mut self, most: i64) -> io::Result<()> {
         self.shared.switches_left().store(0, Ordering::Relaxed);
+        self.unseen = Unseen::default();
         let program = &self.switching_program;
         self.switching = Some(bpf::attach_to_tracepoint(program, c"sched_switch")?);
         self.shared.switches_left().store(most, Ordering::Relaxed);
@@ -124,22 +130,29 @@ impl KernelSwitches {
     /// What was written since the last time, and how much there was no room for.
     pub(crate) fn take(&mut self) -> (Vec<Switch>, u64) {
         let mut switches = Vec::new();
-        self.ring.drain(|bytes| switches.extend(switch(bytes)));
+        let unseen = &mut self.unseen;
+        self.ring.drain(|bytes| {
+            let Some((switch, ran)) = switch(bytes) else { return };
+            switches.extend(unseen.before(switch, ran));
+            switches.push(switch);
+        });
         (switches, self.shared.take_lost())
     }
 }
 
-fn switch(bytes: &[u8]) -> Option<Switch> {
+/// A switch, and how long the thread has run, where it leaves.
+fn switch(bytes: &[u8]) -> Option<(Switch, u64)> {
     let word = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
     let (time, thread, rest) = (word(0)?, word(8)?, word(16)?);
-    Some(Switch {
+    let switch = Switch {
         time,
         pid: (thread >> 32) as u32,
         tid: thread as u32,
         cpu: (rest >> 32) as u32,
         is_out: rest & IS_OUT as u64 != 0,
         is_preempted: rest & IS_PREEMPTED as u64 != 0,
-    })
+    };
+    Some((switch, word(24)?))
 }
 
 #[cfg(test)]

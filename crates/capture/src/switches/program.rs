@@ -6,13 +6,15 @@
 
 use std::os::fd::RawFd;
 
+use super::btf::ThreadLayout;
 use crate::calls::program::{
     FRAME, Instruction, NO_WAKEUP, add, call, copy, function, instruction, map, set, skip_if_zero,
     store,
 };
 
-/// What a switch leaves behind: time; process and thread; processor and flags.
-pub(super) const SWITCH_BYTES: i16 = 24;
+/// What a switch leaves behind: time; process and thread; processor and flags; and of a thread
+/// that leaves how long it has run in all.
+pub(super) const SWITCH_BYTES: i16 = 32;
 
 /// Flags of a switch.
 pub(super) const IS_OUT: i32 = 1;
@@ -33,14 +35,15 @@ pub(super) struct Maps {
     pub(super) ring: RawFd,
     pub(super) threads: RawFd,
     pub(super) shared: RawFd,
-    /// Where the number of a thread is in what the kernel keeps of it.
-    pub(super) tid_at: i32,
+    /// What the kernel keeps of a thread.
+    pub(super) thread: ThreadLayout,
 }
 
 /// Where on the stack a key is, and a value.
 const KEY: i16 = -4;
 const VALUE: i16 = -16;
 const SWITCH: i16 = -16 - SWITCH_BYTES;
+const RAN: i16 = SWITCH + 24;
 
 mod code {
     pub(super) const LOAD_32: u8 = 0x61;
@@ -110,15 +113,22 @@ fn argument(to: u8, number: i16) -> Instruction {
     instruction(code::LOAD_64, to, 6, number * 8, 0)
 }
 
+/// Copies what the kernel keeps of a thread, which the tracepoint was given, to the stack.
+fn read_of(number: i16, at: i32, to: i16, bytes: i32) -> [Instruction; 6] {
+    let to = [copy(1, FRAME), add(1, to.into())];
+    let from = [argument(3, number), add(3, at)];
+    [to[0], to[1], from[0], from[1], set(2, bytes), call(function::READ_KERNEL)]
+}
+
 /// The key is the number of the thread that the tracepoint was given; register 8 has it.
 fn key_of_thread(maps: Maps, number: i16) -> Vec<Instruction> {
-    let mut text = vec![argument(3, number), add(3, maps.tid_at)];
-    text.extend([copy(1, FRAME), add(1, KEY.into()), set(2, 4), call(function::READ_KERNEL)]);
+    let mut text = Vec::from(read_of(number, maps.thread.tid, KEY, 4));
     text.push(instruction(code::LOAD_32, 8, FRAME, KEY, 0));
     text
 }
 
-/// Writes a switch; register 8 has process and thread, register 7 the flags.
+/// Writes a switch; register 8 has process and thread, register 7 the flags, and how long the
+/// thread has run is there already.
 fn write_switch(maps: Maps) -> Vec<Instruction> {
     let mut text = count(maps, SWITCHES_LEFT_AT, -1);
     text.extend([store(SWITCH + 8, 8), call(function::TIME), store(SWITCH, 0)]);
@@ -153,8 +163,9 @@ pub(super) fn switching(maps: Maps) -> Vec<Instruction> {
     out.push(instruction(code::SHIFT_LEFT, 1, 0, 0, 32));
     out.push(instruction(code::JUMP_ZERO, 1, 0, 1, 0));
     out.push(set(7, IS_OUT));
+    out.extend(read_of(1, maps.thread.ran, RAN, 8));
     out.extend(write_switch(maps));
-    let mut came = vec![set(7, 0), instruction(code::SHIFT_LEFT, 1, 0, 0, 32)];
+    let mut came = vec![set(7, 0), store(RAN, 7), instruction(code::SHIFT_LEFT, 1, 0, 0, 32)];
     came.push(instruction(code::OR_REGISTER, 8, 1, 0, 0));
     came.extend(write_switch(maps));
     let mut both = Vec::from(key_of_current());
@@ -247,7 +258,8 @@ mod tests {
 
     #[test]
     fn every_jump_stays_inside() {
-        let maps = Maps { ring: 3, threads: 4, shared: 5, tid_at: 1000 };
+        let maps =
+            Maps { ring: 3, threads: 4, shared: 5, thread: ThreadLayout { tid: 1000, ran: 80 } };
         let all = [switching(maps), making(maps), ending(maps), executing(maps), choosing(maps)];
         for text in all {
             let jumps = text.iter().enumerate().filter_map(|(at, one)| Some((at, one.jumps()?)));

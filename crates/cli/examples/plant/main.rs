@@ -55,6 +55,6 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn open(path: &str) -> anyhow::Result<Trace> {
-    let options = OpenOptions { index: IndexUse::Ignore, threads: 0, progress: None };
+    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     Ok(spanwise_read::open(Path::new(path), &options)?)
 }

@@ -31,6 +31,10 @@ pub(crate) struct ReadArgs {
     /// Read the trace itself; neither use nor write an index beside it
     #[arg(long)]
     pub(crate) no_index: bool,
+    /// Tell functions of Python in recordings by the line that each is on, not by its first;
+    /// uses no index
+    #[arg(long)]
+    pub(crate) python_lines: bool,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
 }

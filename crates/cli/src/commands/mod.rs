@@ -75,6 +75,7 @@ impl ReadArgs {
             index: if self.no_index { IndexUse::Ignore } else { IndexUse::ReadOrWrite },
             threads: self.threads.threads,
             progress: Some(&update),
+            has_python_lines: self.python_lines,
         })
     }
 }

@@ -11,7 +11,7 @@ use spanwise_capture::{
     TorchRecorded, Triggers, Wanted, When,
 };
 use spanwise_model::Trace;
-use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_read::OpenOptions;
 
 use super::call_patterns::CallPatterns;
 use super::choose::{choose, choose_name};
@@ -419,7 +419,7 @@ fn answer(
 fn open(folder: &Path, quiet: bool) -> anyhow::Result<Trace> {
     let progress = Progress::new(quiet);
     let update = |done, total| progress.update(done, total);
-    let options = OpenOptions { index: IndexUse::ReadOrWrite, threads: 0, progress: Some(&update) };
+    let options = OpenOptions { progress: Some(&update), ..OpenOptions::default() };
     Ok(spanwise_read::open(folder, &options)?)
 }
 

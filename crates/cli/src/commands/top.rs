@@ -74,7 +74,8 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         build_id_of: &spanwise_read::build_id,
     };
     let recorded = spanwise_capture::record_processes(pids, &options)?;
-    let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+    let options =
+        OpenOptions { index: IndexUse::Ignore, has_python_lines: true, ..OpenOptions::default() };
     let trace = spanwise_read::open(&folder.0, &options)?;
     Ok((recorded, trace))
 }

@@ -81,7 +81,17 @@ impl Bench {
     }
 
     pub(crate) fn open(&self, recording: &str) -> Trace {
-        let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
+        self.open_with(recording, false)
+    }
+
+    /// With functions of Python told by the line that they are on.
+    pub(crate) fn open_by_line(&self, recording: &str) -> Trace {
+        self.open_with(recording, true)
+    }
+
+    fn open_with(&self, recording: &str, has_python_lines: bool) -> Trace {
+        let index = IndexUse::Ignore;
+        let options = OpenOptions { index, has_python_lines, ..OpenOptions::default() };
         let trace = spanwise_read::open(&self.path(recording), &options).expect("a recording");
         assert_eq!(trace.check(), Ok(()));
         trace

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::bench::{Bench, Running, stacks_of, text, wait_until};
+use crate::bench::{Bench, Running, stacks_of, text, time_of, wait_until};
 
 /// Interpreters of pyenv that can be read, by version; else the one that is called `python3`.
 fn interpreters() -> Vec<PathBuf> {
@@ -193,4 +193,46 @@ fn last_moments_hold_functions_of_python_and_without_them_nothing_is_read() {
     assert!(record("flight", &["--snapshot-size", "4M"]));
     assert!(!record("off", &["--python", "off"]));
     assert!(!bench.path("off/python.samples").exists());
+}
+
+/// A script whose first function only sleeps, on line 4, and whose threads then want the GIL.
+const SLEEPS: &str = "import threading, time
+def nap():
+    before = time.monotonic()
+    time.sleep(0.4)
+    return before
+def spin():
+    end = time.monotonic() + 0.4
+    while time.monotonic() < end:
+        pass
+nap()
+threads = [threading.Thread(target=spin) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+";
+
+#[test]
+fn who_only_sleeps_is_told_with_its_line_and_who_waits_for_the_gil_is() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    fs::write(bench.path("sleeps.py"), SLEEPS).expect("writable");
+    for (round, python) in interpreters().iter().enumerate() {
+        let folder = format!("r{round}");
+        let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
+        // Whatever else the machine does.
+        let run = run.args(["--wait-stacks", "always", "--switches", "always", "--"]);
+        let output = run.arg(python).arg("sleeps.py").output().expect("built for this test");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let trace = bench.open_by_line(&folder);
+        let (slept, _) = time_of(&trace, "nap (sleeps.py:4)");
+        assert!(slept >= 390_000_000, "{python:?}: {slept} ns");
+        let (by_function, _) = time_of(&bench.open(&folder), "nap (sleeps.py:2)");
+        assert!(by_function >= slept, "{python:?}: {by_function} ns");
+        if cfg!(target_arch = "x86_64") {
+            let waits = stacks_of(&trace, "[blocked: GIL]");
+            let in_spin = |stack: &&Vec<&str>| stack.iter().any(|name| name.starts_with("spin ("));
+            assert!(waits.iter().filter(in_spin).count() > 3, "{python:?}: {waits:?}");
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! Whatever happens to the recorder, programs go on and nothing is left behind.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::attach::endless;
-use crate::bench::{Bench, Running, text, wait_until, working_stacks};
+use crate::bench::{Bench, Running, stacks_of, text, wait_until, working_stacks};
 
 /// Definitions of probes of recorders that are ours.
 fn definitions(recorders: &[String]) -> Vec<String> {
@@ -112,4 +114,46 @@ fn a_folder_that_cannot_be_written_is_told_before_anything_is_run() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("/proc/no/such: cannot be written"), "{said}");
     assert!(!bench.path("has_run").exists());
+}
+
+/// Somebody without rights; `None`, with a word, where we cannot become that.
+fn as_nobody(command: &mut Command) -> Option<&mut Command> {
+    const NOBODY: u32 = 65534;
+    let mut tried = Command::new("true");
+    if !tried.uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: nobody else can be had here");
+        return None;
+    }
+    Some(command.uid(NOBODY).gid(NOBODY))
+}
+
+#[test]
+fn who_may_not_is_told_what_is_missing_and_records_what_is_allowed() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(mut deep) = endless(&bench) else { return };
+    fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o777)).expect("ours");
+    let attach = ["attach", "-p", &deep.pid(), "--duration", "300ms", "--recording", "r"];
+    let mut attach = bench.spanwise(&attach);
+    let Some(attach) = as_nobody(&mut attach) else { return };
+    let Ok(output) = attach.output() else {
+        return eprintln!("skipped: nobody else may run spanwise where it lies");
+    };
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot be recorded") && said.contains("sudo"), "{said}");
+    assert!(!bench.path("r").exists());
+    assert!(deep.is_alive());
+    // What one starts oneself is recorded in any case, switches included.
+    let program = bench.path("deep");
+    let run = ["run", "--quiet", "--no-decode", "--recording", "own", "--"];
+    let mut run = bench.spanwise(&run);
+    let run = as_nobody(&mut run).expect("as before").arg(program).arg("2");
+    let output = run.output().expect("as before");
+    if text(&output.stderr).contains("perf_event_paranoid") {
+        return eprintln!("skipped: nobody may record anything here");
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let trace = bench.open("own");
+    assert!(!working_stacks(&trace).is_empty());
+    assert!(stacks_of(&trace, "[blocked]").len() >= 2, "waits of both workers");
 }

@@ -39,7 +39,8 @@ pub(crate) fn open_trace(
     let opened = work(py, tell, move |done| {
         let progress = |now, total| done.set(now, total);
         let index = if use_index { IndexUse::ReadOrWrite } else { IndexUse::Ignore };
-        let options = OpenOptions { index, threads, progress: Some(&progress) };
+        let options =
+            OpenOptions { index, threads, progress: Some(&progress), has_python_lines: false };
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let merged = open_as_one(&paths, &options)?;
         let held = Arc::new(Held::new(merged.trace, names.join(", ")));

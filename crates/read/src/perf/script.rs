@@ -82,7 +82,7 @@ impl Snapshots for Reader {
 impl Snapshots for data::Reader {
     fn new_snapshot(&mut self, path: &Path) {
         data::Reader::new_snapshot(self);
-        self.lies_at(path);
+        self.lies_at(path, false);
     }
 }
 

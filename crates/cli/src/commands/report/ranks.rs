@@ -79,6 +79,7 @@ fn read_all(args: &ReportArgs, files: &[PathBuf]) -> Vec<Result<RankDigest, Read
         // One file a thread; where there are fewer files, each may have several.
         threads: (threads / files.len().max(1)).max(1),
         progress: None,
+        has_python_lines: args.read.python_lines,
     };
     let digester = RankDigester::default();
     map_indices(files.len(), threads, |at| {

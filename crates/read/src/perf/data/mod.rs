@@ -147,8 +147,9 @@ impl Reader {
     }
 
     /// Says where the records lie: beside them may be what was read of Python, and calls.
-    pub(crate) fn lies_at(&mut self, records: &Path) {
+    pub(crate) fn lies_at(&mut self, records: &Path, has_python_lines: bool) {
         self.python = PythonStacks::beside(records);
+        self.python.has_lines = has_python_lines;
         self.calls = Hits::beside(records);
         self.steps = Steps::beside(records);
         self.kernel = KernelCode::beside(records);
@@ -176,6 +177,7 @@ impl Reader {
         let release = std::mem::take(&mut header.kernel_release);
         let shelf = Shelf::default();
         self.tell_steps_of_switches(&header);
+        self.tell_python_of_switches(&header);
         let mut state = State {
             timeline: &mut self.timeline,
             map: &self.map,

@@ -12,7 +12,9 @@ use std::path::Path;
 use spanwise_flow::{FunctionId, Names, Place};
 use spanwise_model::Nanos;
 
+use super::header::Header;
 use super::side_file::{self, number, word};
+use super::{Reader, records};
 
 /// The file beside the records.
 const FILE: &str = "python.samples";
@@ -37,6 +39,19 @@ pub(super) struct Frame {
     function: u32,
     /// A call of the C function that interprets begins with it.
     is_entry: bool,
+    /// Where in the function it is.
+    line: i32,
+}
+
+/// What a frame is told by: its function, and its line where lines are told.
+type FrameKey = (u32, Option<i32>);
+
+/// A function, as it is told of.
+#[derive(Debug)]
+struct Function {
+    name: String,
+    file: String,
+    first_line: i32,
 }
 
 /// A stack at a time.
@@ -50,12 +65,16 @@ pub(super) struct Stack {
 /// All that was read.
 #[derive(Debug, Default)]
 pub(crate) struct PythonStacks {
-    /// Name and file, by number.
-    functions: HashMap<u32, (String, String)>,
-    ids: HashMap<u32, FunctionId>,
+    /// By number.
+    functions: HashMap<u32, Function>,
+    ids: HashMap<FrameKey, FunctionId>,
     frames: Vec<Frame>,
     /// By thread, in order of time.
     threads: HashMap<i32, Vec<Stack>>,
+    /// When each thread came to a processor, in order of time.
+    comings: HashMap<i32, Vec<Nanos>>,
+    /// Frames are told by the line that they are on, not by the first of their function.
+    pub(super) has_lines: bool,
     /// How far apart readings are.
     period: Nanos,
     /// It ends in the middle of a record.
@@ -101,8 +120,8 @@ impl PythonStacks {
         let Some((name, file)) = body[12..].split_at_checked(len as usize) else { return };
         let file = String::from_utf8_lossy(file);
         let name = String::from_utf8_lossy(name);
-        let name = format!("{name} ({}:{})", short(&file), line as i32);
-        self.functions.insert(id, (name, format!("{FILE_MARK}{file}")));
+        let (name, file) = (name.into_owned(), file.into_owned());
+        self.functions.insert(id, Function { name, file, first_line: line as i32 });
     }
 
     fn sample(&mut self, body: &[u8]) {
@@ -116,11 +135,22 @@ impl PythonStacks {
             return;
         }
         let from = self.frames.len();
-        let rows = body[20..].chunks_exact(8).filter_map(|row| number(row, 0));
-        self.frames
-            .extend(rows.map(|row| Frame { function: row & !ENTRY, is_entry: row & ENTRY != 0 }));
+        let rows = body[20..].chunks_exact(8);
+        self.frames.extend(rows.filter_map(|row| {
+            let (function, line) = (number(row, 0)?, number(row, 4)? as i32);
+            Some(Frame { function: function & !ENTRY, is_entry: function & ENTRY != 0, line })
+        }));
         let frames = from..self.frames.len();
         self.threads.entry(tid as i32).or_default().push(Stack { time, pid: pid as i32, frames });
+    }
+
+    /// A thread came to a processor; told in order of time.
+    pub(super) fn came(&mut self, tid: i32, time: u64) {
+        if self.threads.contains_key(&tid)
+            && let Ok(time) = Nanos::try_from(time)
+        {
+            self.comings.entry(tid).or_default().push(time);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -148,17 +178,30 @@ impl PythonStacks {
     fn nearest(&self, tid: i32, time: Nanos, when: When) -> Option<&Stack> {
         let stacks = self.threads.get(&tid)?;
         let after = stacks.partition_point(|stack| stack.time < time);
+        // While a thread waits its stack stays, however late it was read.
+        if when == When::Leaving
+            && let Some(inside) = stacks.get(after).filter(|stack| self.is_away(tid, time, stack))
+        {
+            return Some(inside);
+        }
         let distance = |stack: &&Stack| stack.time.abs_diff(time);
         let most = self.period.unsigned_abs() / 2 * 3;
         let around = [after.checked_sub(1).and_then(|at| stacks.get(at)), stacks.get(after)];
         let near = |stack: &&Stack| distance(stack) <= most;
         let [before, after] = around.map(|stack| stack.filter(near));
         let nearest = [before, after].into_iter().flatten().min_by_key(distance);
-        // While a thread waits, its stack stays, and a reading from then is the stack itself;
-        // waits that are much shorter than a period have none.
+        // Where it is not known when a thread came back, a reading soon after it left is likely
+        // to be of the wait.
         let is_near =
             nearest.is_some_and(|stack| distance(&stack) * 5 <= self.period.unsigned_abs());
         if when == When::Leaving && !is_near { after.or(nearest) } else { nearest }
+    }
+
+    /// True where a thread that left at a time has not come back when the stack was read.
+    fn is_away(&self, tid: i32, time: Nanos, stack: &Stack) -> bool {
+        let Some(comings) = self.comings.get(&tid) else { return false };
+        let next = comings.partition_point(|&came| came <= time);
+        comings.get(next).is_none_or(|&came| stack.time < came)
     }
 
     /// The kernel's stack, outermost first, with functions of Python in it.
@@ -186,12 +229,14 @@ impl PythonStacks {
 
     fn place(&mut self, frame: Frame, names: &mut Names) -> Place {
         let PythonStacks { functions, ids, .. } = self;
-        let function = *ids.entry(frame.function).or_insert_with(|| {
-            let (name, file) = match functions.get(&frame.function) {
-                Some((name, file)) => (name.as_str(), file.as_str()),
-                None => ("[unknown Python]", FILE_MARK),
+        let line = self.has_lines.then_some(frame.line);
+        let function = *ids.entry((frame.function, line)).or_insert_with(|| {
+            let Some(function) = functions.get(&frame.function) else {
+                return names.function("[unknown Python]", FILE_MARK);
             };
-            names.function(name, file)
+            let Function { name, file, first_line } = function;
+            let name = format!("{name} ({}:{})", short(file), line.unwrap_or(*first_line));
+            names.function(&name, &format!("{FILE_MARK}{file}"))
         });
         Place { function, ..Place::NOWHERE }
     }
@@ -256,6 +301,22 @@ fn short(file: &str) -> &str {
     &file[from..]
 }
 
+impl Reader {
+    /// Tells the readings of Python when threads came to a processor.
+    pub(super) fn tell_python_of_switches(&mut self, header: &Header<'_>) {
+        if self.python.is_empty() {
+            return;
+        }
+        records::each_record(header, |record| {
+            if let (records::What::Switch { is_out: false, .. }, Some(time)) =
+                (record.what, record.common.time)
+            {
+                self.python.came(record.common.tid, time);
+            }
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::side_file::record;
@@ -298,7 +359,17 @@ mod tests {
 
     #[track_caller]
     fn check(at: (i32, Nanos, When), native: &[&str], expected: &[&str]) {
-        let (mut stacks, mut names) = (stacks(), Names::default());
+        check_in(stacks(), at, native, expected);
+    }
+
+    #[track_caller]
+    fn check_in(
+        mut stacks: PythonStacks,
+        at: (i32, Nanos, When),
+        native: &[&str],
+        expected: &[&str],
+    ) {
+        let mut names = Names::default();
         let place = |name: &&str| Place { function: names.function(name, "x"), ..Place::NOWHERE };
         let native: Vec<Place> = native.iter().map(place).collect();
         let joined = stacks.join((at.0, at.1), at.2, native, &mut names);
@@ -320,6 +391,32 @@ mod tests {
         // One that waits is in what the next reading shows.
         check((5, 10_300, When::Leaving), &native, &["_start", "main", MAIN, "list_sort"]);
         check((5, 13_000, When::Leaving), &native, &["_start", "main", MAIN, "list_sort"]);
+    }
+
+    #[test]
+    fn who_waits_is_in_what_any_reading_of_the_wait_shows() {
+        let native = ["_start", "main", EVAL, "nap"];
+        let with = |comings: &[u64]| {
+            let mut stacks = stacks();
+            comings.iter().for_each(|&time| stacks.came(5, time));
+            stacks
+        };
+        let leaving = (5, 7_000, When::Leaving);
+        let known = ["_start", "main", MAIN, WORK, "nap"];
+        check_in(with(&[6_000, 20_000]), leaving, &native, &known);
+        check_in(with(&[6_000]), leaving, &native, &known);
+        check_in(with(&[9_000]), leaving, &native, &native);
+        // Threads that were not read have no comings either.
+        let mut stacks = with(&[]);
+        stacks.came(6, 1);
+        check_in(stacks, leaving, &native, &native);
+    }
+
+    #[test]
+    fn frames_are_told_by_their_line_where_that_is_wanted() {
+        let stacks = PythonStacks { has_lines: true, ..stacks() };
+        let expected = ["main (x.py:9)", "work (pack/__init__.py:9)"];
+        check_in(stacks, (5, 10_000, When::Running), &[EVAL], &expected);
     }
 
     #[test]

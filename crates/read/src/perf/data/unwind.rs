@@ -122,8 +122,9 @@ impl Tables {
     }
 
     fn module(&self, mapping: &Mapping) -> Option<Module<Section>> {
-        let &(offset, _, address) = self.segments.iter().find(|&&(offset, size, _)| {
-            // The kernel maps whole pages, so a mapping may begin before its segment.
+        // The kernel maps whole pages, so a mapping may begin before its segment, in the page that
+        // the segment before ends in: of two that fit, the mapping is of the latter.
+        let &(offset, _, address) = self.segments.iter().rfind(|&&(offset, size, _)| {
             let end = offset.saturating_add(size);
             (offset & !0xfff) <= mapping.file_offset && mapping.file_offset < end
         })?;
