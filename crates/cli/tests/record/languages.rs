@@ -35,7 +35,8 @@ fn check_depth(bench: &Bench, program: &Path, [leaf, function, last]: [&str; 3])
         deep == 16 && stack.get(17).is_some_and(|name| name.starts_with(last))
     };
     let whole = stacks.iter().filter(is_whole).count();
-    assert!(stacks.len() > 20, "{}", stacks.len());
+    // Samples that follow each other in one function are one span: an idle machine has few.
+    assert!(stacks.len() > 2, "{}", stacks.len());
     assert!(whole * 10 >= stacks.len() * 9, "{whole} of {}: {:?}", stacks.len(), stacks[0]);
 }
 

