@@ -98,7 +98,8 @@ impl Waits {
         // The kernel raises stacks inside of itself: who may not look there has none.
         let has_kernel = rings.event.attr.has_kernel();
         let stacks = if has_kernel { options.stacks } else { Wanted::Never };
-        if has_kernel && (options.switches, stacks) != (Wanted::Never, Wanted::Never) {
+        // Not unless asked for: on some virtual machines it is not told of all switches.
+        if has_kernel && options.switches == Wanted::Light {
             waits.kernel = KernelSwitches::begin(pids, options.is_from_exec).ok();
         }
         let switches = options.switches;
@@ -266,7 +267,7 @@ fn budget(wanted: Wanted, per_second: u64) -> Option<Option<Budget>> {
     match wanted {
         Wanted::Never => None,
         Wanted::Always => Some(None),
-        Wanted::Auto => {
+        Wanted::Auto | Wanted::Light => {
             let most = per_second.saturating_mul(processors.max(1));
             Some(Some(Budget::new(most, Instant::now())))
         }

@@ -29,7 +29,7 @@ pub(crate) use profiles::{
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
     AttachArgs, CallsByArg, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs,
-    SamplingArgs, StacksArg, WantedArg, size,
+    SamplingArgs, StacksArg, SwitchesArg, WantedArg, size,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};

@@ -141,8 +141,8 @@ pub(crate) struct SamplingArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1024..=65_528))]
     pub(crate) stack_bytes: Option<u32>,
     /// Whether to record when threads stop running and go on
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
-    pub(crate) switches: WantedArg,
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = SwitchesArg::Auto)]
+    pub(crate) switches: SwitchesArg,
     /// Whether to record the stacks of threads that stop running, which say what they wait for,
     /// where one may look into the kernel
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
@@ -186,6 +186,18 @@ pub(crate) struct SamplingArgs {
     /// End the recording after this time, such as 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwitchesArg {
+    /// But for times in which there are so many that it would slow the program down
+    Auto,
+    /// The same, by a program in the kernel, which costs programs that switch all the time less;
+    /// some virtual machines do not tell it of every switch
+    Light,
+    /// However many there are
+    Always,
+    Never,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

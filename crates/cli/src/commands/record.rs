@@ -18,7 +18,7 @@ use super::choose::{choose, choose_name};
 use super::{convert, convert_trace, report, view};
 use crate::args::{
     AttachArgs, CallsByArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
-    SamplingArgs, StacksArg, WantedArg,
+    SamplingArgs, StacksArg, SwitchesArg, WantedArg,
 };
 use crate::failure::{self, note};
 use crate::output::{stderr_style, stdout, stdout_style};
@@ -175,7 +175,7 @@ fn with_options(
     let options = RecordOptions {
         rate_hz: sampling.rate,
         stacks: stacks(sampling)?,
-        switches: wanted(sampling.switches),
+        switches: wanted_switches(sampling.switches),
         wait_stacks: wanted(sampling.wait_stacks),
         duration: sampling.duration,
         calls: (!sampling.calls.is_empty()).then_some(CallsOptions {
@@ -208,6 +208,15 @@ fn with_options(
         build_id_of: &spanwise_read::build_id,
     };
     Ok(record(&options)?)
+}
+
+fn wanted_switches(arg: SwitchesArg) -> Wanted {
+    match arg {
+        SwitchesArg::Auto => Wanted::Auto,
+        SwitchesArg::Light => Wanted::Light,
+        SwitchesArg::Always => Wanted::Always,
+        SwitchesArg::Never => Wanted::Never,
+    }
 }
 
 fn wanted(arg: WantedArg) -> Wanted {

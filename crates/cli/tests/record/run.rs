@@ -149,6 +149,7 @@ fn switches_are_left_out_where_there_are_too_many_and_samples_are_not() {
         assert_eq!(threads.values().filter(|&&count| count > 0).count(), 2, "{threads:?}");
     };
     check("auto", true);
+    check("light", true);
     check("always", false);
 }
 
