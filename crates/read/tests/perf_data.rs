@@ -154,8 +154,9 @@ fn functions_that_were_inlined_stand_on_the_stack_unless_unwanted() {
     });
     let names: BTreeSet<&str> =
         inlined.map(|span| trace.strings().get(trace.spans().name(span))).collect();
-    assert!(names.is_subset(&BTreeSet::from(["innermost", "middle", "outermost"])), "{names:?}");
-    assert!(names.contains("innermost"));
+    // Libraries may have inlined functions, too; those of ours that were called are none.
+    assert!(names.contains("innermost") && !names.contains("work"), "{names:?}");
+    assert!(!names.contains("main"), "{names:?}");
     let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let perf = PerfOptions { is_without_inlines: true, ..PerfOptions::default() };
     let plain = spanwise_read::open_perf(&[data], &options, &perf).expect("the same recording");
