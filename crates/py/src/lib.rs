@@ -10,7 +10,6 @@
 
 mod answers;
 mod core;
-mod here;
 mod hot;
 mod numbers;
 mod patch;

@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use spanwise_probe::raw;
 
 use crate::tally::{self, Tally, Timed};
-use crate::{here, hot, target, watch};
+use crate::{hot, target, watch};
 
 #[repr(C)]
 struct SpanObject {
@@ -78,7 +79,7 @@ unsafe fn enter(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 unsafe fn begin(tally: *mut Tally) -> Block {
     // SAFETY: tallies are never freed, and the interpreter's lock is held.
     unsafe {
-        let here = here::here();
+        let here = raw::here();
         (*tally).calls += 1;
         if (*tally).mode == tally::WATCHED {
             return begin_watched(tally);
@@ -99,7 +100,7 @@ unsafe fn begin_watched(tally: *mut Tally) -> Block {
     // while Python code runs.
     unsafe {
         let around = watch::before((*tally).site);
-        match hot::begin(here::here(), &*tally) {
+        match hot::begin(raw::here(), &*tally) {
             Some(open) => Block::Watched(open, around),
             None => {
                 around.end();
@@ -130,7 +131,7 @@ unsafe fn exit(object: *mut ffi::PyObject, raised: *mut ffi::PyObject) -> *mut f
                 around.end();
             }
             Some(Block::Summed(timed)) => {
-                (*tally).end(here::here(), timed, raised != ffi::Py_None());
+                (*tally).end(raw::here(), timed, raised != ffi::Py_None());
             }
             Some(Block::Unseen) | None => {}
         }
@@ -146,10 +147,10 @@ unsafe fn end_row(tally: *mut Tally, open: hot::Open, raised: *mut ffi::PyObject
     unsafe {
         let site = (*tally).site;
         if raised == ffi::Py_None() {
-            hot::end(here::here(), open, site);
+            hot::end(raw::here(), open, site);
         } else {
             let exception = target::type_name(raised).map(|name| hot::exception_site(&name));
-            hot::end_failed(here::here(), open, site, exception);
+            hot::end_failed(raw::here(), open, site, exception);
         }
     }
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use spanwise_probe::raw::{self, Here};
 
 use crate::tally::{self, Tally};
-use crate::{here, hot, watch};
+use crate::{hot, watch};
 
 /// Classes whose own site is remembered, for methods that are named after their class.
 const CLASSES_MAX: usize = 8;
@@ -93,7 +93,7 @@ unsafe fn row(
 ) -> *mut ffi::PyObject {
     // SAFETY: as for the call.
     unsafe {
-        let here = here::here();
+        let here = raw::here();
         let Some(open) = hot::begin(here, &*tally) else {
             return on(function, arguments, count, keywords);
         };
@@ -151,7 +151,7 @@ unsafe fn summed_up(
             }
             return result;
         }
-        let here = here::here();
+        let here = raw::here();
         let timed = (*tally).begin(here, hot::state_for_sums(here));
         let result = on(function, arguments, count, keywords);
         (*tally).end(here, timed, result.is_null());

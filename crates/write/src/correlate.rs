@@ -5,7 +5,6 @@ use spanwise_analyze::{
 };
 
 use crate::document::{Body, Document, Section};
-use crate::report::kind_key;
 use crate::table::{Cell, Column, Table, Unit};
 use crate::units::{count_text, nanos_text};
 
@@ -178,7 +177,7 @@ fn group_text(group: FeatureGroup) -> &'static str {
         FeatureGroup::Phase => "phase, host",
         FeatureGroup::PhaseWork => "phase, GPU",
         FeatureGroup::Class => "class",
-        FeatureGroup::Work(kind) | FeatureGroup::Function(kind) => kind_key(kind),
+        FeatureGroup::Work(kind) | FeatureGroup::Function(kind) => kind.text(),
     }
 }
 

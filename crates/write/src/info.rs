@@ -4,7 +4,6 @@ use spanwise_model::{Device, NO_OFFSET, Notice, SourceInfo, Summary, TrackKind, 
 
 use crate::civil::utc_text;
 use crate::document::{Body, Document, Section};
-use crate::report::kind_key;
 use crate::table::{Cell, Column, Table, Unit};
 use crate::{Source, Top};
 
@@ -141,7 +140,7 @@ fn categories_section(summary: &Summary) -> Section {
             row.spans.into(),
             row.instants.into(),
             row.total_ns.into(),
-            kind_key(row.kind).into(),
+            row.kind.text().into(),
             row.name.as_str().into(),
         ]);
     }

@@ -241,29 +241,9 @@ pub fn functions_section(functions: &HotFunctions, top: Top) -> Section {
             Cell::Share(row.self_ns, functions.wall_ns),
             row.total_ns.into(),
             row.count.into(),
-            kind_key(row.kind).into(),
+            row.kind.text().into(),
             row.name.as_str().into(),
         ]);
     }
     section("functions", "Functions by self time, all threads", table, functions.rows.len())
-}
-
-/// The same words in every format, so that what one reads can be searched for.
-pub(crate) fn kind_key(kind: SpanKind) -> &'static str {
-    match kind {
-        SpanKind::Other => "other",
-        SpanKind::Python => "python",
-        SpanKind::Operator => "operator",
-        SpanKind::Annotation => "annotation",
-        SpanKind::Runtime => "runtime",
-        SpanKind::Kernel => "kernel",
-        SpanKind::Memcpy => "memcpy",
-        SpanKind::Memset => "memset",
-        SpanKind::Sync => "sync",
-        SpanKind::GpuAnnotation => "gpu_annotation",
-        SpanKind::Overhead => "overhead",
-        SpanKind::Window => "window",
-        SpanKind::OffCpu => "off_cpu",
-        SpanKind::LockWait => "lock_wait",
-    }
 }

@@ -8,7 +8,7 @@ use spanwise_analyze::{ClassRules, NamePattern};
 use spanwise_write::Document;
 
 use super::error::asked;
-use super::opened::{Trace, rows_shown, table_of, written};
+use super::opened::{Trace, rows_shown, section_of, sections_of, table_of, written};
 use super::table::Table;
 use super::worker::work;
 
@@ -23,14 +23,11 @@ pub(crate) struct Answer {
 impl Answer {
     /// The names of its tables, in order.
     fn sections(&self) -> Vec<&'static str> {
-        self.document.sections.iter().map(|section| section.key).collect()
+        sections_of(&self.document)
     }
 
     fn section(&self, key: &str) -> PyResult<Table> {
-        let found = self.document.sections.iter().find(|section| section.key == key);
-        let missing =
-            || asked(&format!("no table {key}; there are {}", self.sections().join(", ")));
-        table_of(found.ok_or_else(missing)?)
+        section_of(&self.document, key)
     }
 
     fn report(&self, width: usize, format: &str) -> PyResult<String> {

@@ -15,7 +15,7 @@ use arrow_array::{
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use spanwise_analyze::{Facts, Origin, SampleRow, samples, work_rows};
-use spanwise_model::{SpanKind, StrId, Trace, Track, TrackKind};
+use spanwise_model::{StrId, Trace, Track, TrackKind};
 
 type Columns = Vec<(&'static str, ArrayRef)>;
 
@@ -65,7 +65,7 @@ fn category_names(trace: &Trace) -> ArrayRef {
     let text = |row: usize| trace.strings().get(rows[row].name);
     let name = |row: usize| match (0..row).any(|before| text(before) == text(row)) {
         false => text(row).to_owned(),
-        true => format!("{} ({})", text(row), kind_text(rows[row].kind)),
+        true => format!("{} ({})", text(row), rows[row].kind.text()),
     };
     Arc::new(StringArray::from_iter_values((0..rows.len()).map(name)))
 }
@@ -156,7 +156,7 @@ fn tracks(trace: &Trace) -> Columns {
 }
 
 fn categories(trace: &Trace) -> Columns {
-    let kinds = trace.categories().rows().iter().map(|row| kind_text(row.kind));
+    let kinds = trace.categories().rows().iter().map(|row| row.kind.text());
     vec![
         ("category", category_names(trace)),
         ("kind", Arc::new(StringArray::from_iter_values(kinds))),
@@ -185,7 +185,7 @@ fn gpu_work(facts: &Facts<'_>) -> Columns {
         ("start_ns", times(&|row| spans.start(work[row].span))),
         ("dur_ns", times(&|row| spans.dur(work[row].span))),
         ("name", texts(&|row| Some(spans.name(work[row].span)))),
-        ("kind", words(&|row| kind_text(trace.kind(work[row].span)))),
+        ("kind", words(&|row| trace.kind(work[row].span).text())),
         ("device", texts(&|row| Some(track(row).process))),
         ("stream", texts(&|row| Some(track(row).thread))),
         ("python_line", texts(&|row| work[row].line)),
@@ -254,25 +254,6 @@ impl Texts {
 
     fn finish(self) -> ArrayRef {
         Arc::new(StringArray::from(self.texts))
-    }
-}
-
-fn kind_text(kind: SpanKind) -> &'static str {
-    match kind {
-        SpanKind::Other => "other",
-        SpanKind::Python => "python",
-        SpanKind::Operator => "operator",
-        SpanKind::Annotation => "annotation",
-        SpanKind::Runtime => "runtime",
-        SpanKind::Kernel => "kernel",
-        SpanKind::Memcpy => "memcpy",
-        SpanKind::Memset => "memset",
-        SpanKind::Sync => "sync",
-        SpanKind::GpuAnnotation => "gpu_annotation",
-        SpanKind::Overhead => "overhead",
-        SpanKind::Window => "window",
-        SpanKind::OffCpu => "off_cpu",
-        SpanKind::LockWait => "lock_wait",
     }
 }
 

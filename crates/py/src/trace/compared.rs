@@ -12,7 +12,7 @@ use spanwise_write::{CompareView, Document, compare_document};
 
 use super::error::{asked, of_answer};
 use super::held::Held;
-use super::opened::{Trace, rows_shown, table_of, written};
+use super::opened::{Trace, rows_shown, section_of, sections_of, written};
 use super::table::Table;
 use super::worker::work;
 
@@ -130,14 +130,11 @@ fn compared(
 impl Comparison {
     /// The names of its tables, in order.
     fn sections(&self) -> Vec<&'static str> {
-        self.document.sections.iter().map(|section| section.key).collect()
+        sections_of(&self.document)
     }
 
     fn section(&self, key: &str) -> PyResult<Table> {
-        let found = self.document.sections.iter().find(|section| section.key == key);
-        let missing =
-            || asked(&format!("no table {key}; there are {}", self.sections().join(", ")));
-        table_of(found.ok_or_else(missing)?)
+        section_of(&self.document, key)
     }
 
     /// The verdict about a whole step: slower, faster, same, cannot tell.

@@ -74,6 +74,19 @@ pub(super) fn rows_shown(top: Option<usize>) -> Top {
     top.map_or(Top::All, Top::First)
 }
 
+/// The names of a document's tables, in order.
+pub(super) fn sections_of(document: &Document) -> Vec<&'static str> {
+    document.sections.iter().map(|section| section.key).collect()
+}
+
+/// The table of this name.
+pub(super) fn section_of(document: &Document, key: &str) -> PyResult<Table> {
+    let found = document.sections.iter().find(|section| section.key == key);
+    let missing =
+        || asked(&format!("no table {key}; there are {}", sections_of(document).join(", ")));
+    table_of(found.ok_or_else(missing)?)
+}
+
 /// The table of a section, for programs.
 pub(super) fn table_of(section: &Section) -> PyResult<Table> {
     let batch = rows::batch(section.table()).map_err(of_arrow)?;
