@@ -90,9 +90,11 @@ fn a_process_is_chosen_at_a_terminal() {
     let attach = ["attach", "--duration", "500ms", "--no-decode", "--recording", "r"];
     let mut terminal = Terminal::start(&mut bench.spanwise(&attach));
     terminal.wait_for("number of the process, or a part of its command: ", 1);
-    terminal.type_in("no such command\n");
-    terminal.wait_for("nothing fits: no such command", 1);
-    // The folder of this test is in no other command.
+    // The folder of this test is in no other command, and a word beside it in none at all.
+    // (Plain words will not do: somebody's long command may well have all of them.)
+    let nobody = format!("{}/nobody", bench.path("deep").display());
+    terminal.type_in(&format!("{nobody}\n"));
+    terminal.wait_for(&format!("nothing fits: {nobody}"), 1);
     terminal.type_in(&format!("{}\n", bench.path("deep").display()));
     terminal.ends_well();
     assert!(terminal.shown().contains(&format!("{}  ", deep.pid())), "{}", terminal.shown());
