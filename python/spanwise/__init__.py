@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ._table import Table as Table
     from ._trace import Trace as Trace
     from ._trace import open as open
+    from ._view import Viewer as Viewer
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ _HOME = {
     "TraceAnalyzer": "_experiments",
     "TraceError": "_native",
     "Tracer": "_experiments",
+    "Viewer": "_view",
     "analyze_traces": "_experiments",
     "assert_no_regression": "_compare",
     "classify": "_experiments",

@@ -71,9 +71,8 @@ class Table:
     def codes(self) -> Table:
         """The same with the numbers of names in the place of names; nothing is copied.
 
-        A name is a number and a row of a dictionary. Polars builds a dictionary of its own of
-        such a column, which takes its time on millions of rows; numbers it takes as they are,
-        and `trace.strings` has the names:
+        A name is a number and a row of a dictionary; `texts` has the dictionary of a column, and
+        `trace.strings` is the one of names in the tables of a trace:
 
         >>> import spanwise as sw
         >>> trace = sw.open("llama_small.json.gz")
@@ -82,6 +81,11 @@ class Table:
         True
         """
         return Table(self._table.codes())
+
+    def texts(self, column: str) -> Table | None:
+        """The texts that the numbers of a column stand for; `None` where it has no dictionary."""
+        texts = self._table.dictionary(column)
+        return None if texts is None else Table(texts)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """All rows as dictionaries."""
@@ -103,8 +107,17 @@ class Table:
         """A `pyarrow.Table` over the same memory."""
         return _library("pyarrow").table(self)
 
-    def to_polars(self) -> Any:
-        """A `polars.DataFrame`; numbers are shared, names become categoricals of Polars."""
+    def to_polars(self, *, share_names: bool = False) -> Any:
+        """A `polars.DataFrame`; numbers are shared, names become categoricals of Polars.
+
+        Polars numbers names anew, row by row. `share_names` lets our numbers stand, so that
+        millions of rows are there at once; it needs Polars 2, and such a column is compared
+        with a text in expressions only: `frame.filter(polars.col("name") == "aten::mm")`.
+        """
+        if share_names:
+            from ._polars import frame_with_shared_names
+
+            return frame_with_shared_names(self)
         return _library("polars").DataFrame(self)
 
     def to_pandas(self) -> Any:

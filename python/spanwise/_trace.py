@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, Protocol, Union, cast
+from typing import TYPE_CHECKING, Any, Protocol, Union, cast
 
 from . import _native
 from ._answer import Answer
 from ._table import Table
+
+if TYPE_CHECKING:
+    from ._view import Viewer
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -310,6 +313,24 @@ class Trace:
         ['GPU', 'busy', 'busy', 'idle', 'kernels', 'copies', 'fills', 'launches', 'streams', 'name']
         """
         return self._trace.report(list(sections), top, width, format)
+
+    def view(
+        self,
+        *others: Trace,
+        browser: bool | None = None,
+        height_px: int = 640,
+        port: int = 0,
+    ) -> Viewer:
+        """Look at it: the page of `spanwise view`, with other traces to compare.
+
+        In a notebook the page stands below the cell; elsewhere the browser opens, or as
+        `browser` says. It is there until `close()` of what this gives, or the end of the
+        program; a script keeps it with `trace.view().wait()`. A notebook on another machine
+        needs its `port` forwarded: `ssh -L 8600:localhost:8600 HOST` for `port=8600`.
+        """
+        from ._view import view
+
+        return view([self._trace, *(other._trace for other in others)], browser, height_px, port)
 
     # For other tools.
 

@@ -41,7 +41,7 @@ const ROOMS: &[[&str; 4]] = &[
     [
         "spanwise-py",
         "spanwise-analyze spanwise-answer spanwise-model spanwise-probe spanwise-read \
-         spanwise-write",
+         spanwise-serve spanwise-write",
         "arrow-array arrow-buffer arrow-ipc arrow-schema pyo3",
         "",
     ],

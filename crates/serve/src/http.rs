@@ -197,11 +197,18 @@ impl Response {
         Response { status, media_type: "application/json", body }
     }
 
-    pub(crate) fn write(&self, keeps_alive: bool, out: &mut dyn Write) -> io::Result<()> {
+    /// `frames` are the pages that may show the answer inside of themselves.
+    pub(crate) fn write(
+        &self,
+        keeps_alive: bool,
+        frames: &str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let connection = if keeps_alive { "keep-alive" } else { "close" };
         let head = format!(
             "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {connection}\r\n\
-             {SECURITY}\r\n",
+             {SECURITY}; frame-ancestors {frames}\r\n\
+             {PRIVACY}\r\n",
             self.status.line(),
             self.media_type,
             self.body.len(),
@@ -216,8 +223,8 @@ impl Response {
 /// answered is kept nowhere.
 const SECURITY: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; \
     style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
-    form-action 'none'; frame-ancestors 'none'\r\n\
-    X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+    form-action 'none'";
+const PRIVACY: &str = "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
     Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n\
     Cache-Control: no-store\r\n";
 

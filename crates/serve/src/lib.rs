@@ -22,7 +22,7 @@ mod session;
 mod share;
 mod viewed;
 
-pub use server::Server;
+pub use server::{Server, Stop};
 pub use session::Session;
 pub use share::{FileShare, OtherPage};
 pub use viewed::Viewed;

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::guard::Guard;
 use crate::http::{Method, Request, Response, Status, Unreadable, read_request};
-use crate::server::serve;
+use crate::server::{Connections, NO_FRAMES, serve};
 
 /// How much is read at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -106,7 +106,7 @@ impl FileShare {
 
     /// Answers as long as the program runs.
     pub fn run(&self) {
-        serve(&self.listener, |stream| self.converse(stream));
+        serve(&self.listener, &Connections::default(), |stream| self.converse(stream));
     }
 
     fn converse(&self, stream: &TcpStream) -> io::Result<()> {
@@ -116,7 +116,8 @@ impl FileShare {
                 Ok(request) => request,
                 Err(Unreadable::Closed) => return Ok(()),
                 Err(Unreadable::Odd(why)) => {
-                    return Response::refusal(Status::BadRequest, why).write(false, &mut output);
+                    let refusal = Response::refusal(Status::BadRequest, why);
+                    return refusal.write(false, NO_FRAMES, &mut output);
                 }
             };
             self.answer(&request, &mut output)?;
@@ -128,7 +129,7 @@ impl FileShare {
 
     fn answer(&self, request: &Request, out: &mut dyn Write) -> io::Result<()> {
         let refuse = |status, why, out: &mut dyn Write| {
-            Response::refusal(status, why).write(request.keeps_alive, out)
+            Response::refusal(status, why).write(request.keeps_alive, NO_FRAMES, out)
         };
         match self.guard.admit(request) {
             Err(why) => return refuse(Status::Forbidden, why, out),

@@ -22,8 +22,8 @@ pub struct Viewed {
 
 impl Viewed {
     /// `file` is what people know it by.
-    pub fn new(file: String, trace: Trace) -> Self {
-        let trace = Arc::new(trace);
+    pub fn new(file: String, trace: impl Into<Arc<Trace>>) -> Self {
+        let trace = trace.into();
         let tracks = trace.tracks().rows();
         let rows = map_indices(tracks.len(), threads_available(), |track| {
             Rows::of(&trace, &tracks[track])

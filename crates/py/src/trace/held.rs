@@ -30,6 +30,11 @@ impl Held {
         &self.trace
     }
 
+    /// The trace for somebody who may outlive this.
+    pub(super) fn shared(&self) -> Arc<Trace> {
+        Arc::clone(&self.trace)
+    }
+
     pub(super) fn gathered(&self, name: &str) -> Option<RecordBatch> {
         let tables = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         tables.iter().find(|(known, _)| known == name).map(|(_, batch)| batch.clone())

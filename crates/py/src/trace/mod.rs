@@ -18,6 +18,7 @@ mod ranks;
 mod rows;
 mod table;
 mod values;
+mod viewer;
 mod worker;
 
 use pyo3::prelude::*;
@@ -28,6 +29,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<compared::Comparison>()?;
     module.add_class::<ranks::Ranks>()?;
     module.add_class::<answer::Answer>()?;
+    module.add_class::<viewer::Viewer>()?;
+    module.add_function(wrap_pyfunction!(viewer::view_traces, module)?)?;
     module.add_function(wrap_pyfunction!(answer::trace_info, module)?)?;
     module.add_function(wrap_pyfunction!(answer::trace_fusion, module)?)?;
     module.add_function(wrap_pyfunction!(answer::trace_calls, module)?)?;

@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{UInt16Type, UInt32Type};
@@ -95,6 +96,15 @@ impl Table {
         RecordBatch::try_from_iter(columns).map(Table::new).map_err(of_arrow)
     }
 
+    /// The texts of a dictionary column, nothing copied; nothing where a column has none.
+    fn dictionary(&self, name: &str) -> PyResult<Option<Table>> {
+        let column = self.batch.column_by_name(name);
+        let column = column.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+        let Some(column) = column.as_any_dictionary_opt() else { return Ok(None) };
+        let texts = [("text", Arc::clone(column.values()))];
+        RecordBatch::try_from_iter(texts).map(|batch| Some(Table::new(batch))).map_err(of_arrow)
+    }
+
     /// The values of a column as Python objects.
     fn values<'py>(&self, py: Python<'py>, column: usize) -> PyResult<Bound<'py, PyList>> {
         let array = self.batch.columns().get(column);
@@ -141,7 +151,6 @@ impl Table {
 
 /// The keys of a dictionary column; any other column as it is.
 fn numbers(column: &ArrayRef) -> ArrayRef {
-    use arrow_array::cast::AsArray;
     match column.data_type() {
         DataType::Dictionary(key, _) if **key == DataType::UInt32 => {
             Arc::new(column.as_dictionary::<UInt32Type>().keys().clone())

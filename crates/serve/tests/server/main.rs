@@ -4,9 +4,14 @@ mod compare;
 mod live;
 mod running;
 
-use serde_json::Value;
+use std::io::Read;
+use std::net::TcpStream;
+use std::thread;
 
-use crate::running::{from_text, open, start};
+use serde_json::Value;
+use spanwise_serve::{Server, Session};
+
+use crate::running::{from_text, open, run, start};
 
 /// A column of the binary answer, as integers.
 fn columns(body: &[u8]) -> (Value, Vec<f64>, Vec<u32>, Vec<u32>) {
@@ -117,6 +122,36 @@ fn every_answer_is_typed_and_may_load_nothing_from_elsewhere() {
             assert!(head.contains(field), "{path}: {head}");
         }
     }
+}
+
+/// Who may show the page inside of their own, by what a server says of it.
+fn check_frames(server: Server, expected: &str) {
+    let running = run(server, Session::new(vec![]));
+    let head = running.get("").head;
+    assert!(head.contains(expected), "{head}");
+}
+
+#[test]
+fn only_a_server_for_notebooks_may_be_shown_in_one() {
+    let server = || Server::bind(0).expect("a free port");
+    check_frames(server(), "; frame-ancestors 'none'\r\n");
+    check_frames(server().for_notebooks(), "; frame-ancestors http://localhost:* ");
+}
+
+#[test]
+fn a_server_that_is_stopped_answers_nobody() {
+    let server = Server::bind(0).expect("a free port");
+    let stop = server.stop_from_elsewhere().expect("an address");
+    let address = server.url().split('/').nth(2).expect("a host").to_owned();
+    let session = Session::new(vec![]);
+    let thread = thread::spawn(move || server.run(&session));
+    // One that says nothing is ended too.
+    let mut silent = TcpStream::connect(&address).expect("it listens");
+    stop.stop();
+    stop.stop();
+    thread.join().expect("it returns");
+    let mut rest = Vec::new();
+    assert_eq!(silent.read_to_end(&mut rest).unwrap_or(0), 0);
 }
 
 #[test]

@@ -43,7 +43,10 @@ pub(crate) fn start(traces: Vec<Trace>) -> Running {
 }
 
 pub(crate) fn start_session(session: Session) -> Running {
-    let server = Server::bind(0).expect("a free port");
+    run(Server::bind(0).expect("a free port"), session)
+}
+
+pub(crate) fn run(server: Server, session: Session) -> Running {
     let url = server.url();
     let mut parts = url.trim_start_matches("http://").split('/').map(str::to_owned);
     let (host, token) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

@@ -1,0 +1,49 @@
+//! The viewer's server inside of the Python program: it shows the very traces that are open, and
+//! ends with the program, or before.
+
+use std::sync::Arc;
+use std::thread;
+
+use pyo3::prelude::*;
+use spanwise_serve::{Server, Session, Stop, Viewed};
+
+use super::opened::Trace;
+use super::worker::work;
+
+/// A server that runs on threads of its own.
+#[pyclass(frozen, module = "spanwise._native")]
+pub(crate) struct Viewer {
+    /// Where the page is, with the secret that it needs.
+    #[pyo3(get)]
+    url: String,
+    stop: Stop,
+}
+
+#[pymethods]
+impl Viewer {
+    /// Ends it: from here on nobody is answered.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.stop.stop());
+    }
+}
+
+/// Shows traces on the loopback address; port 0 is any that is free.
+#[pyfunction]
+pub(crate) fn view_traces(
+    py: Python<'_>,
+    traces: Vec<PyRef<'_, Trace>>,
+    port: u16,
+) -> PyResult<Viewer> {
+    let server = Server::bind(port)?.for_notebooks();
+    let (url, stop) = (server.url(), server.stop_from_elsewhere()?);
+    let held: Vec<_> = traces.iter().map(|trace| Arc::clone(&trace.held)).collect();
+    let session = work(py, None, move |_| {
+        let viewed = held.iter().map(|held| Viewed::new(held.file.clone(), held.shared()));
+        Session::new(viewed.collect())
+    })?;
+    // Not waited for: it ends when it is stopped, or with the program.
+    thread::Builder::new()
+        .name("spanwise viewer".to_owned())
+        .spawn(move || server.run(&session))?;
+    Ok(Viewer { url, stop })
+}
