@@ -2,7 +2,11 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import spanwise as sw
 from spanwise import _native
@@ -39,6 +43,49 @@ def test_stubs_of_the_native_half_agree_with_it():
                 assert inspect.isgetsetdescriptor(getattr(native, name)), (stub.name, name)
             elif name != "__len__":
                 check_function(member, getattr(native, name))
+
+
+def faults(*command):
+    """What one of mypy's programs finds."""
+    pytest.importorskip("mypy", reason="no mypy here: types are not checked by it")
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def test_mypy_finds_the_stubs_true():
+    assert faults("mypy.stubtest", "--ignore-missing-stub", "spanwise._native") == ""
+
+
+RIGHT = """
+import spanwise as sw
+
+trace: sw.Trace = sw.open("a.json", index=False)
+rows: sw.Table = trace.gpu_lines(top=3)
+count: int = len(trace.spans) + len(sw.compare(trace, "b.json").tables)
+viewer: sw.Viewer = trace.view(trace, height_px=300)
+fleet: sw.Fleet = sw.fleet(["a.json"], workers=2)
+waits: sw.Table = fleet.waits(top=1)
+"""
+WRONG = """
+import spanwise as sw
+
+sw.open("a.json", True)
+sw.open("a.json").gpu_lines(3)
+sw.open("a.json").view(height="300")
+sw.fleet("a.json").waits(first=1)
+number: int = sw.open("a.json").file
+"""
+
+
+def test_type_checkers_tell_right_use_from_wrong(tmp_path):
+    for name, text in (("right.py", RIGHT), ("wrong.py", WRONG)):
+        (tmp_path / name).write_text(text)
+    strict = ("mypy", "--strict", "--no-incremental")
+    assert faults(*strict, str(tmp_path / "right.py")) == ""
+    found = faults(*strict, str(tmp_path / "wrong.py"))
+    # Each line but the first is wrong.
+    lines = {int(line.split(":")[1]) for line in found.splitlines() if ": error: " in line}
+    assert lines == {4, 5, 6, 7, 8}, found
 
 
 def test_every_name_is_there_for_type_checkers_and_at_run_time():
