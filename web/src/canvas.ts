@@ -8,7 +8,8 @@ export class Surface {
 
   constructor(canvas: HTMLCanvasElement) {
     this.canvas = canvas;
-    const context = canvas.getContext("2d");
+    // Every picture fills its canvas, so nothing has to be blended with the page behind it.
+    const context = canvas.getContext("2d", { alpha: false });
     if (context === null) throw new Error("this browser gives no canvas to paint on");
     this.context = context;
   }

@@ -58,11 +58,42 @@ export function changeColour(share: number, theme: Theme): string {
   return `hsl(${share > 0 ? MORE_HUE : LESS_HUE} ${Math.round(12 + 66 * size)}% ${Math.round(light)}%)`;
 }
 
-export function colourOf(kind: Kind, name: string, theme: Theme): string {
+/** Hue in degrees, saturation and lightness in percent. */
+export type Hsl = readonly [hue: number, saturation: number, light: number];
+
+/** The fill of a span, for those who paint pixels. */
+export function spanHsl(kind: number, name: string, theme: Theme): Hsl {
+  return hslOf(kindOf(kind, name), name, theme);
+}
+
+function hslOf(kind: Kind, name: string, theme: Theme): Hsl {
   const hash = hashOf(name);
   const light = LIGHTEST[theme] + (hash % SHADES) * SHADE_STEP;
-  const hue = kind.isVaried ? VARIED_HUES[(hash >>> 8) % VARIED_HUES.length] : kind.hue;
-  return `hsl(${hue} ${kind.saturation}% ${light}%)`;
+  const hue = kind.isVaried ? VARIED_HUES[(hash >>> 8) % VARIED_HUES.length]! : kind.hue;
+  return [hue, kind.saturation, light];
+}
+
+function colourOf(kind: Kind, name: string, theme: Theme): string {
+  const [hue, saturation, light] = hslOf(kind, name, theme);
+  return `hsl(${hue} ${saturation}% ${light}%)`;
+}
+
+/** The number that an image has for an opaque pixel of the colour: alpha, blue, green, red. */
+export function pixelOf([hue, saturation, light]: Hsl): number {
+  const l = light / 100;
+  const a = (saturation / 100) * Math.min(l, 1 - l);
+  const channel = (n: number): number => {
+    const k = (n + hue / 30) % 12;
+    return Math.round(255 * (l - a * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+  };
+  return ((255 << 24) | (channel(4) << 16) | (channel(8) << 8) | channel(0)) >>> 0;
+}
+
+/** The same of a colour that is written "#rrggbb". */
+export function pixelOfHex(colour: string): number {
+  const [, red, green, blue] = /^#(..)(..)(..)$/.exec(colour) ?? [];
+  const byte = (digits: string | undefined): number => Number.parseInt(digits ?? "0", 16);
+  return ((255 << 24) | (byte(blue) << 16) | (byte(green) << 8) | byte(red)) >>> 0;
 }
 
 /** What a canvas needs of the page's colours: it cannot read them from the style sheet. */

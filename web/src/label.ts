@@ -5,6 +5,8 @@
 export class Letters {
   readonly font: string;
   readonly #widths = new Map<string, number>();
+  /** The same of common letters, by code; below 0 where it is not known yet. */
+  readonly #common = new Float32Array(COMMON_MAX).fill(-1);
   /** For each name how far each of its letters reaches. */
   readonly #names = new Map<string, Float32Array>();
 
@@ -14,10 +16,22 @@ export class Letters {
 
   /** The text, cut with "…" where there is no room; nothing where hardly a letter would fit. */
   fitted(context: Measuring, text: string, room: number): string {
+    const letters = this.fitting(context, text, room);
+    if (letters === text.length) return text;
+    return letters === 0 ? "" : `${text.slice(0, letters)}…`;
+  }
+
+  /** How many letters of the text there is room for, with "…" behind them if they are not all. */
+  fitting(context: Measuring, text: string, room: number): number {
     const reach = this.#reachOf(context, text);
-    if ((reach.at(-1) ?? 0) <= room) return text;
+    if ((reach[reach.length - 1] ?? 0) <= room) return text.length;
     const letters = lettersWithin(reach, room - this.#widthOf(context, "…"));
-    return letters < LETTERS_MIN ? "" : `${text.slice(0, letters)}…`;
+    return letters < LETTERS_MIN ? 0 : letters;
+  }
+
+  /** How wide so many letters of the text are. */
+  widthOf(context: Measuring, text: string, letters: number): number {
+    return letters === 0 ? 0 : this.#reachOf(context, text)[letters - 1]!;
   }
 
   #reachOf(context: Measuring, text: string): Float32Array {
@@ -27,7 +41,9 @@ export class Letters {
       reach = new Float32Array(text.length);
       let right = 0;
       for (let at = 0; at < text.length; at++) {
-        right += this.#widthOf(context, text[at]!);
+        const code = text.charCodeAt(at);
+        const known = code < COMMON_MAX ? this.#common[code]! : -1;
+        right += known >= 0 ? known : this.#widthOf(context, text[at]!);
         reach[at] = right;
       }
       this.#names.set(text, reach);
@@ -40,6 +56,7 @@ export class Letters {
     if (width === undefined) {
       width = context.measureText(letter).width;
       this.#widths.set(letter, width);
+      if (letter.charCodeAt(0) < COMMON_MAX) this.#common[letter.charCodeAt(0)] = width;
     }
     return width;
   }
@@ -49,6 +66,7 @@ export class Letters {
 export type Measuring = Pick<CanvasRenderingContext2D, "measureText">;
 
 const NAMES_KEPT = 5000;
+const COMMON_MAX = 128;
 const LETTERS_MIN = 2;
 
 /** How many of the letters end within the room. */

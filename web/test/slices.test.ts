@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PAINTS } from "../src/colour";
+import { PAINTS, pixelOf, pixelOfHex, spanHsl } from "../src/colour";
 import type { SliceTable } from "../src/decode";
 import { learnKinds } from "../src/kinds";
-import { firstOfRow, firstVisible, paintRows } from "../src/timeline/slices";
+import { Labels } from "../src/timeline/labels";
+import { fillRows, firstOfRow, firstVisible } from "../src/timeline/slices";
 
-type Row = [row: number, start: number, dur: number, name: number];
+type Row = [row: number, start: number, dur: number, name: number, busy?: number];
 
 function table(rows: Row[]): SliceTable {
   const column = (at: 0 | 1 | 2 | 3): number[] => rows.map((row) => row[at]);
@@ -16,25 +17,43 @@ function table(rows: Row[]): SliceTable {
     dur: Float64Array.from(column(2)),
     span: new Uint32Array(rows.length),
     name: Uint32Array.from(column(3)),
-    merged: new Uint32Array(rows.length).fill(1),
+    merged: Uint32Array.from(rows.map((row) => (row[4] === undefined ? 1 : 2))),
     row: Uint32Array.from(column(0)),
-    busy: new Float32Array(rows.length).fill(1),
+    busy: Float32Array.from(rows.map((row) => row[4] ?? 1)),
     kind: new Uint8Array(rows.length).fill(2),
     tracks: [],
   };
 }
 
-/** The rectangles that are painted of a table when a nanosecond is a pixel: "x w y". */
-function painted(rows: Row[], { from = 0, width = 100, top = 0, bottom = 1000, grain = 1 } = {}): string[] {
+/** A line of pixels as letters: names as they are, "'" for the half pixel behind wide ones, large
+ * letters for pale ones, "^" for what was found, a dot for nothing. */
+function line(pixels: Uint32Array, from: number, width: number): string {
+  const colour = (name: string): number => pixelOf(spanHsl(2, name, "light")) & 0xffffff;
+  const letter = (pixel: number): string => {
+    if (pixel === 0) return ".";
+    if (pixel === pixelOfHex(PAINTS.light.hit)) return "^";
+    const alpha = pixel >>> 24;
+    const name = (pixel & 0xffffff) === colour("a") ? "a" : (pixel & 0xffffff) === colour("b") ? "b" : "?";
+    return alpha === 255 ? name : alpha === 127 ? "'" : name.toUpperCase();
+  };
+  return [...pixels.slice(from, from + width)].map(letter).join("");
+}
+
+interface Look { from?: number; width?: number; ratio?: number; rows?: [number, number]; search?: string }
+
+/** What is filled of a table when a nanosecond is a pixel: a text for each row, and below each
+ * where something is sought. */
+function filled(rows: Row[], { from = 0, width = 12, ratio = 1, rows: [firstRow, lastRow] = [0, 1], search = "" }: Look = {}): string[] {
   learnKinds(["other", "python", "operator"]);
-  const made: string[] = [];
-  const fillRect = (x: number, y: number, w: number): void => void made.push(`${x} ${w} ${y}`);
-  const measureText = (): TextMetrics => ({ width: 10 }) as TextMetrics;
-  const context = { fillRect, measureText, fillText: () => {} } as unknown as CanvasRenderingContext2D;
-  const all = { slices: table(rows), first: 0, len: rows.length, top: 0, rows: 9, limits: { top, bottom }, grain };
-  const count = paintRows(context, all, { from, pixelsPerNano: 1, width }, PAINTS.light, "");
-  assert.ok(count >= made.length && count <= rows.length);
-  return made;
+  const lines = lastRow - firstRow;
+  const wide = width * ratio;
+  const pixels = new Uint32Array(wide * lines * 2);
+  const foundBelow = search === "" ? 0 : lines;
+  const labels = new Labels();
+  const painting = { pixels, width: wide, ratio, theme: "light" as const, search, foundBelow, foundPixel: pixelOfHex(PAINTS.light.hit), labels };
+  const all = { slices: table(rows), first: 0, len: rows.length, firstRow, lastRow, line: 0, y: 0 };
+  fillRows(painting, all, { from, pixelsPerNano: 1, width });
+  return Array.from({ length: lines + foundBelow }, (_, at) => line(pixels, at * wide, wide));
 }
 
 test("rows and times are found by halving, as by looking at all", () => {
@@ -51,25 +70,25 @@ test("rows and times are found by halving, as by looking at all", () => {
   }
 });
 
-test("narrow neighbours that look the same are one rectangle", () => {
-  assert.deepEqual(painted([[0, 0, 2, 0], [0, 2, 2, 0], [0, 4, 2, 0]]), ["0 6 0"]);
-  assert.deepEqual(painted([[0, 0, 2, 0], [0, 2, 2, 1], [0, 4, 2, 0]]), ["0 2 0", "2 2 0", "4 2 0"]);
-  assert.deepEqual(painted([[0, 0, 2, 0], [0, 5, 2, 0]]), ["0 2 0", "5 2 0"]);
+test("narrow ones are whole pixels, wide ones have a gap behind them", () => {
+  assert.deepEqual(filled([[0, 0, 2, 0], [0, 2, 2, 1], [0, 6, 0.2, 0]]), ["aabb..a....."]);
+  assert.deepEqual(filled([[0, 0, 5, 0], [0, 5, 5, 1]]), ["aaaa'bbbb'.."]);
+  assert.deepEqual(filled([[0, 1, 2, 0]], { width: 6, ratio: 2 }), ["..aaa'......"]);
 });
 
-test("wide ones stay apart, also from narrow ones", () => {
-  assert.deepEqual(painted([[0, 0, 10, 0], [0, 10, 2, 0], [0, 12, 10, 0]]), ["0 9.5 0", "10 2 0", "12 9.5 0"]);
+test("only what is on the screen is filled", () => {
+  const rows: Row[] = [[0, 0, 5, 0], [0, 50, 20, 0], [0, 200, 5, 0], [1, 0, 500, 1], [2, 68, 3, 0]];
+  assert.deepEqual(filled(rows, { from: 60, rows: [0, 3] }), ["aaaaaaaaa'..", "bbbbbbbbbbbb", "........aaa."]);
+  assert.deepEqual(filled(rows, { from: 60, rows: [1, 2] }), ["bbbbbbbbbbbb"]);
+  assert.deepEqual(filled([[0, 11.9, 0.05, 0], [0, 12, 3, 1]]), ["...........a"]);
 });
 
-test("only what is on the screen is painted", () => {
-  const rows: Row[] = [[0, 0, 5, 0], [0, 50, 20, 0], [0, 200, 5, 0], [1, 0, 500, 1], [2, 60, 10, 0]];
-  assert.deepEqual(painted(rows, { from: 60, width: 30 }), ["-1 10.5 0", "-1 31.5 18", "0 9.5 36"]);
-  assert.deepEqual(painted(rows, { from: 60, width: 30, top: 20, bottom: 30 }), ["-1 31.5 18"]);
+test("of those that share a pixel the one that covers most is seen, and none hides its neighbour", () => {
+  assert.deepEqual(filled([[0, 0, 0.3, 0, 0.1], [0, 0.4, 0.3, 1, 0.9]], { width: 3 }), ["B.."]);
+  assert.deepEqual(filled([[0, 0, 0.3, 0, 0.9], [0, 0.4, 0.3, 1, 0.1]], { width: 3 }), ["A.."]);
+  assert.deepEqual(filled([[0, 0, 0.1, 0], [0, 0.2, 2.5, 1]], { width: 3 }), ["abb"]);
 });
 
-test("where there is no time, narrow ones share a few pixels", () => {
-  const rows: Row[] = Array.from({ length: 8 }, (_, at) => [0, at, 0.9, at % 2]);
-  assert.equal(painted(rows).length, 8);
-  assert.deepEqual(painted(rows, { grain: 4 }), ["0 8 0"]);
-  assert.deepEqual(painted([[0, 0, 30, 0], ...rows.map(([row, at, dur, name]): Row => [row, 40 + at, dur, name])], { grain: 4 }), ["0 29.5 0", "40 8 0"]);
+test("what is sought is underlined, all else pale", () => {
+  assert.deepEqual(filled([[0, 0, 2, 0], [0, 2, 2, 1], [0, 6, 0.2, 0]], { search: "A" }), ["aaBB..a.....", "^^....^....."]);
 });

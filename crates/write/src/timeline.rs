@@ -53,7 +53,7 @@ pub(crate) fn write_timeline(
         let name = escape_markup(&printable(&name_of(trace, track)));
         writeln!(out, "<text class=\"t\" x=\"2\" y=\"{}\">{name}</text>", top + 13)?;
         let picture = Picture { trace, from, length, top: top + HEAD, size };
-        picture.write(&rows.slices(trace, look, size.rows_max), out)?;
+        picture.write(&rows.slices(look, size.rows_max), out)?;
         top += HEAD + shown(rows) * ROW;
     }
     writeln!(out, "</svg>")?;

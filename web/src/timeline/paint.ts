@@ -1,10 +1,10 @@
-// Paints the tracks' contents onto a canvas: spans (slices.ts), counters as areas, marks as
+// What is painted of one track: spans as lines of pixels (slices.ts), counters as areas, marks as
 // triangles. Free functions on plain arrays; this is what runs 60 times a second.
 
 import type { Paints } from "../colour";
 import type { Range } from "../scale";
-import { TRACK_PADDING, rowsTop, type TrackLine } from "./layout";
-import { paintRows } from "./slices";
+import { ROW_HEIGHT, TRACK_PADDING, rowsTop, type TrackLine } from "./layout";
+import { fillRows, type Painting } from "./slices";
 import type { TrackPicture } from "./store";
 
 /** How a track's own time becomes pixels. */
@@ -19,32 +19,72 @@ export function projectionOf(view: Range, width: number, origin: number): Projec
   return { from: view.from + origin, pixelsPerNano: width / (view.to - view.from), width };
 }
 
-export function paintTrack(
+/** The rows of a track that are between two heights, the last not included. */
+export function rowsBetween(line: TrackLine, top: number, bottom: number): { first: number; last: number } {
+  const begin = rowsTop(line);
+  const first = Math.max(0, Math.floor((top - begin) / ROW_HEIGHT));
+  const last = Math.min(line.rows, Math.ceil((bottom - begin) / ROW_HEIGHT));
+  return { first, last: Math.max(first, last) };
+}
+
+/** Fills the lines of pixels for some rows of a track. */
+export function fillTrack(
+  painting: Painting,
+  line: TrackLine,
+  rows: { first: number; last: number; line: number },
+  pictures: readonly TrackPicture[],
+  projection: Projection,
+): number {
+  const y = rowsTop(line) + rows.first * ROW_HEIGHT;
+  const { labels } = painting;
+  let painted = 0;
+  for (const [at, { slices, first, len, chunk }] of pictures.entries()) {
+    // A finer picture above replaces this one where it knows better.
+    if (at > 0) clearBetween(painting, rows, placeOf(chunk.range, projection));
+    if (slices === null) continue;
+    const above = pictures[at + 1];
+    labels.hidden = above === undefined ? null : placeOf(above.chunk.range, projection);
+    const filled = { slices, first, len, firstRow: rows.first, lastRow: rows.last, line: rows.line, y };
+    painted += fillRows(painting, filled, projection);
+  }
+  return painted;
+}
+
+function clearBetween(
+  { pixels, width, ratio, foundBelow }: Painting,
+  rows: { first: number; last: number; line: number },
+  { from, to }: { from: number; to: number },
+): void {
+  const [left, right] = [Math.round(from * ratio), Math.round(to * ratio)];
+  for (let line = rows.line; line < rows.line + rows.last - rows.first; line++) {
+    pixels.fill(0, line * width + left, line * width + right);
+    if (foundBelow > 0) pixels.fill(0, (line + foundBelow) * width + left, (line + foundBelow) * width + right);
+  }
+}
+
+/** Where a range is on the screen. */
+function placeOf(range: Range, { from, pixelsPerNano, width }: Projection): { from: number; to: number } {
+  const left = Math.min(Math.max((range.from - from) * pixelsPerNano, 0), width);
+  return { from: left, to: Math.min(Math.max((range.to - from) * pixelsPerNano, left), width) };
+}
+
+/** What a track has beside its spans. */
+export function paintBeside(
   context: CanvasRenderingContext2D,
   line: TrackLine,
   pictures: readonly TrackPicture[],
   projection: Projection,
   paints: Paints,
-  search: string,
-  limits: { top: number; bottom: number },
-  grain: number,
-): number {
-  let painted = 0;
+): void {
   for (const [at, picture] of pictures.entries()) {
+    if (line.track.kind !== "counter" && picture.marks.length === 0) continue;
     const above = pictures[at + 1];
     context.save();
-    // A finer picture above replaces this one where it knows better.
     if (above !== undefined) clipOutside(context, line, above.chunk.range, projection);
     if (line.track.kind === "counter") paintCounter(context, line, picture, projection, paints);
-    else if (picture.slices !== null) {
-      const { slices, first, len } = picture;
-      const rows = { slices, first, len, top: rowsTop(line), rows: line.rows, limits, grain };
-      painted += paintRows(context, rows, projection, paints, search);
-    }
-    if (picture.marks.length > 0) paintMarks(context, line, picture, projection, paints);
+    else paintMarks(context, line, picture, projection, paints);
     context.restore();
   }
-  return painted;
 }
 
 function clipOutside(
@@ -53,11 +93,10 @@ function clipOutside(
   range: Range,
   projection: Projection,
 ): void {
-  const left = (range.from - projection.from) * projection.pixelsPerNano;
-  const right = (range.to - projection.from) * projection.pixelsPerNano;
+  const { from, to } = placeOf(range, projection);
   context.beginPath();
-  context.rect(0, line.top, Math.max(0, left), line.height);
-  context.rect(right, line.top, Math.max(0, projection.width - right), line.height);
+  context.rect(0, line.top, from, line.height);
+  context.rect(to, line.top, projection.width - to, line.height);
   context.clip();
 }
 

@@ -1,15 +1,17 @@
 // One frame of the tracks' canvas, from back to front.
 
 import type { Surface } from "../canvas";
-import type { Paints } from "../colour";
+import { pixelOfHex, type Paints } from "../colour";
 import { xOf, type Range } from "../scale";
 import type { State } from "../state";
 import { arrowsOf, paintArrows } from "./arrows";
 import { ROW_HEIGHT, linesBetween, rowsTop, trackLineOf, type Layout, type TrackLine } from "./layout";
-import { paintTrack, projectionOf } from "./paint";
+import type { Labels } from "./labels";
+import { fillTrack, paintBeside, projectionOf, rowsBetween } from "./paint";
 import type { Hit } from "./pick";
+import type { PixelRows } from "./pixels";
 import { paintGrid } from "./ruler";
-import { LABEL_FONT } from "./slices";
+import type { Painting } from "./slices";
 import type { TrackPicture } from "./store";
 
 export interface Scene {
@@ -20,8 +22,19 @@ export interface Scene {
   pictures: (line: TrackLine) => readonly TrackPicture[];
   hovered: Hit | null;
   paints: Paints;
-  /** See RowsPainted. */
-  grain: number;
+  /** Both are used again in the next frame. */
+  rows: PixelRows;
+  labels: Labels;
+}
+
+/** A track that is on the screen, and which of its rows. */
+interface Shown {
+  line: TrackLine;
+  pictures: readonly TrackPicture[];
+  first: number;
+  last: number;
+  /** Of the pixels: the one of the first row. */
+  at: number;
 }
 
 /** Paints everything; the answer is how many rectangles that took. */
@@ -44,20 +57,53 @@ export function paintScene(scene: Scene): number {
   paintGrid(context, view, width, Math.min(height, layout.height - scrollTop), paints);
   context.save();
   context.translate(0, -scrollTop);
-  context.font = LABEL_FONT;
-  context.textBaseline = "middle";
-  let painted = 0;
-  const limits = { top: scrollTop, bottom: scrollTop + height };
-  const search = state.search.value;
-  for (const line of visible) {
-    if (line.type === "group") continue;
-    const projection = projectionOf(view, width, line.source.origin);
-    painted += paintTrack(context, line, scene.pictures(line), projection, paints, search, limits, scene.grain);
-  }
+  const painted = paintTracks(scene, visible.filter((line) => line.type === "track"));
   paintSelection(scene);
   context.restore();
   paintRange(context, view, width, height, state.range.value, paints);
   return painted;
+}
+
+function paintTracks(scene: Scene, visible: readonly TrackLine[]): number {
+  const { surface, state, scrollTop, paints, rows, labels } = scene;
+  const { context, width, height } = surface;
+  const view = state.view.value;
+  let lines = 0;
+  const tracks = visible.map((line): Shown => {
+    const { first, last } = rowsBetween(line, scrollTop, scrollTop + height);
+    const at = lines;
+    lines += last - first;
+    return { line, pictures: scene.pictures(line), first, last, at };
+  });
+  const search = state.search.value;
+  const foundBelow = search === "" ? 0 : lines;
+  const foundPixel = pixelOfHex(paints.hit);
+  rows.begin(surface.canvas.width, lines + foundBelow);
+  labels.begin();
+  const { pixels } = rows;
+  const ratio = surface.canvas.width / width;
+  const painting: Painting = { pixels, width: rows.width, ratio, theme: paints.theme, search, foundBelow, foundPixel, labels };
+  let painted = 0;
+  for (const { line, pictures, first, last, at } of tracks) {
+    const projection = projectionOf(view, width, line.source.origin);
+    painted += fillTrack(painting, line, { first, last, line: at }, pictures, projection);
+  }
+  rows.end(lines + foundBelow);
+  context.imageSmoothingEnabled = false;
+  for (const shown of tracks) {
+    drawRows(context, rows, shown, width, foundBelow);
+    paintBeside(context, shown.line, shown.pictures, projectionOf(view, width, shown.line.source.origin), paints);
+  }
+  labels.paint(context, paints, ratio);
+  return painted;
+}
+
+function drawRows(context: CanvasRenderingContext2D, rows: PixelRows, { line, first, last, at }: Shown, width: number, foundBelow: number): void {
+  for (let row = first; row < last; row++) {
+    const y = rowsTop(line) + row * ROW_HEIGHT;
+    rows.draw(context, at + row - first, y, width, ROW_HEIGHT - 1);
+    if (foundBelow > 0) rows.draw(context, at + row - first + foundBelow, y + ROW_HEIGHT - 4, width, 3);
+  }
 }
 
 function paintSelection({ surface, state, layout, hovered, paints }: Scene): void {

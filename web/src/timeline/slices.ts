@@ -1,185 +1,159 @@
-// Paints the spans of one track: what runs 60 times a second. Rectangles come row by row, in order
-// of time and without overlap, so what is on the screen is found by halving; neighbours that would
-// look the same are painted as one.
+// The spans of one track as lines of pixels: what runs 60 times a second. Rectangles come row by
+// row, in order of time and without overlap, so what is on the screen is found by halving.
 
-import { spanColour, type Paints, type Theme } from "../colour";
+import { pixelOf, spanHsl, type Theme } from "../colour";
 import type { SliceTable } from "../decode";
-import { Letters } from "../label";
+import type { Labels } from "./labels";
 import { ROW_HEIGHT } from "./layout";
 import type { Projection } from "./paint";
 
 const LABEL_WIDTH_MIN = 28;
-const LABEL_PADDING = 4;
-export const LABEL_FONT = "11px system-ui, sans-serif";
 const DIMMED = 0.3;
-/** Wider ones have a gap behind them, and maybe a name. */
+/** Wider ones have a gap behind them. */
 const NARROW_MAX = 3;
-/** So many shades tell how busy a pixel is. */
-const SHADES = 12;
 
-const letters = new Letters(LABEL_FONT);
+/** Where one frame is painted to. */
+export interface Painting {
+  pixels: Uint32Array;
+  /** Pixels of the screen in a line, and for each of CSS. */
+  width: number;
+  ratio: number;
+  theme: Theme;
+  search: string;
+  /** How many lines below its own one a row has the line for what was found, if any. */
+  foundBelow: number;
+  /** The colour of what was found. */
+  foundPixel: number;
+  labels: Labels;
+}
 
-/** Rectangles of a track, and where its rows are. */
-export interface RowsPainted {
+/** Rectangles of a track, which rows of it to fill (the last not included), and the line and
+ * height of the first of those. */
+export interface RowsFilled {
   slices: SliceTable;
   first: number;
   len: number;
-  /** Height of the outermost row's top; rows outside of the two limits are not painted. */
-  top: number;
-  rows: number;
-  limits: { top: number; bottom: number };
-  /** Pixels that narrow rectangles are painted apart by: more than one while there is no time. */
-  grain: number;
+  firstRow: number;
+  lastRow: number;
+  line: number;
+  y: number;
 }
 
-/** Gives how many rectangles it painted. */
-export function paintRows(
-  context: CanvasRenderingContext2D,
-  { slices, first, len, top, rows, limits, grain }: RowsPainted,
-  projection: Projection,
-  paints: Paints,
-  search: string,
-): number {
-  const colours = coloursOf(slices, paints.theme);
-  const found = search === "" ? null : namesWith(slices, search);
-  const brush = new Brush(context, paints, Math.max(NARROW_MAX, grain));
-  const firstRow = Math.max(0, Math.floor((limits.top - top) / ROW_HEIGHT));
-  const lastRow = Math.min(rows, Math.ceil((limits.bottom - top) / ROW_HEIGHT));
+/** Gives how many rectangles can be seen. */
+export function fillRows(painting: Painting, rows: RowsFilled, projection: Projection): number {
+  const { slices, first, len, firstRow, lastRow } = rows;
+  const colours = coloursOf(slices, painting.theme);
+  const found = painting.search === "" ? null : namesWith(slices, painting.search);
+  let painted = 0;
   let at = firstOfRow(slices, first, first + len, firstRow);
   for (let row = firstRow; row < lastRow; row++) {
     const end = firstOfRow(slices, at, first + len, row + 1);
-    paintRow(brush, slices, at, end, top + row * ROW_HEIGHT, projection, colours, found, grain);
+    painting.labels.y = rows.y + (row - firstRow) * ROW_HEIGHT;
+    painted += fillRow(painting, rows.line + row - firstRow, slices, at, end, projection, colours, found);
     at = end;
   }
-  context.globalAlpha = 1;
-  return brush.painted;
+  return painted;
 }
 
-function paintRow(
-  brush: Brush,
+function fillRow(
+  painting: Painting,
+  line: number,
   slices: SliceTable,
   first: number,
   end: number,
-  y: number,
-  { from, pixelsPerNano, width }: Projection,
+  { from, pixelsPerNano, width: cssWidth }: Projection,
   colours: Colours,
   found: ReadonlySet<number> | null,
-  grain: number,
-): void {
-  const { start, dur, busy, merged, name } = slices;
-  let reached = -Infinity;
+): number {
+  const { pixels, width, ratio, labels } = painting;
+  const { start, dur, name } = slices;
+  const scale = pixelsPerNano * ratio;
+  const labelMin = LABEL_WIDTH_MIN * ratio;
+  const begin = line * width;
+  const foundBelow = painting.foundBelow * width;
+  let painted = 0;
+  // Up to here there are pixels already.
+  let reached = 0;
   for (let at = firstVisible(slices, first, end, from); at < end; at++) {
-    const left = (start[at]! - from) * pixelsPerNano;
-    if (left > width) break;
-    const wide = dur[at]! * pixelsPerNano;
-    const x = left < -1 ? -1 : left;
-    const right = Math.min(left + wide, width + 1);
-    let w = right - x > 1 ? right - x : 1;
-    // Of those narrower than a pixel, one a pixel will do.
-    if (wide < grain && found === null) {
-      if (x < reached && x >= reached - grain) continue;
-      reached = x + grain;
-      if (w < grain) w = grain;
+    const left = (start[at]! - from) * scale;
+    if (left >= width) break;
+    const wide = dur[at]! * scale;
+    const right = left + wide;
+    let x = left <= 0 ? 0 : Math.min((left + 0.5) | 0, width - 1);
+    const to = right >= width ? width : Math.max((right + 0.5) | 0, x + 1);
+    let pixel = colours.pixels[at] || pixelAt(slices, at, colours);
+    painted++;
+    if (found !== null) {
+      if (found.has(name[at]!)) pixels.fill(painting.foundPixel, begin + foundBelow + x, begin + foundBelow + to);
+      else pixel = dimmed(pixel);
     }
-    const share = merged[at]! > 1 ? 0.35 + 0.65 * Math.min(busy[at]!, 1) : 1;
-    const isFound = found === null || found.has(name[at]!);
-    const shade = Math.ceil((isFound ? share : share * DIMMED) * SHADES) / SHADES;
-    brush.fill(x, y, w, colours[at] ?? colourAt(slices, at, colours), shade);
-    if (found !== null && isFound) brush.underline(x, y, w);
-    if (w >= LABEL_WIDTH_MIN) brush.label(slices.names.get(name[at]!) ?? "", x, y, w);
+    if (x < reached) {
+      // Of those that share a pixel, the one that covers most of it is seen.
+      if (wide <= 1 && pixel >>> 24 > pixels[begin + x]! >>> 24) pixels[begin + x] = pixel;
+      x = reached;
+    }
+    if (x >= to) continue;
+    // A gap of half a pixel keeps neighbours apart where there is room for it.
+    const solid = wide > NARROW_MAX && right < width ? to - 1 : to;
+    fill(pixels, pixel, begin + x, begin + solid);
+    if (solid < to) pixels[begin + solid] = halved(pixel);
+    reached = to;
+    if (wide >= labelMin) {
+      labels.add(slices.names.get(name[at]!) ?? "", left / ratio, right / ratio, cssWidth, pixel >>> 24);
+    }
   }
-  brush.flush();
+  return painted;
 }
 
-/** Paints rectangles, and waits with narrow ones for neighbours that look the same. */
-class Brush {
-  /** Each by itself, also where several were painted as one. */
-  painted = 0;
-  readonly #context: CanvasRenderingContext2D;
-  readonly #paints: Paints;
-  readonly #narrowMax: number;
-  #colour = "";
-  #shade = 0;
-  #x = 0;
-  #y = 0;
-  #right = -1;
-  #waitingColour: string | null = null;
-  #waitingShade = 0;
-
-  constructor(context: CanvasRenderingContext2D, paints: Paints, narrowMax: number) {
-    this.#context = context;
-    this.#paints = paints;
-    this.#narrowMax = narrowMax;
-  }
-
-  fill(x: number, y: number, w: number, colour: string, shade: number): void {
-    this.painted++;
-    if (w > this.#narrowMax) {
-      this.flush();
-      this.#use(colour, shade);
-      // A gap of half a pixel keeps neighbours apart where there is room for it.
-      this.#context.fillRect(x, y, w - 0.5, ROW_HEIGHT - 1);
-      return;
-    }
-    const isSame = this.#waitingColour === colour && this.#waitingShade === shade;
-    if (!isSame || x > this.#right + 0.5) {
-      this.flush();
-      [this.#waitingColour, this.#waitingShade, this.#x, this.#y] = [colour, shade, x, y];
-    }
-    this.#right = x + w;
-  }
-
-  /** Paints what waits. */
-  flush(): void {
-    if (this.#waitingColour === null) return;
-    this.#use(this.#waitingColour, this.#waitingShade);
-    this.#context.fillRect(this.#x, this.#y, this.#right - this.#x, ROW_HEIGHT - 1);
-    this.#waitingColour = null;
-  }
-
-  underline(x: number, y: number, w: number): void {
-    this.flush();
-    this.#use(this.#paints.hit, 1);
-    this.#context.fillRect(x, y + ROW_HEIGHT - 4, w, 3);
-  }
-
-  label(text: string, x: number, y: number, w: number): void {
-    const left = Math.max(x, 0) + LABEL_PADDING;
-    const label = letters.fitted(this.#context, text, x + w - left - LABEL_PADDING);
-    if (label === "") return;
-    this.#use(this.#paints.onSpan, this.#shade);
-    this.#context.fillText(label, left, y + ROW_HEIGHT / 2);
-  }
-
-  /** Telling the canvas a colour costs more than painting with it. */
-  #use(colour: string, shade: number): void {
-    if (colour !== this.#colour) this.#context.fillStyle = colour;
-    if (shade !== this.#shade) this.#context.globalAlpha = shade;
-    this.#colour = colour;
-    this.#shade = shade;
-  }
+/** Calling out for a few pixels costs more than writing them. */
+function fill(pixels: Uint32Array, pixel: number, from: number, to: number): void {
+  if (to - from > 16) pixels.fill(pixel, from, to);
+  else for (let at = from; at < to; at++) pixels[at] = pixel;
 }
 
-/** The colour of each rectangle, once it was painted. */
-type Colours = (string | undefined)[] & { theme?: Theme };
+/** The same colour, with less of it. */
+function dimmed(pixel: number): number {
+  return ((((pixel >>> 24) * DIMMED) << 24) | (pixel & 0xffffff)) >>> 0;
+}
+
+function halved(pixel: number): number {
+  return (((pixel >>> 25) << 24) | (pixel & 0xffffff)) >>> 0;
+}
+
+/** The pixel of each rectangle, once it was painted; 0 before. */
+interface Colours {
+  theme: Theme;
+  pixels: Uint32Array;
+  /** By kind and name, without how much there is of it. */
+  byName: Map<number, number>;
+}
 
 const colours = new WeakMap<SliceTable, Colours>();
 
 function coloursOf(slices: SliceTable, theme: Theme): Colours {
   let known = colours.get(slices);
   if (known === undefined || known.theme !== theme) {
-    known = new Array<string | undefined>(slices.count);
-    known.theme = theme;
+    known = { theme, pixels: new Uint32Array(slices.count), byName: new Map() };
     colours.set(slices, known);
   }
   return known;
 }
 
-function colourAt(slices: SliceTable, at: number, known: Colours): string {
-  const text = slices.names.get(slices.name[at]!) ?? "";
-  const colour = spanColour(slices.kind[at]!, text, known.theme ?? "light");
-  known[at] = colour;
-  return colour;
+const KINDS_MAX = 256;
+
+/** The paler, the less of its place is covered. */
+function pixelAt(slices: SliceTable, at: number, known: Colours): number {
+  const [kind, name] = [slices.kind[at]!, slices.name[at]!];
+  const key = name * KINDS_MAX + kind;
+  let colour = known.byName.get(key);
+  if (colour === undefined) {
+    colour = pixelOf(spanHsl(kind, slices.names.get(name) ?? "", known.theme));
+    known.byName.set(key, colour);
+  }
+  const share = slices.merged[at]! > 1 ? 0.35 + 0.65 * Math.min(slices.busy[at]!, 1) : 1;
+  const pixel = (((share * 255) << 24) | (colour & 0xffffff)) >>> 0;
+  known.pixels[at] = pixel;
+  return pixel;
 }
 
 /** The first rectangle of a row or a later one. */

@@ -10,11 +10,12 @@ import type { Source } from "../source";
 import { chunkOf } from "./chunk";
 import { layoutOf, linesBetween, trackLineOf, ROW_HEIGHT, rowsTop } from "./layout";
 import type { Layout, TrackLine } from "./layout";
-import { Grain } from "./grain";
+import { Labels } from "./labels";
 import { NamesColumn, cornerLines } from "./names";
 import { attachOverview, attachRuler, attachTracks, attachWheel } from "./pointer";
 import { OVERVIEW_HEIGHT, Overview, RULER_HEIGHT, paintRuler } from "./ruler";
 import { hitAt, tellHit, type Hit } from "./pick";
+import { PixelRows } from "./pixels";
 import { paintScene, selectedBox } from "./scene";
 import { PictureStore, type TrackPicture } from "./store";
 import { Tooltip } from "./tooltip";
@@ -47,7 +48,8 @@ export class Timeline {
   readonly #tooltip = new Tooltip();
   readonly #stores = new Map<number, PictureStore>();
   readonly #collapsed = new Set<string>();
-  readonly #grain = new Grain();
+  readonly #rows = new PixelRows();
+  readonly #labels = new Labels();
   readonly #repaint = new Repaint(() => this.#paint());
   #layout: Layout = { lines: [], height: 0 };
   #hovered: Hit | null = null;
@@ -207,7 +209,6 @@ export class Timeline {
       }),
     );
     this.#overviewPainted.paint(this.#overview, tracks, this.#bounds(), view.value, paints);
-    const begun = performance.now();
     const painted = paintScene({
       surface: this.#tracks,
       state: this.#state,
@@ -216,9 +217,9 @@ export class Timeline {
       pictures: (line) => this.#pictures(line),
       hovered: this.#hovered,
       paints,
-      grain: this.#grain.next,
+      rows: this.#rows,
+      labels: this.#labels,
     });
-    this.#grain.painted(performance.now() - begun);
     this.#askSoon();
     this.#tellTests(painted);
   }
@@ -250,7 +251,6 @@ export class Timeline {
   }
 
   #ask(): void {
-    if (this.#grain.rest()) this.#repaint.ask();
     const { scrollTop, clientHeight } = this.#body;
     const near = linesBetween(this.#layout.lines, scrollTop - clientHeight / 2, scrollTop + clientHeight * 1.5);
     for (const source of this.#sources()) {

@@ -9,9 +9,10 @@ mod look_up;
 mod rows;
 mod tower;
 
-use spanwise_model::{Nanos, SpanId, Trace};
+use spanwise_model::{Nanos, SpanId};
 
 pub use look_up::{Found, FoundName, LaunchedWork, NameUse, find_named, range_use, span_self_ns};
+use rows::Row;
 pub use rows::Rows;
 
 /// Something to paint: a span, or several that share a pixel.
@@ -56,57 +57,47 @@ impl Look {
 
 impl Rows {
     /// What to paint of the first `rows_max` rows, row by row, in order of time.
-    pub fn slices(&self, trace: &Trace, look: Look, rows_max: usize) -> Vec<Slice> {
+    pub fn slices(&self, look: Look, rows_max: usize) -> Vec<Slice> {
         let mut slices = Vec::new();
         for row in 0..self.len().min(rows_max) {
-            self.slices_of_row(trace, look, row, &mut slices);
+            slices_of_row(self.row(row), look, row as u32, &mut slices);
         }
         slices
     }
+}
 
-    fn slices_of_row(&self, trace: &Trace, look: Look, row: usize, slices: &mut Vec<Slice>) {
-        let spans = trace.spans();
-        let ids = self.row(row);
-        let mut at = ids.partition_point(|&id| spans.end(SpanId(id)) <= look.from);
-        // One without a length ends where it begins, and can still be seen there.
-        while at > 0 && spans.start(SpanId(ids[at - 1])) >= look.from {
-            at -= 1;
-        }
-        while let Some(&first) = ids.get(at) {
-            let first = SpanId(first);
-            let start = spans.start(first);
-            if start >= look.to {
-                break;
-            }
-            let next = match spans.dur(first) >= look.pixel_ns {
-                true => at + 1,
-                false => self.end_of_pixel(trace, look, ids, at),
-            };
-            let last = SpanId(ids[next - 1]);
-            let part = self.tower(row).of_range(ids, spans, at..next);
-            slices.extend(part.map(|part| Slice {
-                row: row as u32,
-                start,
-                end: spans.end(last),
-                longest: part.longest,
-                count: (next - at) as u32,
-                covered_ns: part.covered_ns,
-            }));
-            at = next;
-        }
+fn slices_of_row(spans: Row<'_>, look: Look, row: u32, slices: &mut Vec<Slice>) {
+    // Spans of a row do not overlap, so all before the last that begins outside end there too.
+    let mut at = spans.starts.partition_point(|&start| start < look.from);
+    if at > 0 && spans.end(at - 1) > look.from {
+        at -= 1;
     }
+    while at < spans.ids.len() && spans.starts[at] < look.to {
+        let next = match spans.durs[at] >= look.pixel_ns {
+            true => at + 1,
+            false => end_of_pixel(spans, look, at),
+        };
+        let part = spans.tower.of_range(spans.durs, at..next);
+        slices.extend(part.map(|part| Slice {
+            row,
+            start: spans.starts[at],
+            end: spans.end(next - 1),
+            longest: SpanId(spans.ids[part.longest as usize]),
+            count: (next - at) as u32,
+            covered_ns: part.covered_ns,
+        }));
+        at = next;
+    }
+}
 
-    /// Behind the last span that shares the pixel of the one at `at`. Spans of a row do not
-    /// overlap, so all but the last of them end inside the pixel; and the last, if it is wide
-    /// enough to be seen, comes by itself.
-    fn end_of_pixel(&self, trace: &Trace, look: Look, ids: &[u32], at: usize) -> usize {
-        let spans = trace.spans();
-        let pixel_end = look.pixel_end(spans.start(SpanId(ids[at])));
-        let shares = |&id: &u32| spans.start(SpanId(id)) < pixel_end;
-        let end = at + 1 + gallop(&ids[at + 1..], shares);
-        let last_is_wide = spans.dur(SpanId(ids[end - 1])) >= look.pixel_ns;
-        if last_is_wide && end - 1 > at { end - 1 } else { end }
-    }
+/// Behind the last span that shares the pixel of the one at `at`. Spans of a row do not
+/// overlap, so all but the last of them end inside the pixel; and the last, if it is wide
+/// enough to be seen, comes by itself.
+fn end_of_pixel(spans: Row<'_>, look: Look, at: usize) -> usize {
+    let pixel_end = look.pixel_end(spans.starts[at]);
+    let end = at + 1 + gallop(&spans.starts[at + 1..], |&start| start < pixel_end);
+    let last_is_wide = spans.durs[end - 1] >= look.pixel_ns;
+    if last_is_wide && end - 1 > at { end - 1 } else { end }
 }
 
 /// How many of the first entries fulfil a condition, which once false stays false. Looks near

@@ -11,8 +11,11 @@ use super::tower::Tower;
 /// begins before the one before it has ended.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// Numbers of spans, row after row.
+    /// Numbers of spans, row after row, and their times in the same order: neighbours of a row
+    /// are far apart in the trace's own columns, and every look goes through neighbours.
     ids: Vec<u32>,
+    starts: Vec<Nanos>,
+    durs: Vec<Nanos>,
     /// Where each row begins in `ids`, and the end of the last.
     begins: Vec<usize>,
     towers: Vec<Tower>,
@@ -37,14 +40,18 @@ impl Rows {
             begins[row + 1] += begins[row];
         }
         let mut next = begins.clone();
-        let mut ids = vec![0; row_of.len()];
+        let count = row_of.len();
+        let (mut ids, mut starts, mut durs) = (vec![0; count], vec![0; count], vec![0; count]);
         for (id, &row) in track.spans.clone().zip(&row_of) {
-            ids[next[row as usize]] = id;
+            let at = next[row as usize];
+            ids[at] = id;
+            starts[at] = trace.spans().start(SpanId(id));
+            durs[at] = trace.spans().dur(SpanId(id));
             next[row as usize] += 1;
         }
-        let towers = begins.windows(2).map(|row| Tower::of(&ids[row[0]..row[1]], trace.spans()));
-        let towers = towers.collect();
-        Rows { ids, begins, towers, row_of, first: track.spans.start }
+        let tower = |row: &[usize]| Tower::of(&durs[row[0]..row[1]]);
+        let towers = begins.windows(2).map(tower).collect();
+        Rows { ids, starts, durs, begins, towers, row_of, first: track.spans.start }
     }
 
     /// The row of each span of a track.
@@ -66,12 +73,29 @@ impl Rows {
         self.row_of.get(span.0.checked_sub(self.first)? as usize).copied()
     }
 
-    pub(super) fn row(&self, row: usize) -> &[u32] {
-        &self.ids[self.begins[row]..self.begins[row + 1]]
+    pub(super) fn row(&self, row: usize) -> Row<'_> {
+        let range = self.begins[row]..self.begins[row + 1];
+        Row {
+            ids: &self.ids[range.clone()],
+            starts: &self.starts[range.clone()],
+            durs: &self.durs[range],
+            tower: &self.towers[row],
+        }
     }
+}
 
-    pub(super) fn tower(&self, row: usize) -> &Tower {
-        &self.towers[row]
+/// The spans of one row in order of time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'a> {
+    pub(super) ids: &'a [u32],
+    pub(super) starts: &'a [Nanos],
+    pub(super) durs: &'a [Nanos],
+    pub(super) tower: &'a Tower,
+}
+
+impl Row<'_> {
+    pub(super) fn end(&self, at: usize) -> Nanos {
+        self.starts[at].saturating_add(self.durs[at])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use spanwise_model::{Nanos, SpanId, Spans};
+use spanwise_model::Nanos;
 
 /// How many blocks of a level make up one of the next.
 const BLOCK: usize = 16;
@@ -10,15 +10,16 @@ const BLOCK: usize = 16;
 /// What a range of spans amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
-    pub(super) longest: SpanId,
+    /// The place of the longest in the row.
+    pub(super) longest: u32,
     pub(super) longest_ns: Nanos,
     pub(super) covered_ns: Nanos,
 }
 
 impl Part {
-    fn of(span: SpanId, spans: &Spans) -> Self {
-        let dur = spans.dur(span);
-        Part { longest: span, longest_ns: dur, covered_ns: dur }
+    fn of(at: usize, dur: Nanos) -> Self {
+        // A row has no more spans than a trace, whose numbers are as short.
+        Part { longest: at as u32, longest_ns: dur, covered_ns: dur }
     }
 
     /// Both together; of two that are as long the first stays.
@@ -35,11 +36,11 @@ impl Part {
 pub(super) struct Tower(Vec<Vec<Part>>);
 
 impl Tower {
-    /// Of a row, whose spans do not overlap.
-    pub(super) fn of(ids: &[u32], spans: &Spans) -> Self {
+    /// Of the lengths of a row's spans, which do not overlap.
+    pub(super) fn of(durs: &[Nanos]) -> Self {
         let mut levels: Vec<Vec<Part>> = Vec::new();
-        let parts = |ids: &[u32]| sum(ids.iter().map(|&id| Part::of(SpanId(id), spans)));
-        let mut level: Vec<Part> = ids.chunks_exact(BLOCK).filter_map(parts).collect();
+        let blocks = (0..durs.len() / BLOCK).map(|block| block * BLOCK..(block + 1) * BLOCK);
+        let mut level: Vec<Part> = blocks.filter_map(|block| single(durs, block)).collect();
         while !level.is_empty() {
             let next = level.chunks_exact(BLOCK).filter_map(|part| sum(part.iter().copied()));
             let next = next.collect();
@@ -49,10 +50,8 @@ impl Tower {
     }
 
     /// What a range of the row amounts to; nothing for an empty one.
-    pub(super) fn of_range(&self, ids: &[u32], spans: &Spans, range: Range<usize>) -> Option<Part> {
-        let single =
-            |range: Range<usize>| sum(ids[range].iter().map(|&id| Part::of(SpanId(id), spans)));
-        self.climb(0, range, &single)
+    pub(super) fn of_range(&self, durs: &[Nanos], range: Range<usize>) -> Option<Part> {
+        self.climb(0, range, &|range| single(durs, range))
     }
 
     /// The blocks of a level that lie in the range (counted in entries of the level below), and
@@ -73,6 +72,10 @@ impl Tower {
         let middle = self.climb(level + 1, blocks, &here);
         sum([left, middle, right].into_iter().flatten())
     }
+}
+
+fn single(durs: &[Nanos], range: Range<usize>) -> Option<Part> {
+    sum(range.map(|at| Part::of(at, durs[at])))
 }
 
 fn sum(parts: impl Iterator<Item = Part>) -> Option<Part> {

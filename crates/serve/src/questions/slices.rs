@@ -20,7 +20,7 @@ pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let mut all: Vec<Slice> = Vec::new();
     let mut parts: Vec<Value> = Vec::new();
     for track in asked.tracks(viewed)? {
-        let slices = viewed.rows(track).slices(&viewed.trace, look, ROWS_MAX);
+        let slices = viewed.rows(track).slices(look, ROWS_MAX);
         parts.push(json!({ "id": track.0, "first": all.len(), "len": slices.len() }));
         all.extend(slices);
     }

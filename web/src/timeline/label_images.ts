@@ -1,0 +1,61 @@
+// Names as images: painting one is several times as fast as setting its letters again in every
+// frame. Making one is slow, so a frame makes a few, and the next frames the others.
+
+const MADE_PER_FRAME = 6;
+/** Of all images together, four bytes each. */
+const PIXELS_MAX = 4_000_000;
+
+export class LabelImages {
+  readonly #font: string;
+  readonly #height: number;
+  readonly #images = new Map<string, ImageBitmap>();
+  #pixels = 0;
+  #colour = "";
+  #ratio = 1;
+  #left = 0;
+
+  /** The height is that of a line, in CSS pixels. */
+  constructor(font: string, height: number) {
+    this.#font = font;
+    this.#height = height;
+  }
+
+  /** Before the first name of a frame: how the names look. */
+  begin(colour: string, ratio: number): void {
+    if (colour !== this.#colour || ratio !== this.#ratio || this.#pixels > PIXELS_MAX) this.#clear();
+    this.#colour = colour;
+    this.#ratio = ratio;
+    this.#left = MADE_PER_FRAME;
+  }
+
+  /** The name as an image, if there is one or time to make it; `width` is at least its own. */
+  of(text: string, width: number): ImageBitmap | null {
+    const known = this.#images.get(text);
+    if (known !== undefined) return known;
+    if (this.#left === 0) return null;
+    this.#left--;
+    const image = this.#make(text, width);
+    if (image !== null) this.#images.set(text, image);
+    return image;
+  }
+
+  #make(text: string, width: number): ImageBitmap | null {
+    const [w, h] = [Math.ceil(width * this.#ratio) + 1, Math.round(this.#height * this.#ratio)];
+    const canvas = new OffscreenCanvas(w, h);
+    const context = canvas.getContext("2d");
+    if (context === null) return null;
+    context.scale(this.#ratio, this.#ratio);
+    context.font = this.#font;
+    context.textBaseline = "middle";
+    context.fillStyle = this.#colour;
+    context.fillText(text, 0, this.#height / 2);
+    this.#pixels += w * h;
+    return canvas.transferToImageBitmap();
+  }
+
+  #clear(): void {
+    for (const image of this.#images.values()) image.close();
+    this.#images.clear();
+    this.#pixels = 0;
+  }
+}
