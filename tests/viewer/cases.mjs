@@ -328,6 +328,61 @@ async function helpAndTheme(it) {
   return "help, dark, light, every control has a name";
 }
 
+/** What PyTorch recorded of memory is a line, whose words are sizes. */
+async function showsMemory(it) {
+  await it.settled();
+  const names = await it.page.locator("#panel-timeline .track-name").allTextContents();
+  const memory = names.filter((name) => name.includes("memory, "));
+  assert.ok(memory.some((name) => /GPU 0 memory, allocated.* (KiB|MiB)/.test(name)), `${memory}`);
+  const track = await it.page.locator(".track-name", { hasText: "GPU 0 memory, allocated" }).boundingBox();
+  const canvas = await it.page.locator("#panel-timeline .tracks").boundingBox();
+  await it.page.mouse.move(canvas.x + canvas.width / 2, track.y + track.height / 2);
+  await it.page.waitForSelector("#panel-timeline .tooltip:not([hidden])");
+  const said = await it.page.locator("#panel-timeline .tooltip").textContent();
+  assert.match(said, /GPU 0 memory, allocated[\d.]+ [KM]iB/);
+  await it.picture("memory");
+  return `${memory.length} counters: ${said}`;
+}
+
+/** Nothing that cannot be seen, or that turns text around, reaches the page. */
+async function hostileNames(it) {
+  await it.settled();
+  await it.search("r");
+  await it.picture("names");
+  const text = await it.page.evaluate(() => document.body.textContent);
+  const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
+  assert.doesNotMatch(text, hidden);
+  assert.match(text, /\\u\{202e\}/);
+  return "every letter can be seen";
+}
+
+/** On a small and on a large screen nothing is cut off or stands outside. */
+async function fitsTheScreen(it) {
+  const seen = await it.settled();
+  assert.ok(seen.rectangles > 100, `${seen.rectangles} rectangles`);
+  const isRested = () => [...document.querySelectorAll("#panel-compare .timeline")]
+    .every(({ dataset }) => dataset.waiting === "false" && Number(dataset.rectangles) > 0);
+  const panels = {
+    Timeline: "#panel-timeline",
+    "Flame graph": "#panel-flame[data-frames]",
+    Compare: ".compare-tables .section",
+    Findings: ".findings .section",
+    SQL: "#panel-sql",
+  };
+  for (const [panel, whatIsThere] of Object.entries(panels)) {
+    await it.page.getByRole("tab", { name: panel, exact: true }).click();
+    await it.page.waitForSelector(whatIsThere);
+    if (panel === "Compare") await it.page.waitForFunction(isRested);
+    const outside = await it.page.evaluate(() => {
+      const { scrollWidth, clientWidth } = document.documentElement;
+      return scrollWidth - clientWidth;
+    });
+    assert.equal(outside, 0, `${panel} is ${outside} pixels too wide`);
+    await it.picture(panel.toLowerCase().replace(" ", "-"));
+  }
+  return `${Object.keys(panels).length} panels`;
+}
+
 async function opensAnyFormat(it) {
   const seen = await it.settled();
   assert.ok(seen.rectangles > 0, "nothing painted");
@@ -352,6 +407,12 @@ const CASES = [
   ["ranks", RANKS, showsRanks],
   ["gone", [LLAMA], tellsWhenServerIsGone],
   ["help", [LLAMA], helpAndTheme, { scheme: "dark" }],
+  ["memory", [FORMATS.memory], showsMemory],
+  ["hostile", [FORMATS["hostile-names"]], hostileNames],
+  ["small-light", [LLAMA, LLAMA_EAGER], fitsTheScreen, { width: 1280, height: 720 }],
+  ["small-dark", [LLAMA, LLAMA_EAGER], fitsTheScreen, { width: 1280, height: 720, scheme: "dark" }],
+  ["large-light", [LLAMA, LLAMA_EAGER], fitsTheScreen, { width: 3840, height: 2160 }],
+  ["large-dark", [LLAMA, LLAMA_EAGER], fitsTheScreen, { width: 3840, height: 2160, scheme: "dark" }],
   ...Object.entries(FORMATS).map(([name, trace]) => [`opens-${name}`, [trace], opensAnyFormat]),
 ];
 

@@ -1,5 +1,7 @@
 // The binary answer of api/slices as typed arrays, without copying.
 
+import { printable } from "./printable";
+
 export interface SliceTable {
   count: number;
   names: ReadonlyMap<number, string>;
@@ -47,7 +49,7 @@ export function decodeSlices(body: ArrayBuffer): SliceTable {
   return {
     count,
     tracks: header.tracks,
-    names: new Map(Object.entries(header.names).map(([key, name]) => [Number(key), name])),
+    names: new Map(Object.entries(header.names).map(([key, name]) => [Number(key), printable(name)])),
     start: new Float64Array(body, next(8), count),
     dur: new Float64Array(body, next(8), count),
     span: new Uint32Array(body, next(4), count),

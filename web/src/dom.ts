@@ -1,12 +1,17 @@
 // Elements from script. Text of traces goes in as text, never as markup: there is no way
 // here to set markup, and a test looks for other ways.
 
+import { printable } from "./printable";
+
 type Child = Node | string | null;
 
 interface Attributes {
   /** `text` is the content, any other an attribute; `undefined` and `false` leave it out. */
   [name: string]: string | number | boolean | undefined;
 }
+
+/** Attributes that people read. */
+const READ = new Set(["title", "aria-label", "placeholder"]);
 
 /** An element with attributes and children. */
 export function element<K extends keyof HTMLElementTagNameMap>(
@@ -17,10 +22,11 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) continue;
-    if (name === "text") made.textContent = String(value);
-    else made.setAttribute(name, value === true ? "" : String(value));
+    const text = value === true ? "" : String(value);
+    if (name === "text") made.textContent = printable(text);
+    else made.setAttribute(name, READ.has(name) ? printable(text) : text);
   }
-  for (const child of children) if (child !== null) made.append(child);
+  for (const child of children) if (child !== null) made.append(typeof child === "string" ? printable(child) : child);
   return made;
 }
 

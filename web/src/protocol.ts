@@ -13,6 +13,8 @@ export interface TrackInfo {
   marks: number;
   least: number | null;
   most: number | null;
+  /** Of a counter's values. */
+  unit: "number" | "bytes";
 }
 
 export interface Notice {
@@ -99,7 +101,7 @@ export interface SearchAnswer {
   spans: SpanPlace[];
 }
 
-export type Unit = "text" | "nanos" | "count" | "bytes" | "share" | "status";
+export type Unit = "text" | "nanos" | "count" | "bytes" | "share" | "status" | "number";
 
 /** A text, a number with the text that people read, or nothing. */
 export type Cell = string | { text: string; value: number } | null;

@@ -96,6 +96,8 @@ export function trackTitle(track: TrackInfo): string {
   const { thread, thread_name: name } = track;
   if (name === null || name === "") {
     const kind = KIND_TITLES[track.kind];
+    // What a counter is called says what it counts.
+    if (track.kind === "counter" && thread !== null && thread !== "") return thread;
     return thread === null || thread === "" ? kind : `${kind} ${thread}`;
   }
   return thread === null || thread === "" || name.includes(thread) ? name : `${name} ${thread}`;

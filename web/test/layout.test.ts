@@ -5,7 +5,7 @@ import { Source } from "../src/source";
 import { layoutOf, lineAt, linesBetween, trackLineOf } from "../src/timeline/layout";
 
 function track(id: number, process: string, more: Partial<TrackInfo> = {}): TrackInfo {
-  return { id, kind: "thread", process, process_name: "python", thread: String(id), thread_name: null, spans: 10, rows: 3, marks: 0, least: null, most: null, ...more };
+  return { id, kind: "thread", process, process_name: "python", thread: String(id), thread_name: null, spans: 10, rows: 3, marks: 0, least: null, most: null, unit: "number", ...more };
 }
 
 function source(id: number, tracks: TrackInfo[]): Source {
@@ -62,7 +62,7 @@ test("several traces say which is which", () => {
   assert.deepEqual(titles, ["rank 0 · python 7", "rank 0 · python 8", "rank 1 · python 7"]);
   const gpu = source(0, [track(1, "7", { kind: "gpu_stream" })]);
   const [first] = layoutOf([ONE, gpu], new Set()).lines;
-  assert.equal(first?.type === "group" && first.title, "rank 0 · 0.json · python 7");
+  assert.equal(first?.type === "group" && first.title, "python 7 · rank 0 · 0.json");
   const [stream] = layoutOf([gpu], new Set()).lines;
   assert.equal(stream?.type === "group" && stream.title, "GPU 7");
 });

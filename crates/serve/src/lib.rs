@@ -15,6 +15,7 @@
 mod assets;
 mod guard;
 mod http;
+mod memory;
 mod questions;
 mod route;
 mod server;

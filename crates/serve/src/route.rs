@@ -115,13 +115,16 @@ impl<'a> Asked<'a> {
 
     /// The tracks that are named, as in `tracks=1,5,7`.
     pub(crate) fn tracks(&self, viewed: &Viewed) -> Result<Vec<TrackId>, Refusal> {
+        self.track_numbers().map(|id| self.track(viewed, id?)).collect()
+    }
+
+    /// Whatever numbers stand there, whether there is such a track or not.
+    pub(crate) fn track_numbers(&self) -> impl Iterator<Item = Result<i64, Refusal>> + use<'a> {
         let named = self.text("tracks").unwrap_or_default().split(',').filter(|id| !id.is_empty());
-        let parse = |text: &str| {
+        named.map(|text| {
             let id = text.parse();
-            let id = id.map_err(|_| Refusal::wrong(format!("not a track: {text:.40}")))?;
-            self.track(viewed, id)
-        };
-        named.map(parse).collect()
+            id.map_err(|_| Refusal::wrong(format!("not a track: {text:.40}")))
+        })
     }
 
     /// The stretch of time, in the trace's own clock; all of it where none is named.

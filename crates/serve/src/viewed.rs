@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 use spanwise_analyze::{LaunchedWork, ProfileOptions, Rows};
 use spanwise_model::{Nanos, Profile, Trace, TrackId, map_indices, threads_available};
 
+use crate::memory::{MemoryCounter, memory_counters};
+
 /// A trace, as far as it was read; one that grows is another one after each look.
 pub struct Viewed {
     pub(crate) file: String,
@@ -16,6 +18,7 @@ pub struct Viewed {
     /// One entry a track.
     rows: Vec<Rows>,
     launches: OnceLock<LaunchedWork>,
+    memory: OnceLock<Vec<MemoryCounter>>,
     profile: OnceLock<Profile>,
     pub(crate) report: OnceLock<String>,
 }
@@ -35,6 +38,7 @@ impl Viewed {
             read: 0,
             is_live: AtomicBool::new(false),
             launches: OnceLock::new(),
+            memory: OnceLock::new(),
             profile: OnceLock::new(),
             report: OnceLock::new(),
         }
@@ -60,6 +64,22 @@ impl Viewed {
 
     pub(crate) fn launches(&self) -> &LaunchedWork {
         self.launches.get_or_init(|| LaunchedWork::of(&self.trace))
+    }
+
+    pub(crate) fn memory(&self) -> &[MemoryCounter] {
+        self.memory.get_or_init(|| memory_counters(&self.trace))
+    }
+
+    /// The times and values of a counter: those of memory are numbered behind the tracks.
+    pub(crate) fn counter(&self, number: u32) -> Option<(&[Nanos], &[f64])> {
+        let tracks = self.trace.tracks().len();
+        if let Some(memory) = (number as usize).checked_sub(tracks) {
+            return self.memory().get(memory).map(|it| (&*it.times, &*it.bytes));
+        }
+        let counters = self.trace.counters();
+        let begin = counters.track.partition_point(|&row| row < number);
+        let end = counters.track.partition_point(|&row| row <= number);
+        Some((&counters.time[begin..end], &counters.value[begin..end]))
     }
 
     pub(crate) fn profile(&self) -> &Profile {

@@ -1,6 +1,7 @@
 // A flame graph's tree as arrays in preorder, and the two trees of a sandwich: who calls a
 // name, and what it calls.
 
+import { printable } from "../printable";
 import type { FlameAnswer } from "../protocol";
 
 /** Nodes in preorder, the root first; weights of children fit into their parent's. */
@@ -28,7 +29,8 @@ export type Side = "trace" | "base";
 
 /** The columns of an answer, with the weights of one side and those of the other beside. */
 export function columnsOf(answer: FlameAnswer, side: Side): FlameColumns {
-  const { names, parent, name, kind, weight, self, base } = answer;
+  const { parent, name, kind, weight, self, base } = answer;
+  const names = answer.names.map(printable);
   if (base === undefined) return { names, parent, name, kind, weight, self, other: null };
   return side === "trace"
     ? { names, parent, name, kind, weight, self, other: base.weight }

@@ -1,6 +1,7 @@
 // Sections of an answer as headings, paragraphs and tables. A row or a paragraph that has a
 // place in the timeline becomes a link to it.
 
+import { printable } from "../printable";
 import { button, element } from "../dom";
 import { countText } from "../format";
 import type { Cell, Column, Place, QueryValue, Section } from "../protocol";
@@ -67,7 +68,7 @@ function table(section: Section, go: Go): HTMLTableElement {
       const isLink = place !== null && nth === linkColumn(columns.map((it) => it.column));
       if (isLink) cell.append(button(text, () => go(place), { class: "link clamped", title: `${text}: show in the timeline` }));
       else if (column.unit === "text") cell.append(element("span", { class: "clamped", text, title: text }));
-      else cell.textContent = text;
+      else cell.textContent = printable(text);
       return cell;
     });
     return element("tr", { title: note || undefined }, ...cells);
@@ -96,7 +97,7 @@ export function valueTable(
     const text = value === null ? NOTHING : String(value);
     const action = link(row, at);
     const cell = element("td", { class: typeof value === "number" ? "number" : "wide" });
-    if (action === null) cell.textContent = text;
+    if (action === null) cell.textContent = printable(text);
     else cell.append(button(text, action, { class: "link", title: "Show in the timeline" }));
     return cell;
   })));

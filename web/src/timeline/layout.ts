@@ -67,7 +67,7 @@ function groupsOf(source: Source, all: readonly Source[]): Map<string, TrackInfo
   for (const track of source.trace.tracks) {
     if (isEmpty(track)) continue;
     const process = processTitle(track);
-    const title = all.length > 1 ? `${shortTitle(source.trace, all)} · ${process}` : process;
+    const title = all.length > 1 ? groupTitle(process, shortTitle(source.trace, all)) : process;
     const tracks = groups.get(title);
     if (tracks === undefined) groups.set(title, [track]);
     else tracks.push(track);
@@ -78,6 +78,11 @@ function groupsOf(source: Source, all: readonly Source[]): Map<string, TrackInfo
   const isMinor = (tracks: TrackInfo[]): boolean => tracks.every(isNoise);
   const minorLast = [...groups].sort(([, a], [, b]) => Number(isMinor(a)) - Number(isMinor(b)));
   return new Map(minorLast);
+}
+
+/** Ranks are short and come first; names of files are long, and alike at their begin. */
+function groupTitle(process: string, trace: string): string {
+  return /^rank \d+$/.test(trace) ? `${trace} · ${process}` : `${process} · ${trace}`;
 }
 
 function isEmpty(track: TrackInfo): boolean {

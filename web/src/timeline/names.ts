@@ -1,7 +1,7 @@
 // The column of names left of the tracks: buttons that fold groups and tracks.
 
 import { button, element, replaceChildren } from "../dom";
-import { countText, nanosText, numberText } from "../format";
+import { amountText, countText, nanosText } from "../format";
 import { lengthOf } from "../scale";
 import { boundsOf, trackNote, trackTitle, traceTitle, type Alignment, type Source } from "../source";
 import type { Signal } from "../signal";
@@ -63,7 +63,7 @@ export class NamesColumn {
 
 function extremes({ track }: TrackLine): string {
   if (track.least === null || track.most === null) return "";
-  return `${numberText(track.least)} to ${numberText(track.most)}`;
+  return `${amountText(track.least, track.unit)} to ${amountText(track.most, track.unit)}`;
 }
 
 /** What is open, for the corner between the ruler and the names. */

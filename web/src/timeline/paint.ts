@@ -2,6 +2,7 @@
 // triangles. Free functions on plain arrays; this is what runs 60 times a second.
 
 import type { Paints } from "../colour";
+import { Letters } from "../label";
 import type { Range } from "../scale";
 import { ROW_HEIGHT, TRACK_PADDING, rowsTop, type TrackLine } from "./layout";
 import { fillRows, type Painting } from "./slices";
@@ -139,6 +140,9 @@ function paintCounter(
 }
 
 const MARK_SIZE = 4.5;
+/** From the middle of a mark to its name, and from there to the next mark. */
+const MARK_ROOM = MARK_SIZE + 3;
+const marksLetters = new Letters("10px system-ui, sans-serif");
 
 function paintMarks(
   context: CanvasRenderingContext2D,
@@ -159,4 +163,33 @@ function paintMarks(
     context.lineTo(x, top + 2 * MARK_SIZE);
   }
   context.fill();
+  paintMarkNames(context, picture, projection, paints, top + MARK_SIZE);
+}
+
+/** Marks that stand alone say what they are. */
+function paintMarkNames(
+  context: CanvasRenderingContext2D,
+  { marks, markNames }: TrackPicture,
+  { from, pixelsPerNano, width }: Projection,
+  paints: Paints,
+  y: number,
+): void {
+  context.font = marksLetters.font;
+  context.textBaseline = "middle";
+  context.fillStyle = paints.text;
+  // Up to here there are marks or names already.
+  let reached = 0;
+  for (const [at, [time, count, name]] of marks.entries()) {
+    const x = (time - from) * pixelsPerNano;
+    if (x < 0 || x > width) continue;
+    const next = at + 1 < marks.length ? (marks[at + 1]![0] - from) * pixelsPerNano - MARK_ROOM : width;
+    const text = count > 1 ? `${markNames[name] ?? ""} +${count - 1}` : (markNames[name] ?? "");
+    const wide = marksLetters.widthOf(context, text, text.length);
+    const room = Math.min(next, width) - x - MARK_ROOM;
+    // What saved a recording stands at its end: there is room on the left side only.
+    const isLeft = wide > room && x - MARK_ROOM - wide > reached;
+    const label = isLeft ? text : marksLetters.fitted(context, text, room);
+    context.fillText(label, isLeft ? x - MARK_ROOM - wide : x + MARK_ROOM, y);
+    reached = isLeft || label === "" ? x + MARK_ROOM : x + MARK_ROOM + Math.min(wide, room);
+  }
 }

@@ -72,7 +72,7 @@ export function tellHit(hit: Hit, tooltip: Tooltip, event: PointerEvent): void {
       break;
     }
     case "counter": {
-      const lines = counterLines(hit.value, hit.least, hit.most);
+      const lines = counterLines(hit.value, hit.least, hit.most, hit.line.track.unit);
       tooltip.show(trackTitle(hit.line.track), lines, clientX, clientY);
       break;
     }

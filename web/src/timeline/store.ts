@@ -3,6 +3,7 @@
 // the overview of the whole trace, so the screen is never empty while a question is open.
 
 import type { SliceTable } from "../decode";
+import { printable } from "../printable";
 import type { CounterPoint, MarkPoint, TrackInfo } from "../protocol";
 import { askCounters, askMarks, askSlices, isAborted, type PaintQuestion } from "../server";
 import { chunkOf, type Chunk } from "./chunk";
@@ -144,8 +145,9 @@ export class PictureStore {
         for (const { id, points } of answer.tracks) Object.assign(pictures.get(id) ?? {}, { points });
       }),
       withMarks.length > 0 && askMarks(about(withMarks), signal).then((answer) => {
+        const markNames = answer.names.map(printable);
         for (const { id, marks } of answer.tracks) {
-          Object.assign(pictures.get(id) ?? {}, { marks, markNames: answer.names });
+          Object.assign(pictures.get(id) ?? {}, { marks, markNames });
         }
       }),
     ]);

@@ -1,8 +1,9 @@
 // The words beside the pointer.
 
 import { element, replaceChildren } from "../dom";
-import { countText, nanosText, numberText, shareText } from "../format";
+import { amountText, countText, nanosText, shareText } from "../format";
 import { kindOf } from "../kinds";
+import type { Unit } from "../protocol";
 import type { SpanHit } from "./hit";
 
 const AWAY = 14;
@@ -39,7 +40,7 @@ export function spanLines(hit: SpanHit, screenStart: number): string[] {
   ];
 }
 
-export function counterLines(value: number, least: number, most: number): string[] {
-  const spread = `${numberText(least)} to ${numberText(most)} in this pixel`;
-  return least === most ? [numberText(value)] : [numberText(value), spread];
+export function counterLines(value: number, least: number, most: number, unit: Unit): string[] {
+  const [now, low, high] = [value, least, most].map((it) => amountText(it, unit));
+  return least === most ? [now!] : [now!, `${low} to ${high} in this pixel`];
 }

@@ -61,6 +61,11 @@ impl MemoryOf {
     pub fn is_cpu(self) -> bool {
         self.sort == 0
     }
+
+    /// The process that used it, as its threads name it.
+    pub fn process(self) -> StrId {
+        self.process
+    }
 }
 
 /// The memory of one device, as one process used it.
@@ -130,7 +135,7 @@ impl Memory {
     }
 
     /// All of it, without the spans that asked.
-    pub(crate) fn new(trace: &Trace) -> Self {
+    pub fn new(trace: &Trace) -> Self {
         let (mut by_device, unread) = events(trace);
         let start = trace.window().map_or(0, |window| window.0);
         let processes = processes(&by_device);

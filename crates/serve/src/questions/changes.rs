@@ -12,11 +12,12 @@ pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
     let look = Look::new(from, to, asked.pixels()?);
-    let counters = viewed.trace.counters();
-    let tracks = asked.tracks(viewed)?.into_iter().map(|track| {
-        let rows = rows_of(&counters.track, track);
-        let times = &counters.time[rows.clone()];
-        let values = &counters.value[rows];
+    let mut tracks: Vec<Value> = Vec::new();
+    for id in asked.track_numbers() {
+        let id = id?;
+        let series = u32::try_from(id).ok().and_then(|id| viewed.counter(id));
+        let (times, values) =
+            series.ok_or_else(|| Refusal::missing(format!("there is no track {id}")))?;
         let seen = times.partition_point(|&time| time < from);
         let end = times.partition_point(|&time| time < to);
         let mut points: Vec<Value> = Vec::new();
@@ -35,9 +36,8 @@ pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
             points.push(json!([time, least, most, pixel[pixel.len() - 1]]));
             at = next;
         }
-        json!({ "id": track.0, "points": points })
-    });
-    let tracks: Vec<Value> = tracks.collect();
+        tracks.push(json!({ "id": id, "points": points }));
+    }
     Ok(Response::json(json!({ "tracks": tracks }).to_string()))
 }
 

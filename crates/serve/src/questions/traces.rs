@@ -27,8 +27,8 @@ fn about(id: usize, viewed: &Viewed, began: Option<Nanos>) -> Value {
         .map(|notice| json!({ "text": notice.kind.to_string(), "count": notice.count }))
         .collect();
     let extremes = extremes(trace);
-    let tracks: Vec<Value> =
-        in_order(trace).into_iter().map(|id| track(viewed, id, &extremes)).collect();
+    let tracks = in_order(trace).into_iter().map(|id| track(viewed, id, &extremes));
+    let tracks: Vec<Value> = tracks.chain(memory(viewed)).collect();
     json!({
         "id": id,
         "file": viewed.file,
@@ -90,6 +90,33 @@ fn track(viewed: &Viewed, id: TrackId, extremes: &[Extremes]) -> Value {
         "marks": marks,
         "least": is_counter.then_some(least),
         "most": is_counter.then_some(most),
+        "unit": "number",
+    })
+}
+
+/// Memory over time as counters of the processes that used it.
+fn memory(viewed: &Viewed) -> impl Iterator<Item = Value> {
+    let trace = &viewed.trace;
+    let text = |id| trace.strings().get(id);
+    let first_number = trace.tracks().len();
+    viewed.memory().iter().enumerate().map(move |(at, counter)| {
+        let of_process = |row: &&Track| row.process == counter.process;
+        let named = trace.tracks().rows().iter().find(of_process);
+        let extreme = |pick: fn(f64, f64) -> f64| counter.bytes.iter().copied().reduce(pick);
+        json!({
+            "id": first_number + at,
+            "kind": TrackKind::Counter.text(),
+            "process": text(counter.process),
+            "process_name": named.map_or("", |row| text(row.process_name)),
+            "thread": "",
+            "thread_name": counter.name,
+            "spans": 0,
+            "rows": 0,
+            "marks": 0,
+            "least": extreme(f64::min),
+            "most": extreme(f64::max),
+            "unit": "bytes",
+        })
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod compare;
 mod live;
+mod memory;
 mod running;
 
 use std::io::Read;
