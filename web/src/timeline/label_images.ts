@@ -1,7 +1,7 @@
 // Names as images: painting one is several times as fast as setting its letters again in every
 // frame. Making one is slow, so a frame makes a few, and the next frames the others.
 
-const MADE_PER_FRAME = 6;
+const MAKING_MAX_MS = 1.5;
 /** Of all images together, four bytes each. */
 const PIXELS_MAX = 4_000_000;
 
@@ -12,7 +12,7 @@ export class LabelImages {
   #pixels = 0;
   #colour = "";
   #ratio = 1;
-  #left = 0;
+  #until = 0;
 
   /** The height is that of a line, in CSS pixels. */
   constructor(font: string, height: number) {
@@ -25,15 +25,14 @@ export class LabelImages {
     if (colour !== this.#colour || ratio !== this.#ratio || this.#pixels > PIXELS_MAX) this.#clear();
     this.#colour = colour;
     this.#ratio = ratio;
-    this.#left = MADE_PER_FRAME;
+    this.#until = performance.now() + MAKING_MAX_MS;
   }
 
   /** The name as an image, if there is one or time to make it; `width` is at least its own. */
   of(text: string, width: number): ImageBitmap | null {
     const known = this.#images.get(text);
     if (known !== undefined) return known;
-    if (this.#left === 0) return null;
-    this.#left--;
+    if (performance.now() > this.#until) return null;
     const image = this.#make(text, width);
     if (image !== null) this.#images.set(text, image);
     return image;
