@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 pub enum Wanted {
     /// As long as there is not too much of it.
     Auto,
-    /// The same, by the cheapest way there is, which may miss some of it.
-    Light,
     Always,
     Never,
 }

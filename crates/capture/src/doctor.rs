@@ -11,6 +11,7 @@ use crate::probe::Probe;
 use crate::processes::setting;
 use crate::python::Memory;
 use crate::ring::Ring;
+use crate::switches::KernelSwitches;
 use crate::torch::Torch;
 use crate::{CallsBy, calls, processes, step, sys};
 
@@ -23,6 +24,8 @@ pub enum Ability {
     KernelFrames,
     /// When threads leave their processor and come back.
     Switches,
+    /// The same of threads that switch all the time, at a cost that one does not notice.
+    ManySwitches,
     /// Copies of stacks, for code without frame pointers.
     StackCopies,
     /// Rings that are large enough for such copies.
@@ -69,6 +72,7 @@ pub fn examine() -> Vec<Finding> {
     let abilities = [
         Ability::Sampling,
         Ability::Switches,
+        Ability::ManySwitches,
         Ability::StackCopies,
         Ability::KernelFrames,
         Ability::KernelNames,
@@ -98,6 +102,7 @@ pub fn examine_one(ability: Ability) -> Finding {
             let switches = Attr::switch_records().without_kernel();
             sampling(ability, "when threads wait, and how long", switches)
         }
+        Ability::ManySwitches => many_switches(),
         Ability::StackCopies if !cfg!(target_arch = "x86_64") => Finding {
             ability,
             what: "stacks of code without frame pointers",
@@ -248,6 +253,23 @@ fn own_place() -> io::Result<(Vec<u8>, u64)> {
     let own = own.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
     let own = own.ok_or_else(|| io::Error::other("this program is not in its own memory"))?;
     Ok((own.path, address - own.start + own.file_offset))
+}
+
+fn many_switches() -> Finding {
+    let (ability, what) = (Ability::ManySwitches, "the same of threads that switch all the time");
+    match KernelSwitches::begin(&[std::process::id() as i32], false) {
+        Ok(_) => found(ability, what, "tried: the kernel runs a program for it".to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            lacks(ability, what, format!("tried: {error}"), "run spanwise as root")
+        }
+        Err(error) => Finding {
+            ability,
+            what,
+            is_there: false,
+            detail: format!("tried: {error}; it is recorded, and slows such programs down more"),
+            cure: None,
+        },
+    }
 }
 
 fn calls() -> Finding {

@@ -20,6 +20,7 @@ mod perf_file;
 mod probe;
 mod processes;
 mod python;
+mod recorded;
 mod recording;
 mod records;
 mod ring;
@@ -43,11 +44,9 @@ pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
 pub use processes::{mapped_files, program_path, running_processes};
 pub use python::{PYTHON_RATE_MAX_HZ, PythonOptions, SymbolPlaces};
+pub use recorded::{CallsRecorded, Ended, Program, Recorded, Snapshot};
 pub use recording::FOLDER_ENDING;
-pub use session::{
-    CallsRecorded, Ended, FlightOptions, Program, RecordOptions, Recorded, Snapshot,
-    record_processes, record_program,
-};
+pub use session::{FlightOptions, RecordOptions, record_processes, record_program};
 pub use signals::work_until_stopped;
 pub use step::{StepOptions, StepsRecorded};
 pub use torch::TorchRecorded;

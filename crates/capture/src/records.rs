@@ -80,6 +80,13 @@ impl<'a> Record<'a> {
         if self.is_sample() { self.word(0) } else { None }
     }
 
+    /// The same sample, as one of another event.
+    pub(crate) fn set_event_id(bytes: &mut [u8], id: u64) {
+        if let Some(place) = bytes.get_mut(8..16) {
+            place.copy_from_slice(&id.to_ne_bytes());
+        }
+    }
+
     /// The thread that a sample is of.
     pub(crate) fn thread(&self) -> Option<i32> {
         if self.is_sample() { self.number(20) } else { None }

@@ -134,13 +134,13 @@ impl Rings {
     /// Empties all rings, and hands over what was in each of them.
     pub(crate) fn drain<E>(
         &mut self,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+        mut take: impl FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         for processor in &mut self.processors {
             self.buffer.clear();
             processor.ring.drain(&mut self.buffer);
             let whole = records(&self.buffer).map(|record| record.bytes.len()).sum::<usize>();
-            take(&self.buffer[..whole])?;
+            take(&mut self.buffer[..whole])?;
         }
         Ok(())
     }
@@ -214,6 +214,20 @@ pub(crate) fn refusal(what: &str, error: io::Error) -> CaptureError {
         true => error.lacks(Ability::Sampling),
         false => error,
     }
+}
+
+/// Whether a process that runs another program now is out of our reach: the kernel ends the events
+/// of one that has got more rights than we have, without a word.
+pub(crate) fn lost_at_exec(pid: i32) -> Option<String> {
+    const ANY_PROCESSOR: i32 = -1;
+    let attr = Attr::switch_records().without_kernel();
+    let error = sys::open_event(&attr, pid, ANY_PROCESSOR).err().filter(is_refusal)?;
+    let program = processes::name(pid, pid).unwrap_or_default();
+    let program = String::from_utf8_lossy(&program).into_owned();
+    Some(format!(
+        "process {pid} runs {program} now, which has other rights, and is recorded no longer: \
+         {error}; what it did before is in the recording (root may record all of it)"
+    ))
 }
 
 #[cfg(test)]

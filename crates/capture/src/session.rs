@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::budget::Wanted;
@@ -12,12 +11,13 @@ use crate::event::{Attr, Event, Stacks};
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
 use crate::python::{Python, PythonOptions};
+use crate::recorded::{CallsRecorded, Ended, Program, Recorded, Snapshot};
 use crate::records::{self, Tally};
 use crate::rings::{self, Rings};
 use crate::signals::{Message, Signals};
-use crate::step::{StepOptions, Steps, StepsRecorded};
+use crate::step::{StepOptions, Steps};
 use crate::timer::Timer;
-use crate::torch::{Torch, TorchRecorded};
+use crate::torch::Torch;
 use crate::trigger::{Reason, Triggers};
 use crate::waits::{WaitOptions, Waits};
 use crate::watch::Watch;
@@ -59,93 +59,6 @@ pub struct FlightOptions<'a> {
     pub triggers: Triggers<'a>,
     /// Go on after the first snapshot.
     pub takes_many: bool,
-}
-
-/// Why a recording ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The program, or all processes, came to their end.
-    Exited,
-    /// The time was over.
-    Duration,
-    /// Somebody asked for it.
-    Stopped,
-    /// The snapshot was taken.
-    Triggered,
-    /// What was recorded could not be written any more; the troubles say why.
-    Failed,
-}
-
-/// A finished recording.
-#[derive(Debug)]
-pub struct Recorded {
-    /// One, unless last moments were saved several times.
-    pub snapshots: Vec<Snapshot>,
-    pub ended: Ended,
-    /// Records that there was no room for.
-    pub lost: u64,
-    /// False where a function was to be watched that no file has.
-    pub has_found_function: bool,
-    /// Of calls that were to be recorded one by one.
-    pub calls: Option<CallsRecorded>,
-    /// False where a function was to be stepped through that no file has.
-    pub has_found_step: bool,
-    /// Of a function that was to be stepped through.
-    pub steps: Option<StepsRecorded>,
-    /// Of PyTorch's profiler, where it was to run.
-    pub torch: Option<TorchRecorded>,
-    /// False where Python was to be read, and no interpreter was found.
-    pub has_found_python: bool,
-    /// What went wrong without being a reason to end.
-    pub troubles: Vec<String>,
-    /// The program that was started.
-    pub program: Option<Program>,
-}
-
-/// What came of recording calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallsRecorded {
-    /// Functions that were watched.
-    pub functions: u64,
-    /// Functions that the kernel refuses to watch.
-    pub refused: u64,
-    /// Functions that are more than can be watched.
-    pub too_many: u64,
-    /// It was done without BPF.
-    pub by_probes: bool,
-    /// Beginnings and ends of calls.
-    pub records: u64,
-    /// Those that there was no room for.
-    pub lost: u64,
-}
-
-/// What was saved at one time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snapshot {
-    pub folder: PathBuf,
-    /// What it was saved for.
-    pub why: String,
-    pub samples: u64,
-}
-
-/// A program that was started for a recording, and may run longer than that.
-#[derive(Debug)]
-pub struct Program {
-    child: Child,
-    /// Python's start-up file stays where it is as long as the program may start others.
-    _torch: Option<Torch>,
-}
-
-impl Program {
-    /// How it ended; `None` where it still runs.
-    pub fn has_ended(&mut self) -> Option<ExitStatus> {
-        self.child.has_ended()
-    }
-
-    /// Waits until it ends.
-    pub fn wait(&mut self) -> Option<ExitStatus> {
-        self.child.wait()
-    }
 }
 
 /// Runs a program and records it and what it starts.
@@ -430,12 +343,15 @@ impl<'a> Session<'a> {
         let Session { rings, keeper, tally, watch, waits, python, calls, new_files, .. } = self;
         let has_steps = self.steps.is_some();
         let mut trouble = None;
+        let mut executed = Vec::new();
         let mut has_some = false;
-        let mut take = |waits: &mut Waits, bytes: &[u8]| {
+        let mut take = |waits: &mut Waits, bytes: &mut [u8]| {
             has_some |= !bytes.is_empty();
+            waits.mend_ids(bytes, |id| watch.as_ref().is_some_and(|watch| watch.is_own(id)));
             for record in records::records(bytes) {
                 tally.add(record);
                 waits.note(record);
+                executed.extend(record.executed());
                 if let Some(watch) = watch {
                     watch.note(record);
                 }
@@ -453,8 +369,8 @@ impl<'a> Session<'a> {
         };
         waits.begin_round();
         rings.drain(|bytes| take(waits, bytes))?;
-        let made = waits.made();
-        take(waits, &made)?;
+        let mut made = waits.made();
+        take(waits, &mut made)?;
         let (throttled, told) = waits.spend();
         keeper.keep(&throttled.unwrap_or_default())?;
         if has_some {
@@ -462,6 +378,7 @@ impl<'a> Session<'a> {
         }
         // Steps are switches, which is nothing that the program does.
         self.troubles.extend(told.filter(|_| !has_steps).map(str::to_owned));
+        self.troubles.extend(executed.into_iter().filter_map(rings::lost_at_exec));
         for (pid, path) in std::mem::take(&mut self.new_files) {
             // One function more that cannot be watched does not end what is recorded already.
             if let Err(error) = self.file_mapped(pid, &path) {

@@ -55,6 +55,8 @@ pub(crate) struct Waits {
     switches: Option<Kept>,
     stacks: Option<Kept>,
     counts: [u64; 2],
+    /// Ids of the clock's events.
+    clock_ids: BTreeSet<u64>,
     /// Switches that the kernel's program has written, up to the end of the round.
     made: (Vec<Switch>, u64),
     /// Threads whose stacks were taken, and when, as long as their switches are not told of: these
@@ -90,6 +92,7 @@ impl Waits {
             switches: None,
             stacks: None,
             counts: [0; 2],
+            clock_ids: rings.event.ids.iter().copied().collect(),
             made: (Vec::new(), 0),
             stack_times: BTreeSet::new(),
             last_time: 0,
@@ -98,8 +101,9 @@ impl Waits {
         // The kernel raises stacks inside of itself: who may not look there has none.
         let has_kernel = rings.event.attr.has_kernel();
         let stacks = if has_kernel { options.stacks } else { Wanted::Never };
-        // Not unless asked for: on some virtual machines it is not told of all switches.
-        if has_kernel && options.switches == Wanted::Light {
+        // Who wants all of them has the kernel's own records: some virtual machines hide switches
+        // from programs, and when a thread came must be reckoned.
+        if has_kernel && options.switches == Wanted::Auto {
             waits.kernel = KernelSwitches::begin(pids, options.is_from_exec).ok();
         }
         let switches = options.switches;
@@ -168,6 +172,29 @@ impl Waits {
     pub(crate) fn begin_round(&mut self) {
         if let Some(kernel) = &mut self.kernel {
             self.made = kernel.take();
+        }
+    }
+
+    /// Gives stacks of processors their own ids. Where several events of processors count
+    /// switches, those of other recorders among them, Linux (6.18 still) fills in a sample once
+    /// for all, and so with the id of the first. Of other events of ours it does not.
+    pub(crate) fn mend_ids(&self, bytes: &mut [u8], is_watched: impl Fn(u64) -> bool) {
+        let by_program = self.stacks.as_ref().filter(|kept| kept.is_by_program);
+        let Some(own) = by_program.and_then(|kept| kept.ids.first().copied()) else { return };
+        let is_known = |id: u64| {
+            let is_stack = self.stacks.as_ref().is_some_and(|kept| kept.ids.contains(&id));
+            is_stack || self.clock_ids.contains(&id) || is_watched(id)
+        };
+        let mut at = 0;
+        let mut foreign = Vec::new();
+        for record in records::records(bytes) {
+            if record.event_id().is_some_and(|id| !is_known(id)) {
+                foreign.push(at);
+            }
+            at += record.bytes.len();
+        }
+        for at in foreign {
+            Record::set_event_id(&mut bytes[at..], own);
         }
     }
 
@@ -267,7 +294,7 @@ fn budget(wanted: Wanted, per_second: u64) -> Option<Option<Budget>> {
     match wanted {
         Wanted::Never => None,
         Wanted::Always => Some(None),
-        Wanted::Auto | Wanted::Light => {
+        Wanted::Auto => {
             let most = per_second.saturating_mul(processors.max(1));
             Some(Some(Budget::new(most, Instant::now())))
         }

@@ -117,7 +117,8 @@ impl Worker {
             let mut readings = Readings::default();
             orders.into_iter().for_each(|order| self.obey(order, &mut readings));
             self.read(&mut readings);
-            if !readings.records.facts.is_empty() || !readings.records.timed.is_empty() {
+            let SideRecords { facts, timed } = &readings.records;
+            if !facts.is_empty() || !timed.is_empty() || !readings.troubles.is_empty() {
                 append(&mut lock(&shared.readings), readings);
             }
             let now = Instant::now();

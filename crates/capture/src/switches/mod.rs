@@ -23,7 +23,7 @@ use crate::calls::bpf;
 use crate::calls::ring::HitRing;
 use crate::records::Switch;
 use crate::{processes, sys};
-use program::{FROM_EXEC, IS_OUT, IS_PREEMPTED, Maps, SHARED_BYTES};
+use program::{FROM_EXEC, IS_LAST, IS_OUT, IS_PREEMPTED, Maps, SHARED_BYTES};
 use shared::Shared;
 use unseen::Unseen;
 
@@ -109,6 +109,7 @@ impl KernelSwitches {
 
     /// Leaves the machine as it was without.
     pub(crate) fn stop(&mut self) {
+        self.shared.switches_left().store(0, Ordering::Relaxed);
         self.switching = None;
     }
 
@@ -132,27 +133,36 @@ impl KernelSwitches {
         let mut switches = Vec::new();
         let unseen = &mut self.unseen;
         self.ring.drain(|bytes| {
-            let Some((switch, ran)) = switch(bytes) else { return };
+            let Some(Written { switch, ran, is_last }) = written(bytes) else { return };
             switches.extend(unseen.before(switch, ran));
-            switches.push(switch);
+            // A thread that has ended waits for nothing: this only tells that it had come.
+            switches.extend((!is_last).then_some(switch));
         });
         (switches, self.shared.take_lost())
     }
 }
 
-/// A switch, and how long the thread has run, where it leaves.
-fn switch(bytes: &[u8]) -> Option<(Switch, u64)> {
+/// What the program has written of a switch.
+struct Written {
+    switch: Switch,
+    /// How long the thread has run in all, where it leaves.
+    ran: u64,
+    is_last: bool,
+}
+
+fn written(bytes: &[u8]) -> Option<Written> {
     let word = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
     let (time, thread, rest) = (word(0)?, word(8)?, word(16)?);
+    let has = |flag: i32| rest & flag as u64 != 0;
     let switch = Switch {
         time,
         pid: (thread >> 32) as u32,
         tid: thread as u32,
         cpu: (rest >> 32) as u32,
-        is_out: rest & IS_OUT as u64 != 0,
-        is_preempted: rest & IS_PREEMPTED as u64 != 0,
+        is_out: has(IS_OUT),
+        is_preempted: has(IS_PREEMPTED),
     };
-    Some((switch, word(24)?))
+    Some(Written { switch, ran: word(24)?, is_last: has(IS_LAST) })
 }
 
 #[cfg(test)]

@@ -19,9 +19,14 @@ pub(super) const SWITCH_BYTES: i16 = 32;
 /// Flags of a switch.
 pub(super) const IS_OUT: i32 = 1;
 pub(super) const IS_PREEMPTED: i32 = 2;
+/// It leaves for good.
+pub(super) const IS_LAST: i32 = 4;
 
 /// Set in the table for a process that is recorded from its next program on.
 pub(super) const FROM_EXEC: u64 = 1 << 63;
+
+/// In the state of a thread that never comes back.
+const DEAD: i32 = 0x80;
 
 /// Where in the shared numbers which one is.
 pub(super) const SWITCHES_LEFT_AT: usize = 0;
@@ -154,17 +159,25 @@ fn if_begun(then: &[Instruction]) -> Vec<Instruction> {
 
 /// At each switch (whether by force, who leaves, who comes, state): who leaves, and who comes.
 pub(super) fn switching(maps: Maps) -> Vec<Instruction> {
+    let mut reason = vec![argument(1, 3)];
+    // The state is a number of 32 bits.
+    reason.push(instruction(code::SHIFT_LEFT, 1, 0, 0, 32));
+    reason.push(instruction(code::JUMP_ZERO, 1, 0, 1, 0));
+    reason.extend([set(7, IS_OUT), argument(1, 3)]);
+    reason.push(instruction(code::AND, 1, 0, 0, DEAD));
+    reason.push(instruction(code::JUMP_ZERO, 1, 0, 1, 0));
+    reason.push(set(7, IS_OUT | IS_LAST));
     // Who was forced to, or has no reason to wait, could go on.
     let mut out = vec![set(7, IS_OUT | IS_PREEMPTED), argument(1, 0)];
     out.push(instruction(code::AND, 1, 0, 0, 0xff));
-    out.push(instruction(code::JUMP_NOT_ZERO, 1, 0, 4, 0));
-    out.push(argument(1, 3));
-    // The state is a number of 32 bits.
-    out.push(instruction(code::SHIFT_LEFT, 1, 0, 0, 32));
-    out.push(instruction(code::JUMP_ZERO, 1, 0, 1, 0));
-    out.push(set(7, IS_OUT));
+    out.push(instruction(code::JUMP_NOT_ZERO, 1, 0, reason.len() as i16, 0));
+    out.extend(reason);
     out.extend(read_of(1, maps.thread.ran, RAN, 8));
     out.extend(write_switch(maps));
+    let gone = take_out(maps);
+    out.extend([copy(1, 7), instruction(code::AND, 1, 0, 0, IS_LAST)]);
+    out.push(instruction(code::JUMP_ZERO, 1, 0, gone.len() as i16, 0));
+    out.extend(gone);
     let mut came = vec![set(7, 0), store(RAN, 7), instruction(code::SHIFT_LEFT, 1, 0, 0, 32)];
     came.push(instruction(code::OR_REGISTER, 8, 1, 0, 0));
     came.extend(write_switch(maps));
@@ -214,9 +227,10 @@ pub(super) fn making(maps: Maps) -> Vec<Instruction> {
     text
 }
 
-/// A thread ends.
+/// A thread ends. While switches are written, it is taken out when it leaves for good.
 pub(super) fn ending(maps: Maps) -> Vec<Instruction> {
     let mut text = Vec::from(key_of_current());
+    text.extend(if_left(maps, SWITCHES_LEFT_AT, &end()));
     text.extend(take_out(maps));
     text.extend(end());
     text

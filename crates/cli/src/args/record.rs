@@ -192,9 +192,6 @@ pub(crate) struct SamplingArgs {
 pub(crate) enum SwitchesArg {
     /// But for times in which there are so many that it would slow the program down
     Auto,
-    /// The same, by a program in the kernel, which costs programs that switch all the time less;
-    /// some virtual machines do not tell it of every switch
-    Light,
     /// However many there are
     Always,
     Never,

@@ -213,7 +213,6 @@ fn with_options(
 fn wanted_switches(arg: SwitchesArg) -> Wanted {
     match arg {
         SwitchesArg::Auto => Wanted::Auto,
-        SwitchesArg::Light => Wanted::Light,
         SwitchesArg::Always => Wanted::Always,
         SwitchesArg::Never => Wanted::Never,
     }

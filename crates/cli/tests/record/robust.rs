@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
@@ -125,6 +126,70 @@ fn as_nobody(command: &mut Command) -> Option<&mut Command> {
         return None;
     }
     Some(command.uid(NOBODY).gid(NOBODY))
+}
+
+/// A program that refuses to be read in the middle.
+const HIDES: &str = "import ctypes, time
+def seen():
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+def unseen():
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+seen()
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+unseen()
+";
+
+/// A folder that everybody may write, and a recorder there without rights.
+fn recorder_without_rights(bench: &Bench) -> Option<Command> {
+    fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o777)).expect("ours");
+    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r", "--"]);
+    as_nobody(&mut run)?;
+    Some(run)
+}
+
+#[test]
+fn a_program_that_gets_other_rights_is_recorded_until_then() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(becomes) = bench.compile("becomes.c", "becomes", &[]) else { return };
+    let Some(mut run) = recorder_without_rights(&bench) else { return };
+    let other = bench.path("other");
+    fs::copy(&becomes, &other).expect("writable");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o4755)).expect("ours");
+    let Ok(output) = run.arg(&becomes).arg(&other).output() else {
+        return eprintln!("skipped: nobody else may run spanwise where it lies");
+    };
+    let said = text(&output.stderr);
+    if output.status.code() != Some(4) {
+        return eprintln!("skipped: nobody gets rights here: {said}");
+    }
+    assert!(said.contains("runs other now, which has other rights"), "{said}");
+    assert!(!stacks_of(&bench.open("r"), "leaf_work").is_empty());
+}
+
+#[test]
+fn a_python_program_that_refuses_to_be_read_is_recorded_until_then() {
+    const PYTHON: &str = "/usr/bin/python3";
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let Some(mut run) = recorder_without_rights(&bench) else { return };
+    fs::write(bench.path("hides.py"), HIDES).expect("writable");
+    if !Path::new(PYTHON).exists() {
+        return eprintln!("skipped: there is no {PYTHON}");
+    }
+    let Ok(output) = run.args([PYTHON, "hides.py"]).output() else {
+        return eprintln!("skipped: nobody else may run spanwise where it lies");
+    };
+    let said = text(&output.stderr);
+    if said.contains("perf_event_paranoid") {
+        return eprintln!("skipped: nobody may record anything here");
+    }
+    assert!(said.contains("its Python functions cannot be read"), "{said}");
+    let trace = bench.open("r");
+    assert!(!stacks_of(&trace, "seen (hides.py:2)").is_empty(), "{said}");
+    assert!(stacks_of(&trace, "unseen (hides.py:6)").is_empty(), "{said}");
 }
 
 #[test]

@@ -90,7 +90,9 @@ fn every_call_of_a_function_is_decoded_as_it_was() {
     // The program counts itself how often it was called back, and still does what it does.
     let compares = text(&output.stdout).trim().parse::<usize>().expect("a number");
     let trace = bench.open("r");
-    let found = trees(&trace);
+    let mut found = trees(&trace);
+    // A sample may have met the function before its first step: it then stands there once more.
+    found.retain(|tree| tree.len() > 1);
     assert_eq!(found.len(), 3, "{found:#?}");
     for tree in &found {
         let (others, compare) = without_compare(tree);
