@@ -1,7 +1,7 @@
 // A server with its page in a browser, and the few things that every case does with it.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -47,6 +47,12 @@ function serve(traces, ...options) {
     }, START_MAX_MS).unref();
   });
   return { address, stop: () => child.kill() };
+}
+
+/** The trace in another format, which the file's ending tells; gives the file. */
+export function convert(trace, file) {
+  execFileSync(spanwise, ["convert", "--no-index", "--quiet", trace, "-o", file], { timeout: START_MAX_MS });
+  return file;
 }
 
 /** A page on some traces; `after` is what stands behind the address. */

@@ -13,6 +13,7 @@ import { Tooltip } from "../timeline/tooltip";
 import { changeLegend, controlsOf, type FlameChoice } from "./controls";
 import { nameTable } from "./names";
 import { FRAME_HEIGHT, foundShare, frameAt, framesOf, paintFlame, type FlamePicture } from "./paint";
+import { paired } from "./pair";
 import { columnsOf, sandwichOf, treeOf, type FlameTree } from "./tree";
 
 /** What the mouse points at. */
@@ -156,7 +157,7 @@ export class FlamePanel {
     this.#stop = new AbortController();
     this.#told.textContent = "Summing up …";
     try {
-      this.#answer = await askFlame(question, this.#stop.signal);
+      this.#answer = paired(await askFlame(question, this.#stop.signal));
       this.#take();
       this.#fillControls();
       this.#repaint.ask();
