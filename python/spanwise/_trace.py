@@ -26,7 +26,8 @@ def open(
     """Open a trace, or several on one timeline, of any format that `spanwise` reads.
 
     The index beside a trace is used and, where there is none, written, as the command line
-    does: `index=False` reads the trace itself. `threads` may read at once, 0 for one a core.
+    does: `index=False` reads the trace itself. `threads` may read at once, 0 for one a core; with
+    1, what is asked of the trace keeps to one thread as well.
     `progress` shows how far it is, with tqdm where that is installed. Other Python threads go
     on meanwhile. Raises `OSError` where a file cannot be read, and `spanwise.TraceError`, a
     `ValueError`, with the place where it is no trace.

@@ -48,7 +48,9 @@ pub use live::{LiveCounter, LiveMark, LiveSession, LiveSpans, LiveThread};
 pub use measurements::{MeasuredRow, Measurements};
 pub use merge::{MergePart, Merged, MergedClock, merge, starts_on_one_clock};
 pub use notice::{Notice, NoticeKind, Notices};
-pub use parallel::{both, for_each_index, map_indices, map_items, threads_available};
+pub use parallel::{
+    both, for_each_index, map_indices, map_items, on_one_thread, threads_available,
+};
 pub use profile::{
     Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, RowId, Sample, StackId, ValueType,
 };

@@ -3,13 +3,34 @@
 //! Scoped threads and one atomic counter: the pieces here are few and large, so
 //! a work-stealing pool would add a dependency and no speed.
 
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+thread_local! {
+    static IS_ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
 /// How many threads are worth starting.
 pub fn threads_available() -> usize {
+    if IS_ALONE.get() {
+        return 1;
+    }
     thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Does work for which no thread is started beside this one: others do the same at the same
+/// time, on the other cores.
+pub fn on_one_thread<T>(work: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            IS_ALONE.set(self.0);
+        }
+    }
+    let _before = Before(IS_ALONE.replace(true));
+    work()
 }
 
 /// Calls `work` once for each of `0..count`, on up to `threads` threads.
@@ -91,6 +112,25 @@ mod tests {
     fn both_give_their_result() {
         let text = String::from("a");
         assert_eq!(both(|| text.len(), || text.clone()), (1, "a".to_owned()));
+    }
+
+    #[test]
+    fn work_for_one_thread_starts_no_other() {
+        let own = thread::current().id();
+        let everywhere = || {
+            let (a, b) = both(|| thread::current().id(), || thread::current().id());
+            let mut ids = map_items(&[(); 5000], |()| thread::current().id());
+            ids.extend([a, b]);
+            ids
+        };
+        let inside = on_one_thread(|| {
+            on_one_thread(|| ());
+            (threads_available(), everywhere())
+        });
+        assert_eq!(inside.0, 1);
+        assert!(inside.1.iter().all(|&id| id == own));
+        let all = thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(threads_available(), all);
     }
 
     #[test]

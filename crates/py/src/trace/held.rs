@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use spanwise_analyze::Facts;
-use spanwise_model::Trace;
+use spanwise_model::{Trace, on_one_thread};
 
 pub(super) struct Held {
     /// Borrows from `trace`; dropped before it, since fields are dropped in their order.
@@ -13,17 +13,19 @@ pub(super) struct Held {
     trace: Arc<Trace>,
     /// As the user named it.
     pub(super) file: String,
+    /// Whether questions may use no thread but the one that asks.
+    is_alone: bool,
     /// Tables that had to be gathered, by name: the next who asks gets the same memory.
     gathered: Mutex<Vec<(String, RecordBatch)>>,
 }
 
 impl Held {
-    pub(super) fn new(trace: Trace, file: String) -> Self {
+    pub(super) fn new(trace: Trace, file: String, is_alone: bool) -> Self {
         let trace = Arc::new(trace);
         // SAFETY: the trace lies behind an `Arc` that this struct holds as long as `facts`: it
         // neither moves nor changes (I5), and goes after `facts`, which never leaves `Held`.
         let lasting: &'static Trace = unsafe { &*Arc::as_ptr(&trace) };
-        Held { facts: Facts::new(lasting), trace, file, gathered: Mutex::default() }
+        Held { facts: Facts::new(lasting), trace, file, is_alone, gathered: Mutex::default() }
     }
 
     pub(super) fn trace(&self) -> &Trace {
@@ -49,6 +51,9 @@ impl Held {
 
     /// Asks something; what comes out must not borrow from the trace.
     pub(super) fn ask<R: 'static>(&self, question: impl FnOnce(&Facts<'static>) -> R) -> R {
-        question(&self.facts)
+        match self.is_alone {
+            true => on_one_thread(|| question(&self.facts)),
+            false => question(&self.facts),
+        }
     }
 }

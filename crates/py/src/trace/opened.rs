@@ -7,7 +7,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use spanwise_analyze::ClassRules;
 use spanwise_answer::{AnswerError, Asked, SECTIONS, chosen, open_as_one, report};
-use spanwise_model::MergedClock;
+use spanwise_model::{MergedClock, on_one_thread};
 use spanwise_read::{IndexUse, OpenOptions};
 use spanwise_write::{Document, Format, Section, Style, Top};
 
@@ -42,8 +42,11 @@ pub(crate) fn open_trace(
         let options =
             OpenOptions { index, threads, progress: Some(&progress), has_python_lines: false };
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        let merged = open_as_one(&paths, &options)?;
-        let held = Arc::new(Held::new(merged.trace, names.join(", ")));
+        let merged = match threads {
+            1 => on_one_thread(|| open_as_one(&paths, &options))?,
+            _ => open_as_one(&paths, &options)?,
+        };
+        let held = Arc::new(Held::new(merged.trace, names.join(", "), threads == 1));
         Ok::<_, AnswerError>(Trace {
             held,
             starts_aligned: merged.clock == MergedClock::StartsAligned,
