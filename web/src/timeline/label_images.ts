@@ -32,7 +32,8 @@ export class LabelImages {
   of(text: string, width: number): ImageBitmap | null {
     const known = this.#images.get(text);
     if (known !== undefined) return known;
-    if (performance.now() > this.#until) return null;
+    // Browsers of some years ago have no such canvas; there the letters are set each time.
+    if (typeof OffscreenCanvas === "undefined" || performance.now() > this.#until) return null;
     const image = this.#make(text, width);
     if (image !== null) this.#images.set(text, image);
     return image;
