@@ -18,6 +18,7 @@ LEVELS_MAX = 64
 
 start = time.perf_counter()
 _, events, symbols = parse_trace_file(sys.argv[1])
+parsed_s = time.perf_counter() - start
 names = pd.Series(symbols.get_sym_table())
 categories = {name: number for name, number in symbols.get_sym_id_map().items()}
 
@@ -44,6 +45,7 @@ found = sorted(by_function.items(), key=lambda row: -row[1])
 load_s = time.perf_counter() - start
 
 top = f"{found[0][1] / 1e3:,.1f} ms by {names[found[0][0]]}" if found else "nothing"
+top += f"; {parsed_s:.1f} s to parse"
 print(
     json.dumps(
         {"load_s": load_s, "version": version("HolisticTraceAnalysis"), "read": top}
