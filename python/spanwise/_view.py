@@ -66,9 +66,11 @@ class Viewer:
     def _repr_html_(self) -> str:
         if not self._is_open:
             return "<p>This viewer was closed.</p>"
+        # As notebooks name this machine: frames of the same site are drawn without delay.
+        inside = self.url.replace("127.0.0.1", "localhost", 1)
         style = f"width: 100%; height: {self._height_px}px; border: 0"
         return (
-            f'<iframe src="{self.url}" style="{style}"></iframe>'
+            f'<iframe src="{inside}" style="{style}"></iframe>'
             f'<p><a href="{self.url}" target="_blank" rel="noreferrer">in a tab of its own</a></p>'
         )
 

@@ -1,6 +1,7 @@
 """The viewer's page, served by the program that has the trace."""
 
 import json
+import re
 import subprocess
 import sys
 from http.client import HTTPException
@@ -45,7 +46,12 @@ def test_the_page_shows_the_traces_of_this_program():
 
 def test_after_closing_nobody_is_answered():
     viewer = sw.open(SMALL, index=False).view(browser=False)
-    assert viewer.url in viewer._repr_html_() and "height: 640px" in viewer._repr_html_()
+    shown = viewer._repr_html_()
+    assert viewer.url in shown and "height: 640px" in shown
+    # What the frame asks for is answered, by the name that notebooks have for this machine.
+    (inside,) = re.findall('<iframe src="(http://localhost:[^"]+)"', shown)
+    with urlopen(inside, timeout=60) as answer:
+        assert answer.status == 200
     viewer.close()
     viewer.close()
     # Another program may have the port by now, and does not know the secret.
