@@ -17,7 +17,7 @@ const ROOMS: &[[&str; 4]] = &[
         "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 \
          framehop gimli liblzma memchr memmap2 object rustc-demangle rustix serde serde_json \
          thiserror zstd",
-        "libc proptest spanwise-probe spanwise-write tempfile",
+        "libc proptest spanwise-capture spanwise-probe spanwise-write tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
     ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],

@@ -3,14 +3,16 @@
 //! Settings alone do not tell: root, capabilities, containers and the kernel's own build all
 //! have a say. So each ability is tried on this very process, and settings only explain.
 
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
 use crate::event::{Attr, Stacks};
 use crate::probe::Probe;
 use crate::processes::setting;
+use crate::pt::{INTEL_PT, TraceSource};
 use crate::python::Memory;
 use crate::ring::Ring;
+use crate::rings::{Rings, TraceMemory};
 use crate::switches::KernelSwitches;
 use crate::torch::Torch;
 use crate::{CallsBy, calls, processes, step, sys};
@@ -48,7 +50,7 @@ pub enum Ability {
     Steps,
     /// PyTorch's profiler in programs that are started.
     Torch,
-    /// All branches, by the hardware. perf records them; we read what it wrote.
+    /// All branches, by the hardware.
     IntelPt,
 }
 
@@ -195,21 +197,26 @@ fn kernel_names() -> Finding {
     }
 }
 
-/// Where the kernel describes the trace of Intel's processors.
-const INTEL_PT: &str = "/sys/bus/event_source/devices/intel_pt";
-
-fn intel_pt(source: &Path) -> Finding {
-    let (ability, what) =
-        (Ability::IntelPt, "every call, with perf record -e intel_pt//u and spanwise decode");
-    let number = fs::read_to_string(source.join("type")).ok();
-    let Some(number) = number.and_then(|text| text.trim().parse().ok()) else {
+/// Opens the trace of this process with rings, and closes it again.
+fn intel_pt(folder: &Path) -> Finding {
+    let (ability, what) = (Ability::IntelPt, "every call, by the processor (--backend intel-pt)");
+    let Ok(source) = TraceSource::read(folder) else {
         let detail = "the kernel has no intel_pt: another processor, or a virtual machine";
         return Finding { ability, what, is_there: false, detail: detail.to_owned(), cure: None };
     };
-    // Branches, and times of the counter.
-    let attr = Attr { kind: number, config: 1 << 13 | 1 << 10, ..Attr::tracepoint(0) };
-    match sys::open_event(&attr.without_kernel(), 0, -1) {
-        Ok(_) => found(ability, what, "tried: the kernel allows it".to_owned()),
+    let tried = source.config(&[]).map_err(io::Error::other).and_then(|config| {
+        let attr = Attr::hardware_trace(source.kind, config).without_kernel();
+        let memory = TraceMemory { bytes: 1, keeps_last: true, filter: None };
+        Rings::open_trace("intel_pt", attr, &[0], &memory)
+    });
+    match tried {
+        Ok(_) => found(
+            ability,
+            what,
+            "tried: the kernel allows it. We have had no such machine: please send us a \
+             recording, also one that reads well"
+                .to_owned(),
+        ),
         Err(error) => refused(ability, what, &error),
     }
 }
@@ -382,6 +389,8 @@ const PTRACE_SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -35,6 +35,7 @@ mod field {
 mod flag {
     pub(super) const DISABLED: u64 = 1;
     pub(super) const INHERIT: u64 = 1 << 1;
+    pub(super) const EXCLUDE_USER: u64 = 1 << 4;
     pub(super) const EXCLUDE_KERNEL: u64 = 1 << 5;
     pub(super) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
     pub(super) const MMAP: u64 = 1 << 8;
@@ -91,9 +92,15 @@ pub(crate) struct Attr {
     pub(crate) aux_watermark: u32,
     pub(crate) max_stack: u16,
     pub(crate) reserved: u16,
+    pub(crate) aux_sample_size: u32,
+    /// What the event does to the trace of its group's leader.
+    pub(crate) aux_action: u32,
 }
 
-pub(crate) const ATTR_BYTES: usize = 112;
+pub(crate) const ATTR_BYTES: usize = 120;
+
+/// The leader's trace pauses when the event happens: Linux 6.13.
+const PAUSES_TRACE: u32 = 2;
 
 /// Fields that every event of ours records, so that all their records read alike.
 const FIELDS: u64 =
@@ -124,6 +131,26 @@ impl Attr {
             ..Attr::default()
         };
         attr.with_stacks(stacks)
+    }
+
+    /// The trace that a processor writes by itself, by the number of its source.
+    pub(crate) fn hardware_trace(kind: u32, config: u64) -> Attr {
+        Attr {
+            kind,
+            size: ATTR_BYTES as u32,
+            config,
+            sample_period: 1,
+            sample_type: FIELDS,
+            flags: flag::DISABLED | flag::INHERIT | flag::EXCLUDE_HYPERVISOR | flag::SAMPLE_ID_ALL,
+            ..Attr::default()
+        }
+    }
+
+    /// What is needed to make sense of such a trace: names, mappings, new threads.
+    pub(crate) fn side_records() -> Attr {
+        let told = flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK;
+        let attr = Attr::nothing();
+        Attr { flags: attr.flags | told, ..attr }.without_kernel()
     }
 
     /// For a ring that others write into.
@@ -212,6 +239,27 @@ impl Attr {
         self.flags & flag::EXCLUDE_KERNEL == 0
     }
 
+    /// The kernel's part alone.
+    pub(crate) fn without_program(self) -> Attr {
+        Attr { flags: self.flags | flag::EXCLUDE_USER, ..self }
+    }
+
+    /// Events that share a ring, or a group, have one clock.
+    pub(crate) fn on_clock_of(self, other: &Attr) -> Attr {
+        let flags = self.flags & !flag::USE_CLOCKID | other.flags & flag::USE_CLOCKID;
+        Attr { flags, clock_id: other.clock_id, ..self }
+    }
+
+    /// True where times are those of `CLOCK_MONOTONIC`.
+    pub(crate) fn has_monotonic(&self) -> bool {
+        self.flags & flag::USE_CLOCKID != 0
+    }
+
+    /// Pauses the trace of the event that leads its group.
+    pub(crate) fn pausing_trace(self) -> Attr {
+        Attr { aux_action: PAUSES_TRACE, ..self }
+    }
+
     /// Begins when it is told to.
     pub(crate) fn beginning_later(self) -> Attr {
         Attr { flags: self.flags | flag::DISABLED, ..self }
@@ -225,6 +273,11 @@ impl Attr {
     /// Wakes the reader when so many bytes wait in the ring.
     pub(crate) fn waking_at(self, bytes: u32) -> Attr {
         Attr { flags: self.flags | flag::WATERMARK, wakeup: bytes, ..self }
+    }
+
+    /// Wakes the reader each time.
+    pub(crate) fn waking_at_once(self) -> Attr {
+        Attr { flags: self.flags & !flag::WATERMARK, wakeup: 1, ..self }
     }
 
     /// As the file holds it.
@@ -249,6 +302,7 @@ impl Attr {
         word(pair(self.stack_user, self.clock_id as u32));
         word(self.regs_intr);
         word(pair(self.aux_watermark, u32::from(self.max_stack)));
+        word(pair(self.aux_sample_size, self.aux_action));
         bytes
     }
 }

@@ -3,9 +3,9 @@
 //! Rings that the kernel overwrites would forget names and mappings as well, and those of
 //! processors that were idle would reach back further than others. So everything is read as
 //! it comes, and what is too old is dropped here: samples and switches go, names, mappings
-//! and new threads stay.
+//! and new threads stay, and who had each processor last.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::records::{self, records};
 
@@ -17,6 +17,8 @@ pub(crate) struct Flight {
     chunks: VecDeque<Vec<u8>>,
     /// Names, mappings and new threads out of what was dropped, as of before everything.
     remembered: Vec<u8>,
+    /// The last switch on each processor out of what was dropped: who ran there from then on.
+    switches: BTreeMap<i32, Vec<u8>>,
     /// Threads that have ended, of which nothing needs to be remembered.
     ended: BTreeSet<i32>,
     /// Where what is remembered is looked through again.
@@ -33,6 +35,7 @@ impl Flight {
             bytes: 0,
             chunks: VecDeque::new(),
             remembered: Vec::new(),
+            switches: BTreeMap::new(),
             ended: BTreeSet::new(),
             remembered_max: REMEMBERED_MIN,
         }
@@ -55,6 +58,9 @@ impl Flight {
         self.bytes -= oldest.len();
         for record in records(&oldest) {
             self.ended.extend(record.ended());
+            if let Some(cpu) = record.switched_on() {
+                self.switches.insert(cpu, record.bytes.to_vec());
+            }
             if record.outlives_its_time() {
                 // A number that is given out again.
                 record.about().map(|thread| self.ended.remove(&thread));
@@ -82,6 +88,9 @@ impl Flight {
         mut write: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         write(&self.remembered)?;
+        for switch in self.switches.values() {
+            write(switch)?;
+        }
         for chunk in &self.chunks {
             write(chunk)?;
         }

@@ -9,6 +9,7 @@ use crate::calls::{CALLS_FILE, CallCounts};
 use crate::event::{Event, Stacks};
 use crate::flight::Flight;
 use crate::perf_file::{Features, PerfFile};
+use crate::pt::{Piece, TraceRecorded};
 use crate::python::{Counts, PYTHON_FILE};
 use crate::recorded::Snapshot;
 use crate::recording::{self, About, Folders, RECORDS_FILE};
@@ -60,6 +61,7 @@ fn clocks() -> (u64, u64) {
 pub(crate) struct SideCounts {
     pub(crate) python: Counts,
     pub(crate) calls: CallCounts,
+    pub(crate) trace: Option<TraceRecorded>,
 }
 
 pub(crate) struct Keeper {
@@ -68,6 +70,8 @@ pub(crate) struct Keeper {
     python: SideLog,
     calls: SideLog,
     steps: SideLog,
+    /// How to read the pieces of the hardware's own trace, where there are any.
+    about_trace: Vec<u8>,
     pub(crate) counts: SideCounts,
 }
 
@@ -105,7 +109,8 @@ impl Keeper {
                 (Place::File(folder, Some(file)), logs)
             }
         };
-        Ok(Keeper { folders, place, python, calls, steps, counts: SideCounts::default() })
+        let (about_trace, counts) = (Vec::new(), SideCounts::default());
+        Ok(Keeper { folders, place, python, calls, steps, about_trace, counts })
     }
 
     pub(crate) fn keep_python(&mut self, records: SideRecords) -> Result<(), CaptureError> {
@@ -135,6 +140,26 @@ impl Keeper {
         }
     }
 
+    /// How to read what comes of the hardware's own trace.
+    pub(crate) fn keep_about_trace(&mut self, record: Vec<u8>) -> Result<(), CaptureError> {
+        if let Place::File(folder, Some(file)) = &mut self.place {
+            file.write_records(&record).map_err(|error| cannot(folder, error))?;
+        }
+        self.about_trace = record;
+        Ok(())
+    }
+
+    /// A piece of the hardware's own trace, at once.
+    pub(crate) fn keep_piece(&mut self, (record, bytes): &Piece) -> Result<(), CaptureError> {
+        match &mut self.place {
+            Place::File(folder, Some(file)) => {
+                file.write_piece(record, bytes).map_err(|error| cannot(folder, error))
+            }
+            // Last moments are in its rings until they are saved.
+            Place::File(_, None) | Place::Memory(_) => Ok(()),
+        }
+    }
+
     /// All rings have been emptied once more.
     pub(crate) fn finish_round(&mut self) -> Result<(), CaptureError> {
         match &mut self.place {
@@ -150,12 +175,13 @@ impl Keeper {
         }
     }
 
-    /// Finishes the file, or writes one of what is in memory.
+    /// Finishes the file, or writes one of what is in memory and of the last moments of the
+    /// hardware's own trace.
     pub(crate) fn save(
         &mut self,
         facts: &Facts<'_>,
         (events, all): (&[Event], &Tally),
-        why: Why<'_>,
+        (why, last_moments): (Why<'_>, &[Piece]),
     ) -> Result<Snapshot, CaptureError> {
         let (folder, file, tally) = match &mut self.place {
             Place::File(folder, file) => {
@@ -168,11 +194,16 @@ impl Keeper {
                 let mut file = create_file(&folder, events.to_vec())?;
                 // Files may have been mapped long before.
                 let mut tally = Tally { paths: all.paths.clone(), ..Tally::default() };
+                file.write_records(&self.about_trace).map_err(|error| cannot(&folder, error))?;
                 flight
                     .take(|bytes| {
                         records(bytes).for_each(|record| tally.add(record));
                         file.write_records(bytes)
                     })
+                    .map_err(|error| cannot(&folder, error))?;
+                let mut pieces = last_moments.iter();
+                pieces
+                    .try_for_each(|(record, bytes)| file.write_piece(record, bytes))
                     .map_err(|error| cannot(&folder, error))?;
                 let from = tally.times.map_or(0, |(first, _)| first);
                 self.python
@@ -183,7 +214,7 @@ impl Keeper {
                 (folder, file, tally)
             }
         };
-        let features = features(facts, &tally, has_kernel(events));
+        let features = features(facts, &tally, events);
         let mut about = about(facts, &features, (&tally, events), why);
         if let Some(python) = facts.options.python {
             about.number("python_rate_hz", python.rate_hz);
@@ -193,6 +224,13 @@ impl Keeper {
         if facts.options.calls.is_some() {
             about.number("call_records", self.counts.calls.hits);
             about.number("call_records_lost", self.counts.calls.lost);
+        }
+        if let Some(trace) = self.counts.trace {
+            about.number("trace_bytes", trace.bytes);
+            about.number("trace_ring_bytes", trace.ring_bytes);
+            about.number("trace_cuts", trace.cuts);
+            about.number("trace_gaps", trace.gaps);
+            about.number("trace_rings_overwritten", trace.overwritten);
         }
         about
             .write(&folder)
@@ -231,13 +269,18 @@ fn cannot(path: &Path, error: io::Error) -> CaptureError {
     recording::cannot(path, error)
 }
 
-fn features(facts: &Facts<'_>, tally: &Tally, has_kernel: bool) -> Features {
+/// Records have a clock that others can read as well.
+fn has_monotonic(events: &[Event]) -> bool {
+    events.first().is_some_and(|event| event.attr.has_monotonic())
+}
+
+fn features(facts: &Facts<'_>, tally: &Tally, events: &[Event]) -> Features {
     let [host, kernel, machine] = sys::system_names();
     let of_file = |path: &Vec<u8>| {
         let id = (facts.options.build_id_of)(processes::path_of(path))?;
         Some((path.clone(), id, false))
     };
-    let own = processes::kernel_build_id().filter(|_| has_kernel);
+    let own = processes::kernel_build_id().filter(|_| has_kernel(events));
     let own = own.map(|id| (b"[kernel.kallsyms]".to_vec(), id, true));
     Features {
         host,
@@ -246,7 +289,7 @@ fn features(facts: &Facts<'_>, tally: &Tally, has_kernel: bool) -> Features {
         command: facts.command.clone(),
         processors: processes::processors().len() as u32,
         times: tally.times,
-        clocks: facts.clocks,
+        clocks: has_monotonic(events).then_some(facts.clocks),
         build_ids: own.into_iter().chain(tally.paths.iter().filter_map(of_file)).collect(),
     }
 }
@@ -267,22 +310,19 @@ fn about(
     about.text("kernel", &features.kernel);
     about.text("machine", &features.machine);
     about.number("processors", features.processors);
-    about.number("rate_hz", options.rate_hz);
-    match options.stacks {
-        Stacks::FramePointers => about.text("stacks", "frame pointers"),
-        Stacks::Dwarf { bytes } => {
-            about.text("stacks", "dwarf");
-            about.number("stack_bytes", bytes);
-        }
-    }
+    about_stacks(&mut about, options);
     about.flag("kernel_frames", has_kernel(events));
     about.flag("wait_stacks", events.iter().any(|event| event.name == "context-switches"));
-    about.text("clock", "CLOCK_MONOTONIC");
-    about.text("boot", &boot());
     let ((start_real, start), (end_real, end)) = (facts.clocks, clocks());
-    about.number("start_ns", start);
+    if has_monotonic(events) {
+        about.text("clock", "CLOCK_MONOTONIC");
+        about.number("start_ns", start);
+        about.number("end_ns", end);
+    } else {
+        about.text("clock", "the kernel's own");
+    }
+    about.text("boot", &boot());
     about.number("start_since_1970_ns", start_real);
-    about.number("end_ns", end);
     about.number("end_since_1970_ns", end_real);
     about.number("samples", tally.samples);
     about.number("lost", tally.lost);
@@ -298,4 +338,19 @@ fn about(
         about.text("program", &status.to_string());
     }
     about
+}
+
+fn about_stacks(about: &mut About, options: &RecordOptions<'_>) {
+    if options.pt.is_some() {
+        about.text("stacks", "Intel PT");
+        return;
+    }
+    about.number("rate_hz", options.rate_hz);
+    match options.stacks {
+        Stacks::FramePointers => about.text("stacks", "frame pointers"),
+        Stacks::Dwarf { bytes } => {
+            about.text("stacks", "dwarf");
+            about.number("stack_bytes", bytes);
+        }
+    }
 }

@@ -29,8 +29,9 @@ pub(crate) struct Features {
     pub(crate) command: Vec<String>,
     pub(crate) processors: u32,
     pub(crate) times: Option<(u64, u64)>,
-    /// Nanoseconds since 1970, and on the clock of the records, at one moment.
-    pub(crate) clocks: (u64, u64),
+    /// Nanoseconds since 1970, and on the clock of the records, at one moment; none where that
+    /// is a clock that nobody can read.
+    pub(crate) clocks: Option<(u64, u64)>,
     /// With whether it is the kernel's.
     pub(crate) build_ids: Vec<(Vec<u8>, Vec<u8>, bool)>,
 }
@@ -39,6 +40,8 @@ pub(crate) struct PerfFile {
     file: BufWriter<File>,
     events: Vec<Event>,
     data_bytes: u64,
+    /// Where records are that pieces of the hardware's own trace stand behind, and their size.
+    pieces: Vec<(u64, u64)>,
 }
 
 impl PerfFile {
@@ -66,13 +69,21 @@ impl PerfFile {
             head.extend(id.to_ne_bytes());
         }
         file.write_all(&head)?;
-        Ok(PerfFile { file, events, data_bytes: 0 })
+        Ok(PerfFile { file, events, data_bytes: 0, pieces: Vec::new() })
     }
 
     pub(crate) fn write_records(&mut self, records: &[u8]) -> io::Result<()> {
         self.file.write_all(records)?;
         self.data_bytes += records.len() as u64;
         Ok(())
+    }
+
+    /// A record, and what stands behind it.
+    pub(crate) fn write_piece(&mut self, record: &[u8], behind: &[u8]) -> io::Result<()> {
+        let at = data_offset(&self.events) + self.data_bytes;
+        self.pieces.push((at, record.len() as u64));
+        self.write_records(record)?;
+        self.write_records(behind)
     }
 
     /// Notes how far the records reach.
@@ -83,7 +94,7 @@ impl PerfFile {
 
     pub(crate) fn finish(mut self, features: &Features) -> io::Result<()> {
         self.note_size()?;
-        let sections = sections(features, &self.events);
+        let sections = sections(features, (&self.events, &self.pieces));
         let places_at = data_offset(&self.events) + self.data_bytes;
         let mut at = places_at + 16 * sections.len() as u64;
         let mut bits = 0_u64;
@@ -108,7 +119,10 @@ fn data_offset(events: &[Event]) -> u64 {
 }
 
 /// Sections by the number of their bit, in its order.
-fn sections(features: &Features, events: &[Event]) -> Vec<(u32, Vec<u8>)> {
+fn sections(
+    features: &Features,
+    (events, pieces): (&[Event], &[(u64, u64)]),
+) -> Vec<(u32, Vec<u8>)> {
     let text = |value: &str| {
         let mut bytes = Vec::new();
         counted_text(&mut bytes, value);
@@ -128,15 +142,21 @@ fn sections(features: &Features, events: &[Event]) -> Vec<(u32, Vec<u8>)> {
         (11, command),
         (12, event_names(events)),
     ];
+    if !pieces.is_empty() {
+        let places = pieces.iter().flat_map(|&(at, size)| [at, size]);
+        let index: Vec<u64> = [pieces.len() as u64].into_iter().chain(places).collect();
+        sections.push((18, words(&index)));
+    }
     if let Some((first, last)) = features.times {
         sections.push((21, words(&[first, last])));
     }
+    let Some((real, of_records)) = features.clocks else { return sections };
     // The resolution of the clock, and what it said at a known moment.
     sections.push((23, words(&[1])));
     let mut clocks = Vec::from(1_u32.to_ne_bytes());
     clocks.extend((libc::CLOCK_MONOTONIC as u32).to_ne_bytes());
-    clocks.extend(features.clocks.0.to_ne_bytes());
-    clocks.extend(features.clocks.1.to_ne_bytes());
+    clocks.extend(real.to_ne_bytes());
+    clocks.extend(of_records.to_ne_bytes());
     sections.push((29, clocks));
     sections
 }

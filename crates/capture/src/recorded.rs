@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use crate::launch::Child;
+use crate::pt::TraceRecorded;
 use crate::step::StepsRecorded;
 use crate::torch::{Torch, TorchRecorded};
 
@@ -38,6 +39,8 @@ pub struct Recorded {
     pub has_found_step: bool,
     /// Of a function that was to be stepped through.
     pub steps: Option<StepsRecorded>,
+    /// Of the processor's own trace, where it was to be recorded.
+    pub trace: Option<TraceRecorded>,
     /// Of PyTorch's profiler, where it was to run.
     pub torch: Option<TorchRecorded>,
     /// False where Python was to be read, and no interpreter was found.

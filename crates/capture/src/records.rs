@@ -16,6 +16,7 @@ mod kind {
     pub(super) const FORK: u32 = 7;
     pub(super) const SAMPLE: u32 = 9;
     pub(super) const MMAP2: u32 = 10;
+    pub(super) const AUX: u32 = 11;
     pub(super) const LOST_SAMPLES: u32 = 13;
     pub(super) const SWITCH: u32 = 14;
     pub(super) const FINISHED_ROUND: u32 = 68;
@@ -116,6 +117,17 @@ impl<'a> Record<'a> {
             (true, false) => Some((thread, Meaning::Out)),
             (false, _) => Some((thread, Meaning::In)),
         }
+    }
+
+    /// What the kernel says of a piece of the hardware's own trace.
+    pub(crate) fn trace_flags(&self) -> Option<u64> {
+        if self.kind == kind::AUX { self.word(16) } else { None }
+    }
+
+    /// The processor on which a thread comes or goes.
+    pub(crate) fn switched_on(&self) -> Option<i32> {
+        let at = self.body().len().checked_sub(TRAILER_BYTES - 16)?;
+        if self.is_switch() { self.number(at) } else { None }
     }
 
     /// The first two arguments of a call, in a sample that was asked for them.

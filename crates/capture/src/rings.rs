@@ -1,11 +1,13 @@
 //! The events of all threads on all processors, and the rings that they write into.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::event::{Attr, Event};
+use crate::pt::{TraceClock, TraceRings};
 use crate::records::records;
-use crate::ring::Ring;
+use crate::ring::{AuxRing, Ring};
 use crate::{Ability, CaptureError, examine_one, processes, sys};
 
 /// The rings of all processors together are at most so large, and each at most this.
@@ -13,6 +15,8 @@ const RINGS_BYTES_MAX: usize = 256 << 20;
 const RING_BYTES_MAX: usize = 8 << 20;
 /// What one may have without privileges on a machine that nobody has set up.
 const RING_BYTES_MIN: usize = 64 << 10;
+/// The hardware's own trace fills its ring within a hundredth of a second.
+const AUX_BYTES_MAX: usize = 64 << 20;
 
 /// Events that are open, with a ring for each processor.
 #[derive(Debug)]
@@ -20,34 +24,81 @@ pub(crate) struct Rings {
     /// A ring, the event that it belongs to, and events that write into it as well.
     processors: Vec<Processor>,
     pub(crate) event: Event,
+    filter: Option<CString>,
     buffer: Vec<u8>,
+}
+
+/// What the rings of hardware that writes a trace by itself are to be like.
+#[derive(Debug, Clone)]
+pub(crate) struct TraceMemory {
+    /// Of all rings together.
+    pub(crate) bytes: usize,
+    /// The oldest is overwritten.
+    pub(crate) keeps_last: bool,
+    /// Which code is traced, in the kernel's words.
+    pub(crate) filter: Option<CString>,
 }
 
 #[derive(Debug)]
 struct Processor {
     number: i32,
     ring: Ring,
+    trace: Option<AuxRing>,
     leader: OwnedFd,
+    /// Whose events these are, the leader's first.
+    tids: Vec<i32>,
     others: Vec<OwnedFd>,
+}
+
+impl Processor {
+    fn events(&self) -> impl Iterator<Item = &OwnedFd> {
+        std::iter::once(&self.leader).chain(&self.others)
+    }
 }
 
 impl Rings {
     /// Opens the event for these threads. The kernel's part is left out where one may not
     /// see it.
     pub(crate) fn open(name: &str, attr: Attr, tids: &[i32]) -> io::Result<Rings> {
-        match Rings::open_as(name, attr, tids) {
+        match Rings::open_as(name, attr, tids, None) {
             Err(error) if is_refusal(&error) && attr.has_kernel() => {
-                Rings::open_as(name, attr.without_kernel(), tids)
+                Rings::open_as(name, attr.without_kernel(), tids, None)
             }
             result => result,
         }
     }
 
-    fn open_as(name: &str, attr: Attr, tids: &[i32]) -> io::Result<Rings> {
+    /// Opens the event of hardware that writes a trace by itself.
+    pub(crate) fn open_trace(
+        name: &str,
+        attr: Attr,
+        tids: &[i32],
+        memory: &TraceMemory,
+    ) -> io::Result<Rings> {
+        Rings::open_as(name, attr, tids, Some(memory))
+    }
+
+    fn open_as(
+        name: &str,
+        attr: Attr,
+        tids: &[i32],
+        trace: Option<&TraceMemory>,
+    ) -> io::Result<Rings> {
         let numbers = processes::processors();
         let mut ring_bytes = largest_ring(numbers.len());
+        let mut trace_bytes = trace.map_or(0, |memory| trace_ring(memory.bytes, numbers.len()));
+        if trace.is_some() {
+            // Few records come beside it, and memory may be scarce.
+            ring_bytes = (trace_bytes / 4).clamp(RING_BYTES_MIN, 1 << 20).min(ring_bytes);
+        }
+        let filter = trace.and_then(|memory| memory.filter.clone());
         let mut processors = loop {
-            match open_rings(attr, tids, &numbers, ring_bytes) {
+            let memory = trace.map(|memory| (trace_bytes, memory.keeps_last));
+            match open_rings(attr, tids, &numbers, (ring_bytes, memory)) {
+                Err(error) if is_memory_refusal(&error) && trace_bytes > RING_BYTES_MIN => {
+                    trace_bytes /= 2;
+                    ring_bytes = (trace_bytes / 4).clamp(RING_BYTES_MIN, ring_bytes);
+                }
                 Err(error) if is_memory_refusal(&error) && ring_bytes > RING_BYTES_MIN => {
                     ring_bytes /= 2;
                 }
@@ -56,13 +107,13 @@ impl Rings {
         };
         let mut ids = Vec::new();
         for processor in &mut processors {
-            ids.push(sys::event_id(&processor.leader)?);
-            for other in &processor.others {
-                ids.push(sys::event_id(other)?);
+            for event in processor.events() {
+                ids.push(sys::event_id(event)?);
+                filter.as_ref().map_or(Ok(()), |filter| sys::set_filter(event, filter))?;
             }
         }
         let event = Event { name: name.to_owned(), attr, ids };
-        Ok(Rings { processors, event, buffer: Vec::new() })
+        Ok(Rings { processors, event, filter, buffer: Vec::new() })
     }
 
     /// Adds threads that were not there before; those that are gone already are passed over.
@@ -73,7 +124,10 @@ impl Rings {
                     Ok(event) => {
                         sys::set_output(&event, &processor.leader)?;
                         self.event.ids.push(sys::event_id(&event)?);
+                        let filter = self.filter.as_ref();
+                        filter.map_or(Ok(()), |filter| sys::set_filter(&event, filter))?;
                         processor.others.push(event);
+                        processor.tids.push(tid);
                     }
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                     Err(error) => return Err(error),
@@ -117,13 +171,33 @@ impl Rings {
     }
 
     fn events(&self) -> impl Iterator<Item = &OwnedFd> {
-        self.processors
-            .iter()
-            .flat_map(|processor| std::iter::once(&processor.leader).chain(&processor.others))
+        self.processors.iter().flat_map(Processor::events)
     }
 
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.processors.iter().map(|processor| processor.leader.as_fd())
+    }
+
+    /// True where hardware writes a trace by itself.
+    pub(crate) fn has_trace(&self) -> bool {
+        self.processors.iter().any(|processor| processor.trace.is_some())
+    }
+
+    /// The event of a thread's trace on a processor, for others to be in one group with.
+    pub(crate) fn trace_of(&self, tid: i32, cpu: i32) -> Option<&OwnedFd> {
+        let mut processors = self.processors.iter();
+        let processor =
+            processors.find(|processor| processor.number == cpu && processor.trace.is_some())?;
+        let at = processor.tids.iter().position(|&one| one == tid)?;
+        processor.events().nth(at)
+    }
+
+    /// The time on the clock of the records; later than all where nobody can tell.
+    pub(crate) fn now(&self) -> u64 {
+        match self.event.attr.has_monotonic() {
+            true => sys::clock_ns(libc::CLOCK_MONOTONIC),
+            false => self.clock().nanos(sys::ticks()).unwrap_or(u64::MAX),
+        }
     }
 
     /// The id that records made by ourselves carry.
@@ -146,6 +220,55 @@ impl Rings {
     }
 }
 
+impl TraceRings for Rings {
+    fn processors(&self) -> Vec<i32> {
+        self.processors.iter().map(|processor| processor.number).collect()
+    }
+
+    fn ring_bytes(&self) -> usize {
+        let mut rings = self.processors.iter().filter_map(|processor| processor.trace.as_ref());
+        rings.next().map_or(1, |ring| ring.bytes)
+    }
+
+    fn head(&self, ring: usize) -> u64 {
+        self.processors[ring].ring.aux_head()
+    }
+
+    fn copy(&self, ring: usize, from: u64, len: usize, into: &mut Vec<u8>) {
+        if let Some(trace) = &self.processors[ring].trace {
+            trace.copy(from, len, into);
+        }
+    }
+
+    fn free_until(&self, ring: usize, place: u64) {
+        self.processors[ring].ring.free_aux_until(place);
+    }
+
+    fn stop(&self) {
+        self.disable();
+    }
+
+    fn start(&self, ring: usize) {
+        // One that is gone has nothing more to trace.
+        self.processors[ring].events().for_each(|event| drop(sys::enable(event)));
+    }
+
+    fn clock(&self) -> TraceClock {
+        self.processors.first().map(|processor| processor.ring.clock()).unwrap_or_default()
+    }
+
+    fn ticks(&self) -> u64 {
+        sys::ticks()
+    }
+}
+
+/// Each has the same part of all memory.
+fn trace_ring(bytes: usize, processors: usize) -> usize {
+    let share = bytes / processors.max(1);
+    let power = 1_usize << share.max(1).ilog2();
+    power.clamp(RING_BYTES_MIN, AUX_BYTES_MAX)
+}
+
 fn largest_ring(processors: usize) -> usize {
     let share = RINGS_BYTES_MAX / processors.max(1);
     let power = 1_usize << share.max(1).ilog2();
@@ -156,7 +279,7 @@ fn open_rings(
     attr: Attr,
     tids: &[i32],
     numbers: &[i32],
-    ring_bytes: usize,
+    (ring_bytes, memory): (usize, Option<(usize, bool)>),
 ) -> io::Result<Vec<Processor>> {
     let attr = attr.waking_at(u32::try_from(ring_bytes / 4).unwrap_or(u32::MAX));
     let mut processors: Vec<Processor> = Vec::new();
@@ -174,12 +297,15 @@ fn open_rings(
             match &mut processor {
                 None => {
                     let ring = Ring::map(&event, ring_bytes)?;
-                    let others = Vec::new();
-                    processor = Some(Processor { number, ring, leader: event, others });
+                    let map = |(bytes, keeps_last)| ring.map_aux(&event, bytes, keeps_last);
+                    let trace = memory.map(map).transpose()?;
+                    let (leader, others, tids) = (event, Vec::new(), vec![tid]);
+                    processor = Some(Processor { number, ring, trace, leader, tids, others });
                 }
                 Some(processor) => {
                     sys::set_output(&event, &processor.leader)?;
                     processor.others.push(event);
+                    processor.tids.push(tid);
                 }
             }
         }
@@ -241,5 +367,35 @@ mod tests {
         check(2, RING_BYTES_MAX);
         check(48, 4 << 20);
         check(1 << 20, RING_BYTES_MIN);
+        let check = |bytes, processors, each| assert_eq!(trace_ring(bytes, processors), each);
+        check(64 << 20, 2, 32 << 20);
+        check(64 << 20, 48, 1 << 20);
+        check(1, 2, RING_BYTES_MIN);
+        check(usize::MAX, 0, AUX_BYTES_MAX);
+    }
+
+    /// Events without a clock of their own have one that the processor's counter can tell: what
+    /// it says lies between the records before and after.
+    #[test]
+    fn the_counter_tells_the_time_of_records() {
+        let attr = Attr::side_records().on_clock_of(&Attr::hardware_trace(0, 0));
+        let Ok(mut rings) = Rings::open("side", attr, &[0]) else { return };
+        if !rings.clock().is_known {
+            return;
+        }
+        let mut told = || {
+            std::thread::spawn(|| {}).join().expect("a thread that does nothing");
+            let mut times = Vec::new();
+            let take = |bytes: &mut [u8]| -> io::Result<()> {
+                times.extend(records(bytes).filter_map(|record| record.time()));
+                Ok(())
+            };
+            rings.drain(take).expect("readable");
+            (times.into_iter().max(), rings.now())
+        };
+        let (before, now) = told();
+        let (after, later) = told();
+        assert!(before.is_some() && before < Some(now), "{before:?} {now}");
+        assert!(Some(now) < after && after < Some(later), "{now} {after:?} {later}");
     }
 }

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::budget::Wanted;
 use crate::calls::{CallCounts, Calls, CallsOptions, FunctionCounts};
-use crate::event::{Attr, Event, Stacks};
+use crate::event::Stacks;
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
+use crate::opened::{Opened, What, events};
+use crate::pt::{Piece, PtOptions, TraceRings, Tracer};
 use crate::python::{Python, PythonOptions};
 use crate::recorded::{CallsRecorded, Ended, Program, Recorded, Snapshot};
 use crate::records::{self, Tally};
@@ -19,7 +21,7 @@ use crate::step::{StepOptions, Steps};
 use crate::timer::Timer;
 use crate::torch::Torch;
 use crate::trigger::{Reason, Triggers};
-use crate::waits::{WaitOptions, Waits};
+use crate::waits::Waits;
 use crate::watch::Watch;
 use crate::{CaptureError, processes, recording, sys};
 
@@ -41,6 +43,9 @@ pub struct RecordOptions<'a> {
     pub calls: Option<CallsOptions<'a>>,
     /// Record every branch of a chosen function.
     pub step: Option<StepOptions<'a>>,
+    /// Record the processor's own trace instead of samples; not with any of the above but the
+    /// duration.
+    pub pt: Option<PtOptions<'a>>,
     /// Let PyTorch's profiler run in a program that is started here.
     pub torch: bool,
     /// Keep the last moments only, and save them when there is a reason to.
@@ -75,12 +80,11 @@ pub fn record_program(
     let words: Vec<String> =
         command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = words.first().map_or("", String::as_str);
-    let attr = Attr::clock(options.rate_hz, options.stacks).beginning_at_exec();
-    let rings = Rings::open("cpu-clock", attr, &[child.pid])
-        .map_err(|error| rings::refusal(program, error))?;
+    let what = What::of(options)?;
+    let rings = what.open(&[child.pid], true).map_err(|error| what.refusal(program, error))?;
     let pids = &[child.pid];
-    let waits = Waits::open(wait_options(options, true), &rings, (pids, pids));
-    let mut session = Session::begin((rings, waits), words, &[child.pid], options)?;
+    let opened = Opened::new(what, rings, (pids, pids), (options, true))?;
+    let mut session = Session::begin(opened, words, &[child.pid], options)?;
     session.write_torch_traces(torch)?;
     if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
         let path = path.into_os_string().into_encoded_bytes();
@@ -106,12 +110,12 @@ pub fn record_processes(
             return Err(CaptureError::new(format!("process {pid}: there is none of this number")));
         }
     }
-    let attr = Attr::clock(options.rate_hz, options.stacks);
+    let what = What::of(options)?;
     let pid_list: Vec<String> = pids.iter().map(i32::to_string).collect();
-    let fail = |error| rings::refusal(&format!("process {}", pid_list.join(",")), error);
+    let fail = |error| what.refusal(&format!("process {}", pid_list.join(",")), error);
     let mut opened = None;
     let known = processes::for_all_threads(pids, |tids| match &mut opened {
-        None => Rings::open("cpu-clock", attr, tids).map(|rings| opened = Some(rings)),
+        None => what.open(tids, false).map(|rings| opened = Some(rings)),
         Some(rings) => rings.add_threads(tids),
     });
     let known = known.map_err(fail)?;
@@ -119,20 +123,14 @@ pub fn record_processes(
     let rings = opened.ok_or_else(gone)?;
     rings.enable().map_err(fail)?;
     let command = processes::command(pids.first().copied().unwrap_or(0));
-    let waits = Waits::open(wait_options(options, false), &rings, (pids, &known));
-    let mut session = Session::begin((rings, waits), command, pids, options)?;
+    let opened = Opened::new(what, rings, (pids, &known), (options, false))?;
+    let mut session = Session::begin(opened, command, pids, options)?;
     session.tell_what_was_there()?;
     if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
         session.keeper.discard();
         return Err(CaptureError::new("the function to watch is in none of the process's files"));
     }
     session.record(signals)
-}
-
-fn wait_options(options: &RecordOptions<'_>, is_from_exec: bool) -> WaitOptions {
-    let is_trigger = options.flight.is_some_and(|flight| flight.triggers.off_cpu.is_some());
-    let switches = if is_trigger { Wanted::Always } else { options.switches };
-    WaitOptions { switches, stacks: options.wait_stacks, how: options.stacks, is_from_exec }
 }
 
 fn take_signals() -> Result<Signals, CaptureError> {
@@ -148,6 +146,7 @@ const YOUNG: Duration = Duration::from_secs(1);
 struct Session<'a> {
     rings: Rings,
     waits: Waits,
+    tracer: Option<Tracer>,
     keeper: Keeper,
     watch: Option<Watch<'a>>,
     python: Option<Python<'a>>,
@@ -166,7 +165,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(
-        (rings, waits): (Rings, Waits),
+        Opened { rings, waits, tracer }: Opened,
         command: Vec<String>,
         pids: &[i32],
         options: &'a RecordOptions<'a>,
@@ -176,14 +175,18 @@ impl<'a> Session<'a> {
         let calls = options.calls.map(Calls::begin).transpose()?;
         let mut watch = None;
         if let Some(flight) = options.flight {
-            watch = Some(Watch::begin(flight.triggers, &rings, pids)?);
+            watch = Some(Watch::begin(flight, &rings, pids)?);
         }
         let python = options.python.map(Python::begin).transpose();
         let python = python.map_err(|error| CaptureError::io("no thread to read Python", error))?;
         let mut session = Session {
-            keeper: Keeper::begin(&facts, events(&rings, &waits, watch.as_ref()))?,
+            keeper: Keeper::begin(
+                &facts,
+                events((&rings, tracer.as_ref()), &waits, watch.as_ref()),
+            )?,
             rings,
             waits,
+            tracer,
             watch,
             python,
             calls,
@@ -197,6 +200,9 @@ impl<'a> Session<'a> {
             snapshots: Vec::new(),
             troubles: Vec::new(),
         };
+        if let Some(tracer) = &session.tracer {
+            session.keeper.keep_about_trace(tracer.about(&session.rings))?;
+        }
         if session.rings.event.attr.has_kernel()
             && let Some(text) = processes::kernel_text()
         {
@@ -299,6 +305,11 @@ impl<'a> Session<'a> {
     /// An interpreter that has just begun is found sooner, so that less of it is missed; and so
     /// is what comes too often to be recorded.
     fn round_length(&self) -> Duration {
+        let triggers = self.facts.options.flight.map(|flight| flight.triggers);
+        if self.tracer.is_some() && triggers.is_some_and(|triggers| triggers.off_cpu.is_some()) {
+            // Nothing wakes us, and the hardware's last moments are short.
+            return ROUND / 100;
+        }
         match (self.started.elapsed() < YOUNG, &self.calls) {
             (true, _) => ROUND / 10,
             // Its ring fills fast.
@@ -339,8 +350,15 @@ impl<'a> Session<'a> {
     /// Empties all rings once; gives a reason for a snapshot, if there was one.
     fn round(&mut self) -> Result<Option<Reason>, CaptureError> {
         // What happened before now is in the rings.
-        let complete_until = sys::clock_ns(libc::CLOCK_MONOTONIC);
-        let Session { rings, keeper, tally, watch, waits, python, calls, new_files, .. } = self;
+        let complete_until = self.rings.now();
+        self.empty_rings()?;
+        Ok(self.watch.as_mut().and_then(|watch| watch.reason(complete_until)))
+    }
+
+    fn empty_rings(&mut self) -> Result<(), CaptureError> {
+        let Session {
+            rings, tracer, keeper, tally, watch, waits, python, calls, new_files, ..
+        } = self;
         let has_steps = self.steps.is_some();
         let mut trouble = None;
         let mut executed = Vec::new();
@@ -352,6 +370,9 @@ impl<'a> Session<'a> {
                 tally.add(record);
                 waits.note(record);
                 executed.extend(record.executed());
+                if let Some(tracer) = tracer {
+                    tracer.note(record);
+                }
                 if let Some(watch) = watch {
                     watch.note(record);
                 }
@@ -373,6 +394,12 @@ impl<'a> Session<'a> {
         take(waits, &mut made)?;
         let (throttled, told) = waits.spend();
         keeper.keep(&throttled.unwrap_or_default())?;
+        if let Some(tracer) = tracer {
+            tracer.drain(rings, |piece| {
+                has_some = true;
+                keeper.keep_piece(&piece)
+            })?;
+        }
         if has_some {
             keeper.finish_round()?;
         }
@@ -386,8 +413,7 @@ impl<'a> Session<'a> {
             }
         }
         self.troubles.extend(trouble.map(|trouble: CaptureError| trouble.to_string()));
-        self.keep_beside()?;
-        Ok(self.watch.as_mut().and_then(|watch| watch.reason(complete_until)))
+        self.keep_beside()
     }
 
     /// What was recorded beside the rings.
@@ -418,23 +444,29 @@ impl<'a> Session<'a> {
     /// Saves the last moments, where there is a reason; true where that was all.
     fn save_if(&mut self, reason: Option<Reason>, is_asked: bool) -> Result<bool, CaptureError> {
         let Some(flight) = self.facts.options.flight else { return Ok(false) };
+        if reason.is_none() && !is_asked {
+            return Ok(false);
+        }
         match reason {
             Some(reason) => {
                 // What the clock asks for is of no thread.
                 let of_thread = Some(&reason).filter(|reason| reason.thread != 0);
                 self.save(&reason.what, of_thread)?;
             }
-            None if is_asked => self.save("a signal to spanwise", None)?,
-            None => return Ok(false),
+            None => self.save("a signal to spanwise", None)?,
+        }
+        if flight.takes_many && self.tracer.is_some() {
+            (0..self.rings.processors().len()).for_each(|ring| self.rings.start(ring));
         }
         Ok(!flight.takes_many)
     }
 
     fn save(&mut self, why: &str, reason: Option<&Reason>) -> Result<(), CaptureError> {
         let status = self.child.as_mut().and_then(Child::has_ended);
-        let events = events(&self.rings, &self.waits, self.watch.as_ref());
-        let snapshot =
-            self.keeper.save(&self.facts, (&events, &self.tally), (why, reason, status))?;
+        let last_moments = self.last_moments()?;
+        let events = events((&self.rings, self.tracer.as_ref()), &self.waits, self.watch.as_ref());
+        let why = ((why, reason, status), &*last_moments);
+        let snapshot = self.keeper.save(&self.facts, (&events, &self.tally), why)?;
         if let Some(torch) = &mut self.torch {
             if let Err(error) = torch.bring(&snapshot.folder, status.is_none()) {
                 self.troubles.push(format!("PyTorch's trace is not in the recording: {error}"));
@@ -443,6 +475,19 @@ impl<'a> Session<'a> {
         }
         self.snapshots.push(snapshot);
         Ok(())
+    }
+
+    /// Stops the hardware's own trace and copies what it holds, with all that was recorded
+    /// beside it until then.
+    fn last_moments(&mut self) -> Result<Vec<Piece>, CaptureError> {
+        if self.tracer.is_none() {
+            return Ok(Vec::new());
+        }
+        self.rings.stop();
+        self.empty_rings()?;
+        let pieces = self.tracer.as_mut().map(|tracer| tracer.last_moments(&self.rings));
+        self.keeper.counts.trace = self.tracer.as_ref().map(|tracer| tracer.counts);
+        Ok(pieces.unwrap_or_default())
     }
 
     fn save_at_end(&mut self, ended: Ended) -> Result<(), CaptureError> {
@@ -500,16 +545,9 @@ impl<'a> Session<'a> {
                 CallsRecorded { functions: watched, refused, too_many, by_probes, records, lost }
             }),
             has_found_python: self.python.as_ref().is_none_or(Python::is_content),
+            trace: self.tracer.as_ref().map(|tracer| tracer.counts),
             torch: self.torch.as_ref().map(|torch| torch.counts),
             program: self.child.map(|child| Program { child, _torch: self.torch }),
         })
     }
-}
-
-/// All events, that of the clock first.
-fn events(rings: &Rings, waits: &Waits, watch: Option<&Watch<'_>>) -> Vec<Event> {
-    let mut events = vec![rings.event.clone()];
-    events.extend(waits.events().cloned());
-    events.extend(watch.into_iter().flat_map(Watch::events).cloned());
-    events
 }

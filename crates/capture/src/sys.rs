@@ -13,8 +13,18 @@ use crate::event::Attr;
 
 /// Opens an event of one thread (and those that it will make) on one processor.
 pub(crate) fn open_event(attr: &Attr, tid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    open_grouped(attr, tid, cpu, None)
+}
+
+/// The same, of one group with an event that leads it.
+pub(crate) fn open_grouped(
+    attr: &Attr,
+    tid: i32,
+    cpu: i32,
+    leader: Option<&OwnedFd>,
+) -> io::Result<OwnedFd> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
-    let none: libc::c_int = -1;
+    let leader: libc::c_int = leader.map_or(-1, AsRawFd::as_raw_fd);
     // SAFETY: `attr` is a live structure in the kernel's layout, which says its own size and
     // which the kernel only reads; the other arguments are numbers.
     let fd = unsafe {
@@ -23,7 +33,7 @@ pub(crate) fn open_event(attr: &Attr, tid: i32, cpu: i32) -> io::Result<OwnedFd>
             std::ptr::from_ref(attr),
             tid,
             cpu,
-            none,
+            leader,
             CLOSE_ON_EXEC,
         )
     };
@@ -66,7 +76,7 @@ fn control(event: &OwnedFd, request: libc::c_ulong, value: libc::c_int) -> io::R
     checked(result.into()).map(|_| ())
 }
 
-/// Lets a tracepoint tell only of what fits a condition.
+/// Lets a tracepoint tell only of what fits a condition, or a trace only of some code.
 pub(crate) fn set_filter(event: &OwnedFd, filter: &CStr) -> io::Result<()> {
     const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
     // SAFETY: the kernel reads a text that ends with zero and lives through the call.
@@ -154,6 +164,15 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
     }
     let (seconds, nanos) = (time.tv_sec as i128, time.tv_nsec as i128);
     u64::try_from(seconds * 1_000_000_000 + nanos).unwrap_or(0)
+}
+
+/// The processor's counter of ticks; one that stands still where there is none.
+pub(crate) fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads a register that every processor of this sort has.
+    return unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    0
 }
 
 /// Name of the host, release of the kernel, sort of processor.

@@ -118,7 +118,7 @@ impl Waits {
         rings: &Rings,
         (tids, is_from_exec): (&[i32], bool),
     ) -> Option<Kept> {
-        let attr = Attr::switch_records();
+        let attr = Attr::switch_records().on_clock_of(&rings.event.attr);
         let budget = budget(wanted, 2 * SWITCHES_MAX)?;
         if let Some(kernel) = &mut self.kernel
             && kernel.start(allowance(budget.as_ref(), SWITCHES_AT_ONCE_MAX)).is_ok()

@@ -11,7 +11,7 @@ use crate::probe::Probe;
 use crate::records::Record;
 use crate::rings::{Rings, is_refusal};
 use crate::trigger::{FunctionTrigger, Hit, Judge, Meaning, Reason, Triggers, When};
-use crate::{Ability, CaptureError, processes, sys};
+use crate::{Ability, CaptureError, FlightOptions, processes, sys};
 
 /// Functions of one name in one file beyond this are too many to watch.
 const SITES_MAX: usize = 16;
@@ -32,6 +32,11 @@ pub(crate) struct Watch<'a> {
     counting: BTreeMap<(i32, Place), u64>,
     /// Outlives the probes, and takes them away where we cannot.
     _guard: Option<Guard>,
+    /// The kernel itself pauses the hardware's trace at what is a reason each time: no other
+    /// snapshot will be wanted.
+    pauses_trace: bool,
+    /// What the records' clock is ahead of the one that programs can read.
+    clock_ahead_ns: i64,
     /// Why a function cannot be watched that nobody asked for.
     pub(crate) trouble: Option<String>,
 }
@@ -49,7 +54,7 @@ struct Watched {
 impl<'a> Watch<'a> {
     /// Begins to watch for a signal; functions are watched where files are told of.
     pub(crate) fn begin(
-        triggers: Triggers<'a>,
+        FlightOptions { triggers, takes_many, .. }: FlightOptions<'a>,
         rings: &Rings,
         pids: &[i32],
     ) -> Result<Watch<'a>, CaptureError> {
@@ -63,6 +68,8 @@ impl<'a> Watch<'a> {
             counting: BTreeMap::new(),
             // Without it the next recorder does the same.
             _guard: triggers.function.and_then(|_| Guard::start().ok()),
+            pauses_trace: rings.has_trace() && !takes_many,
+            clock_ahead_ns: clock_ahead_ns(rings),
             trouble: None,
         };
         if let Some(signal) = triggers.signal {
@@ -77,9 +84,10 @@ impl<'a> Watch<'a> {
         let number = processes::signal_tracepoint();
         let number = number.ok_or_else(|| io::Error::other("no tracepoint of signals"))?;
         let filter = CString::new(format!("sig=={signal}"))?;
-        let attr = Attr::tracepoint(number);
+        let attr = told_at_once(Attr::tracepoint(number), rings);
+        let pauses = self.pauses_trace;
         let open = |tid, cpu| {
-            let event = sys::open_event(&attr, tid, cpu)?;
+            let event = open_trigger(&attr, (tid, cpu), rings, pauses)?;
             sys::set_filter(&event, &filter).map(|()| event)
         };
         let place = (Vec::new(), 0, Meaning::Signal);
@@ -158,11 +166,14 @@ impl<'a> Watch<'a> {
             true => Attr::tracepoint(probe.number).with_arguments(),
             false => Attr::tracepoint(probe.number),
         };
+        let attr = told_at_once(attr, rings);
+        let is_any = self.triggers.function.is_some_and(|function| function.when == When::Called);
+        let pauses = self.pauses_trace && is_any;
         self.probes.push(probe);
         // With parentheses, or a short name could be taken for letters that modify an event.
         let name = format!("trigger:{name}(){}", if is_return { " returns" } else { "" });
         self.open(&place, (&name, attr), &[pid], |tids| {
-            rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu))
+            rings.open_beside(tids, |tid, cpu| open_trigger(&attr, (tid, cpu), rings, pauses))
         })
     }
 
@@ -198,6 +209,12 @@ impl<'a> Watch<'a> {
         if self.by_id.get(&counting) == Some(&at) {
             let has_arguments = self.watched[at].event.attr.has_arguments();
             let arguments = if has_arguments { record.arguments() } else { None };
+            let ahead = self.clock_ahead_ns;
+            let in_records = |[started, argument]: [u64; 2]| match started {
+                0 => [0, argument],
+                started => [started.wrapping_add_signed(ahead), argument],
+            };
+            let arguments = arguments.map(in_records);
             self.judge.note(Hit { time, thread, meaning: place.2, arguments });
         }
     }
@@ -205,5 +222,33 @@ impl<'a> Watch<'a> {
     /// A reason for a snapshot, among all that happened up to a time.
     pub(crate) fn reason(&mut self, until: u64) -> Option<Reason> {
         self.judge.reason(until)
+    }
+}
+
+/// What hardware traces is overwritten within a hundredth of a second: there, nobody may wait
+/// until the rings are looked at.
+fn told_at_once(attr: Attr, rings: &Rings) -> Attr {
+    let attr = attr.on_clock_of(&rings.event.attr);
+    if rings.has_trace() { attr.waking_at_once() } else { attr }
+}
+
+/// Where it can be, one that pauses the hardware's trace of its thread before anything else
+/// happens; kernels before 6.13 refuse that, and then spanwise stops it.
+fn open_trigger(
+    attr: &Attr,
+    (tid, cpu): (i32, i32),
+    rings: &Rings,
+    pauses: bool,
+) -> io::Result<OwnedFd> {
+    let leader = rings.trace_of(tid, cpu).filter(|_| pauses);
+    let pausing = leader
+        .and_then(|leader| sys::open_grouped(&attr.pausing_trace(), tid, cpu, Some(leader)).ok());
+    pausing.map_or_else(|| sys::open_event(attr, tid, cpu), Ok)
+}
+
+fn clock_ahead_ns(rings: &Rings) -> i64 {
+    match rings.event.attr.has_monotonic() {
+        true => 0,
+        false => rings.now().wrapping_sub(sys::clock_ns(libc::CLOCK_MONOTONIC)) as i64,
     }
 }

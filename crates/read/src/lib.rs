@@ -31,7 +31,8 @@ mod torch;
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
 pub use perf::data::{
-    address_sites, function_sites, functions_matching, line_sites, symbol_addresses,
+    address_sites, function_ranges, function_sites, functions_matching, line_sites,
+    symbol_addresses,
 };
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};

@@ -2,11 +2,12 @@
 //! that were made.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod recorded;
 mod shadow;
 #[path = "../../pt/tests/stepping/mod.rs"]
 mod stepping;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use shadow::symbols::Symbols;
 use spanwise_model::{NoticeKind, SpanId, Trace, TrackKind};
@@ -95,13 +96,22 @@ impl Case {
     /// All threads of a recording have made the calls that they made.
     #[track_caller]
     fn check(&self, recording: &[u8], told: impl Fn(&[Step]) -> usize, least: usize) {
+        self.check_trace(&self.read(recording), told, least);
+    }
+
+    fn symbols(&self) -> Symbols {
         let mut symbols = Symbols::of(&self.stepped.code);
         self.made.iter().for_each(|&(start, len, name)| symbols.add(start, len, name));
-        let trace = self.read(recording);
+        symbols
+    }
+
+    #[track_caller]
+    fn check_trace(&self, trace: &Trace, told: impl Fn(&[Step]) -> usize, least: usize) {
+        let symbols = self.symbols();
         let lost = trace.notices().iter().filter(|notice| notice.kind == NoticeKind::DecodeError);
         assert_eq!(lost.count(), 0);
         for (tid, steps) in &self.stepped.threads {
-            let found = found(&trace, *tid);
+            let found = found(trace, *tid);
             let steps = &steps[..told(steps)];
             check_same(&found, &shadow::calls(steps, &self.stepped.code, &symbols));
             assert!(found.len() >= least, "only {} calls", found.len());
@@ -274,12 +284,18 @@ fn code_that_was_made_at_run_time() {
     let pid = case.stepped.pid;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pt");
     let path = folder.join(format!("jit-{pid}.dump"));
-    std::fs::write(&path, dump(pid, start, &code)).expect("written");
+    std::fs::write(&path, dump(pid, start, &code, "made_function")).expect("written");
     case.made.push((start, code.len() as u64, "made_function"));
     let file = path.to_str().expect("a path of ours").to_owned();
     let marker = Code { start: 0x6000_0000_0000, bytes: vec![0; 4096], file, file_offset: 0 };
     case.stepped.code.push(marker);
     case.check_apart(400);
+    // Without a name there, that of the runtime's map counts.
+    std::fs::write(&path, dump(pid, start, &code, "")).expect("written");
+    let map = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+    std::fs::write(&map, format!("{start:x} {:x} made_function\n", code.len())).expect("written");
+    case.check_apart(400);
+    drop(std::fs::remove_file(&map));
     drop(std::fs::remove_file(&path));
     // Without it, what ran there is lost, and said to be.
     let trace = case.read(&case.apart());
@@ -288,14 +304,14 @@ fn code_that_was_made_at_run_time() {
 }
 
 /// What a runtime writes down: a head, and a function with its code.
-fn dump(pid: i32, start: u64, code: &[u8]) -> Vec<u8> {
+fn dump(pid: i32, start: u64, code: &[u8], name: &str) -> Vec<u8> {
     let words = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
     let pid = u64::from(pid as u32);
     let head = words(&[0x4a69_5444 | 1 << 32, 40 | 62 << 32, pid << 32, 0, 0]);
-    let (len, name) = (code.len() as u64, b"made_function\0");
+    let (len, name) = (code.len() as u64, [name.as_bytes(), b"\0"].concat());
     let size = 16 + 40 + name.len() as u64 + len;
     let load = words(&[size << 32, 0, pid | pid << 32, start, start, len, 1]);
-    [head, load, name.to_vec(), code.to_vec()].concat()
+    [head, load, name, code.to_vec()].concat()
 }
 
 #[test]

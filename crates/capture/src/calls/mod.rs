@@ -53,7 +53,7 @@ pub enum CallsBy {
 
 enum Backend {
     Bpf(ByBpf),
-    Probes(ByProbes),
+    Probes(Box<ByProbes>),
 }
 
 /// The functions that are watched, and what notes their calls.
@@ -77,9 +77,9 @@ impl<'a> Calls<'a> {
     pub(crate) fn begin(options: CallsOptions<'a>) -> Result<Calls<'a>, CaptureError> {
         let backend = match options.by {
             CallsBy::Bpf => ByBpf::begin().map(Backend::Bpf),
-            CallsBy::Probes => ByProbes::begin().map(Backend::Probes),
+            CallsBy::Probes => ByProbes::begin().map(Box::new).map(Backend::Probes),
             CallsBy::Auto if doctor::has_calls_by_bpf() => ByBpf::begin().map(Backend::Bpf),
-            CallsBy::Auto => ByProbes::begin().map(Backend::Probes),
+            CallsBy::Auto => ByProbes::begin().map(Box::new).map(Backend::Probes),
         };
         let backend = backend.map_err(|error| {
             let error = CaptureError::io("calls of functions cannot be recorded", error);

@@ -8,6 +8,7 @@ mod decode;
 mod fusion;
 mod html;
 mod profiles;
+mod pt;
 mod query;
 mod record;
 mod report;
@@ -26,6 +27,7 @@ pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
     ThreadProfileArg,
 };
+pub(crate) use pt::{PtArgs, PtScopeArg};
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
     AttachArgs, CallsByArg, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::pt::PtArgs;
 use super::{ConvertFormatArg, OutputArgs, TopArgs, length};
 
 /// Run a program, record it, and say where its time went
@@ -27,6 +28,7 @@ Examples:
   spanwise run --trigger handle_request --duration-thresh 50ms -- ./server
   spanwise run --calls 'parse_*' --calls 'Cache::*' -- ./server
   spanwise run --torch -- python train.py
+  spanwise run --backend intel-pt --trigger handle_request -- ./server
   spanwise run --no-decode --recording night.spanwise-recording -- make -j8
   spanwise report night.spanwise-recording")]
 pub(crate) struct RunArgs {
@@ -36,7 +38,7 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
     /// Let PyTorch's own profiler run in the program once it imports torch: its operations and
     /// the kernels of GPUs become part of the recording, on the same clock
-    #[arg(long)]
+    #[arg(long, conflicts_with = "backend")]
     pub(crate) torch: bool,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
@@ -183,6 +185,8 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "HZ", default_value_t = 100)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) python_rate: u32,
+    #[command(flatten)]
+    pub(crate) pt: PtArgs,
     /// End the recording after this time, such as 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,

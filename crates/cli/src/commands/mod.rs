@@ -28,6 +28,7 @@ mod overhead;
 mod profiles;
 mod query;
 mod record;
+mod record_pt;
 pub(crate) mod report;
 mod top;
 mod top_session;

@@ -15,7 +15,7 @@ use spanwise_read::OpenOptions;
 
 use super::call_patterns::CallPatterns;
 use super::choose::{choose, choose_name};
-use super::{convert, convert_trace, report, view};
+use super::{convert, convert_trace, record_pt, report, view};
 use crate::args::{
     AttachArgs, CallsByArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
     SamplingArgs, StacksArg, SwitchesArg, WantedArg,
@@ -172,6 +172,7 @@ fn with_options(
         after: flight.after,
         every: flight.every,
     };
+    let ranges = record_pt::ranges(&sampling.pt, files)?;
     let options = RecordOptions {
         rate_hz: sampling.rate,
         stacks: stacks(sampling)?,
@@ -187,6 +188,7 @@ fn with_options(
             },
         }),
         torch: false,
+        pt: record_pt::options(&sampling.pt, &ranges),
         step: sampling.step.as_deref().map(|name| StepOptions {
             name,
             sites_in: &step_sites,
@@ -194,11 +196,7 @@ fn with_options(
             instructions: sampling.step_instructions,
             time: sampling.step_time,
         }),
-        python: (sampling.python != PythonArg::Off).then_some(PythonOptions {
-            rate_hz: sampling.python_rate,
-            is_wanted: sampling.python == PythonArg::On,
-            symbols_in: &symbols_in,
-        }),
+        python: python(sampling),
         flight: flight.is_asked().then_some(FlightOptions {
             bytes: flight.snapshot_size.unwrap_or(SNAPSHOT_BYTES),
             triggers,
@@ -208,6 +206,15 @@ fn with_options(
         build_id_of: &spanwise_read::build_id,
     };
     Ok(record(&options)?)
+}
+
+fn python(sampling: &SamplingArgs) -> Option<PythonOptions<'static>> {
+    let is_wanted = sampling.python != PythonArg::Off && sampling.pt.backend.is_none();
+    is_wanted.then_some(PythonOptions {
+        rate_hz: sampling.python_rate,
+        is_wanted: sampling.python == PythonArg::On,
+        symbols_in: &symbols_in,
+    })
 }
 
 fn wanted_switches(arg: SwitchesArg) -> Wanted {
@@ -304,10 +311,11 @@ fn tell(recorded: &Recorded, (sampling, flight, args): (&SamplingArgs, &FlightAr
     tell_calls(recorded.calls, args);
     tell_steps(recorded, sampling, args);
     tell_torch(recorded, args);
+    record_pt::tell(recorded, args);
     if !recorded.has_found_python {
         note("--python on: no file that was mapped holds a Python interpreter");
     }
-    if args.quiet {
+    if args.quiet || recorded.trace.is_some() {
         return;
     }
     for Snapshot { folder, why, samples } in &recorded.snapshots {

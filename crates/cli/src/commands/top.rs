@@ -68,6 +68,7 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         calls: None,
         step: None,
         torch: false,
+        pt: None,
         python: (args.python != PythonArg::Off).then_some(python),
         flight: None,
         folder: Some(&folder.0),

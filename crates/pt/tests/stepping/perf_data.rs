@@ -159,6 +159,11 @@ impl File {
         self.record(14, u16::from(is_out) << 13, &Self::behind_on(pid, tid, time, cpu));
     }
 
+    /// The records alone, without a file around them.
+    pub fn into_records(self) -> Vec<u8> {
+        self.data
+    }
+
     pub fn forked(&mut self, (parent, pid): (i32, i32), tid: i32, time: u64) {
         let body = [pair(pid, parent), pair(tid, parent), time];
         self.record(7, 0, &[words(&body), Self::behind(parent, parent, time)].concat());
@@ -167,18 +172,29 @@ impl File {
     /// A piece of the trace, with what the kernel says of it. `flags` has 1 where there was no
     /// room behind it.
     pub fn piece(&mut self, pid: i32, place: Place, bytes: &[u8], flags: u64) {
+        self.told(pid, place, bytes.len(), flags);
         let mut bytes = bytes.to_vec();
-        let told = words(&[place.offset, bytes.len() as u64, flags]);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let size = bytes.len() as u64;
-        let (end, cpu) = (FIRST_TICK + ZERO, place.cpu.max(0) as u32);
-        let tid = if place.tid < 0 { pid } else { place.tid };
-        self.record(11, 0, &[told, Self::behind_on(pid, tid, end, cpu)].concat());
         self.pieces.push((DATA_AT + self.data.len() as u64, 48));
         let queue = pair(place.queue as i32, place.tid);
         let place = [size, place.offset, FIRST_TICK, queue, pair(place.cpu, 0)];
         self.record(71, 0, &words(&place));
         self.data.extend(bytes);
+    }
+
+    /// What the kernel says of a piece.
+    pub fn told(&mut self, pid: i32, place: Place, len: usize, flags: u64) {
+        let told = words(&[place.offset, len as u64, flags]);
+        let (end, cpu) = (FIRST_TICK + ZERO, place.cpu.max(0) as u32);
+        let tid = if place.tid < 0 { pid } else { place.tid };
+        self.record(11, 0, &[told, Self::behind_on(pid, tid, end, cpu)].concat());
+    }
+
+    /// So many records there was no room for.
+    pub fn lost(&mut self, pid: i32, count: u64) {
+        let body = [words(&[EVENT_ID, count]), Self::behind(pid, pid, FIRST_TICK + ZERO)];
+        self.record(2, 0, &body.concat());
     }
 
     pub fn finish(self, options: &RecorderOptions) -> Vec<u8> {

@@ -34,9 +34,14 @@ impl PerfMap {
     }
 
     pub(crate) fn find(&self, ip: u64) -> Option<&str> {
+        self.find_entry(ip).map(|found| found.0)
+    }
+
+    /// The name, and whether the function begins there.
+    pub(crate) fn find_entry(&self, ip: u64) -> Option<(&str, bool)> {
         let after = self.entries.partition_point(|entry| entry.0 <= ip);
-        let (_, end, name) = self.entries[..after].last()?;
-        (ip < *end).then_some(name)
+        let (start, end, name) = self.entries[..after].last()?;
+        (ip < *end).then_some((name, ip == *start))
     }
 }
 

@@ -50,6 +50,11 @@ impl Files {
         Files { is_closed: true, opened, ..Files::default() }
     }
 
+    /// The recording was made with the kernel that runs here.
+    pub(super) fn are_of_here(&self) -> bool {
+        self.is_own_kernel
+    }
+
     pub(super) fn are_closed(&self) -> bool {
         self.is_closed
     }

@@ -16,6 +16,7 @@ mod pipe;
 mod pt;
 mod python;
 mod records;
+mod runtime_maps;
 mod sample;
 mod side_file;
 mod sites;
@@ -26,7 +27,7 @@ mod unpack;
 mod unwind;
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use spanwise_flow::{FlowOptions, FunctionId, Names, Place, SchedEvent, ThreadKey};
@@ -50,8 +51,9 @@ use maps::{Mapping, Maps};
 use pt::Hardware;
 pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
 use python::{PythonStacks, When};
+use runtime_maps::RuntimeMaps;
 use sample::Common;
-pub use sites::{function_sites, functions_matching, symbol_addresses};
+pub use sites::{function_ranges, function_sites, functions_matching, symbol_addresses};
 use steps::Steps;
 use symbols::{Symbol, Symbols};
 use tracepoint::Formats;
@@ -76,6 +78,7 @@ pub(crate) struct Reader {
     steps: Steps,
     /// Where it was kept beside the records.
     kernel: Option<KernelCode>,
+    records: Option<PathBuf>,
 }
 
 /// A recording that came packed is kept whole; what is larger has to be unpacked first.
@@ -85,7 +88,7 @@ impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
         let map = PerfMap::default();
-        let (kept, python, calls, steps, refusal, only_file, kernel) = Default::default();
+        let (kept, python, calls, steps, refusal, only_file, kernel, records) = Default::default();
         let (opens_files, is_without_inlines) = (true, false);
         Reader {
             timeline,
@@ -99,6 +102,7 @@ impl Default for Reader {
             calls,
             steps,
             kernel,
+            records,
         }
     }
 }
@@ -153,6 +157,7 @@ impl Reader {
         self.calls = Hits::beside(records);
         self.steps = Steps::beside(records);
         self.kernel = KernelCode::beside(records);
+        self.records = Some(records.to_owned());
     }
 
     /// One that opens nothing but the recording.
@@ -201,6 +206,7 @@ impl Reader {
             steps: &mut self.steps,
             seen: HashSet::new(),
             hardware: Hardware::default(),
+            runtime_maps: RuntimeMaps::new(self.records.as_deref()),
         };
         state.decode_hardware(&header);
         let senseless = records::each_record(&header, |record| {
@@ -260,6 +266,7 @@ struct State<'a> {
     /// Threads of which something was recorded.
     seen: HashSet<i32>,
     hardware: Hardware,
+    runtime_maps: RuntimeMaps,
     kernel: Option<&'a KernelCode>,
 }
 
@@ -329,11 +336,8 @@ impl State<'_> {
                 self.timeline.notices.add(NoticeKind::EventSkipped, offset, b"");
                 None
             }
-            records::What::TraceCut { .. } => {
-                let text = b"no room for a part of the trace of Intel PT";
-                self.timeline.notices.add(NoticeKind::EventsLost, offset, text);
-                None
-            }
+            records::What::TraceCut { .. } => self.trace_lost(offset, "no room for a part of it"),
+            records::What::TracePartial => self.trace_lost(offset, "others had the hardware"),
             records::What::TraceStarted { .. } | records::What::Other(_) => None,
         };
         // What was there before has no time.
@@ -457,9 +461,17 @@ impl State<'_> {
     /// The innermost first: what was put into a function, then the function itself.
     fn push_places(&mut self, pid: i32, ip: u64, is_return: bool, frames: &mut Vec<Place>) {
         let inside = if is_return { ip.saturating_sub(1) } else { ip };
-        let found = match self.maps.find(pid, ip).cloned() {
-            Some(mapping) if ip >> 63 == 0 => self.function(&mapping, inside),
-            mapping => self.kernel_function(mapping.map_or("", |_| "[kernel.kallsyms]"), inside),
+        let mapping = self.maps.find(pid, ip).cloned();
+        let found = match (self.runtime_name(pid, inside, mapping.as_ref()), mapping) {
+            (Some((name, is_entry)), mapping) => {
+                let file = mapping.map_or(Rc::default(), |mapping| mapping.path);
+                let function = self.names().function(&name, &file);
+                Found { function, is_entry, inlined: Rc::default() }
+            }
+            (None, Some(mapping)) if ip >> 63 == 0 => self.function(&mapping, inside),
+            (None, mapping) => {
+                self.kernel_function(mapping.map_or("", |_| "[kernel.kallsyms]"), inside)
+            }
         };
         let Found { function, is_entry, inlined } = found;
         frames.extend(inlined.iter().rev().map(|&function| Place {

@@ -25,6 +25,7 @@ mod kind {
     pub(super) const SWITCH_CPU_WIDE: u32 = 15;
     pub(super) const TRACING_DATA: u32 = 66;
     pub(super) const FINISHED_ROUND: u32 = 68;
+    pub(super) const AUXTRACE_INFO: u32 = 70;
     pub(super) const AUXTRACE: u32 = 71;
 }
 
@@ -35,6 +36,8 @@ const SWITCH_PREEMPTED: u16 = 1 << 14;
 const CPU_MODE: u16 = 7;
 /// A flag of `AUX`.
 const AUX_TRUNCATED: u64 = 1;
+/// Others had the hardware, or two wrote at once.
+const AUX_PARTIAL: u64 = 4 | 8;
 const KERNEL: u16 = 1;
 
 /// One record.
@@ -91,6 +94,8 @@ pub(super) enum What<'a> {
     TraceCut {
         at: u64,
     },
+    /// Parts of the hardware's own trace are missing in between.
+    TracePartial,
     /// Something that says nothing about a timeline.
     Other(u32),
     /// Shorter than its event says.
@@ -109,6 +114,8 @@ pub(super) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Recor
         };
         match raw.kind {
             kind::FINISHED_ROUND => waiting.finish_round(header, &mut take),
+            // It has no time.
+            kind::AUXTRACE_INFO => {}
             kind::AUXTRACE | kind::TRACING_DATA => {
                 if bytes.skip(raw.len_behind()).is_none() {
                     bytes.take(bytes.len());
@@ -260,8 +267,9 @@ impl<'a> RawRecord<'a> {
             kind::ITRACE_START => What::TraceStarted { pid: body.i32()?, tid: body.i32()? },
             kind::AUX => {
                 let (start, size, flags) = (body.u64()?, body.u64()?, body.u64()?);
-                match flags & AUX_TRUNCATED {
-                    0 => What::Other(self.kind),
+                match (flags & AUX_TRUNCATED, flags & AUX_PARTIAL) {
+                    (0, 0) => What::Other(self.kind),
+                    (0, _) => What::TracePartial,
                     _ => What::TraceCut { at: start.wrapping_add(size) },
                 }
             }

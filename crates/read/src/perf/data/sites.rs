@@ -21,6 +21,24 @@ pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
     sites(bytes.as_ref(), name).unwrap_or_default()
 }
 
+/// Where in a file functions of a name begin, and how long they are, as far as the file says.
+///
+/// Names are those of [`function_sites`]; these begin with their very first instruction.
+pub fn function_ranges(path: &Path, name: &str) -> Vec<(u64, u64)> {
+    if !path.is_file() || name.is_empty() {
+        return Vec::new();
+    }
+    let Ok(bytes) = Bytes::open(path) else { return Vec::new() };
+    let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
+    let wanted = addresses(&file, name);
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let ranges: BTreeSet<(u64, u64)> = symbols
+        .filter(|symbol| symbol.size() > 0 && wanted.contains(&symbol.address()))
+        .filter_map(|symbol| Some((file_offset(&file, symbol.address())?, symbol.size())))
+        .collect();
+    ranges.into_iter().collect()
+}
+
 /// Addresses of symbols as the linker gave them, in the order of the names, and what to add to
 /// a place in the file for the address of the code there. `None` where the file is no program.
 pub fn symbol_addresses(path: &Path, names: &[&str]) -> Option<(Vec<Option<u64>>, u64)> {
@@ -187,6 +205,15 @@ mod tests {
         assert_eq!(function_sites(&own, "no_such_function_anywhere"), [0; 0]);
         assert_eq!(function_sites(&own, ""), [0; 0]);
         assert_eq!(function_sites(Path::new("/"), "main"), [0; 0]);
+    }
+
+    #[test]
+    fn functions_have_lengths() {
+        let own = std::env::current_exe().expect("this test");
+        let site = function_sites(&own, "main")[0];
+        let ranges = function_ranges(&own, "main");
+        assert!(matches!(ranges[..], [(at, len)] if (at..at + len).contains(&site)), "{ranges:?}");
+        assert_eq!(function_ranges(&own, "no_such_function_anywhere"), [(0, 0); 0]);
     }
 
     #[test]

@@ -138,6 +138,13 @@ impl State<'_> {
         }
     }
 
+    /// Says that a part of the trace is missing, which is nothing on a timeline.
+    pub(super) fn trace_lost(&mut self, offset: u64, why: &str) -> Option<What> {
+        let text = format!("trace of Intel PT: {why}");
+        self.timeline.notices.add(NoticeKind::EventsLost, offset, text.as_bytes());
+        None
+    }
+
     /// Says how much of the trace could not be read.
     pub(super) fn tell_skipped(&mut self) {
         let skipped = self.hardware.skipped_bytes;
@@ -193,9 +200,12 @@ impl State<'_> {
         }
         let pid = i32::try_from(key.pid).unwrap_or(0);
         let made = self.hardware.made.range((key.pid, 0)..=(key.pid, ip)).next_back();
-        let made = made.filter(|(_, (end, _))| ip < *end);
+        // One without a name may have it in the runtime's other map.
+        let made = made.filter(|(_, (end, name))| ip < *end && !name.is_empty());
         let made = made.map(|(&(_, start), (_, name))| (name.clone(), start == ip));
-        let (function, is_entry) = match self.maps.find(pid, ip).cloned() {
+        let mapping = self.maps.find(pid, ip).cloned();
+        let made = made.or_else(|| self.runtime_name(pid, ip, mapping.as_ref()));
+        let (function, is_entry) = match mapping {
             mapping if made.is_some() => {
                 let (name, is_entry) = made.unwrap_or_default();
                 let file = mapping.map_or(Rc::default(), |mapping| mapping.path);
