@@ -346,7 +346,10 @@ pub(crate) fn refusal(what: &str, error: io::Error) -> CaptureError {
 /// of one that has got more rights than we have, without a word.
 pub(crate) fn lost_at_exec(pid: i32) -> Option<String> {
     const ANY_PROCESSOR: i32 = -1;
-    let attr = Attr::switch_records().without_kernel();
+    if sys::is_root() {
+        return None;
+    }
+    let attr = Attr::nothing().without_kernel();
     let error = sys::open_event(&attr, pid, ANY_PROCESSOR).err().filter(is_refusal)?;
     let program = processes::name(pid, pid).unwrap_or_default();
     let program = String::from_utf8_lossy(&program).into_owned();

@@ -203,6 +203,12 @@ pub(crate) fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
+/// Whether we may do everything.
+pub(crate) fn is_root() -> bool {
+    // SAFETY: takes nothing and gives a number.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Allows as many open files as may be had: an event of each thread on each processor is one.
 pub(crate) fn raise_file_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

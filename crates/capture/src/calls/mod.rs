@@ -65,6 +65,9 @@ pub(crate) struct Calls<'a> {
     count: u32,
     /// Files of each process that are watched.
     watched: BTreeMap<i32, BTreeSet<Vec<u8>>>,
+    /// Processes that were copied from another, by that one: files of it that are told of later
+    /// are theirs as well.
+    copies: BTreeMap<i32, Vec<i32>>,
     new: SideRecords,
     /// Functions that the kernel refuses to watch.
     refused: u64,
@@ -91,6 +94,7 @@ impl<'a> Calls<'a> {
             files: BTreeMap::new(),
             count: 0,
             watched: BTreeMap::new(),
+            copies: BTreeMap::new(),
             new: SideRecords::default(),
             refused: 0,
             too_many: 0,
@@ -102,6 +106,14 @@ impl<'a> Calls<'a> {
         if !self.watched.entry(pid).or_default().insert(path.to_vec()) {
             return Ok(());
         }
+        self.watch(pid, path)?;
+        for copy in self.copies.get(&pid).cloned().unwrap_or_default() {
+            self.file_mapped(copy, path)?;
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, pid: i32, path: &[u8]) -> Result<(), CaptureError> {
         let places = match self.files.get(path) {
             Some(known) => known.clone(),
             None => self.look_into(path),
@@ -145,6 +157,8 @@ impl<'a> Calls<'a> {
         // Probes are of a process, whatever program it runs, and end with it.
         if let Some(ended) = record.ended() {
             self.watched.remove(&ended);
+            self.copies.remove(&ended);
+            self.copies.values_mut().for_each(|copies| copies.retain(|&copy| copy != ended));
         }
         let Some((parent, pid)) = record.copied() else { return Ok(()) };
         if let Backend::Probes(_) = self.backend {
@@ -153,6 +167,7 @@ impl<'a> Calls<'a> {
             self.watched.entry(pid).or_default().extend(files);
             return Ok(());
         }
+        self.copies.entry(parent).or_default().push(pid);
         for path in self.watched.get(&parent).cloned().unwrap_or_default() {
             self.file_mapped(pid, &path)?;
         }

@@ -143,13 +143,19 @@ fn functions_that_are_not_there_are_told() {
 fn forked_processes_and_libraries_are_recorded_as_well() {
     let Some(bench) = Bench::with("(--calls)") else { return };
     let Some(program) = bench.compile("forks.c", "forks", &[]) else { return };
-    let mut run =
-        bench.spanwise(&["run", "--no-decode", "--recording", "r", "--calls", "in_child"]);
-    let output = run.args(["--calls", "usleep", "--"]).arg(program).output().expect("built");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let trace = bench.open("r");
-    let found = counts(&trace);
-    // Forked processes and libraries are found a moment after they are there.
-    assert!((1..=300).contains(&found["in_child"]), "{found:?}");
-    assert!((1..=300).contains(&found["usleep"]), "{found:?}");
+    let mut found = Vec::new();
+    // They are found a moment after they are there, which is long where others want to run.
+    let is_found = |try_: &usize| {
+        let folder = format!("r{try_}");
+        let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
+        let run = run.args(["--calls", "in_child", "--calls", "usleep", "--"]).arg(&program);
+        let output = run.output().expect("built");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let trace = bench.open(&folder);
+        let counted = ["in_child", "usleep"].map(|name| counts(&trace).get(name).copied());
+        found.push((counted, said));
+        counted.iter().all(|count| count.is_some_and(|count| (10..=300).contains(&count)))
+    };
+    assert!((0..3).find(is_found).is_some(), "{found:?}");
 }
