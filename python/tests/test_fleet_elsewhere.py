@@ -54,6 +54,7 @@ class Head:
         secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self.env = {**os.environ, **secret}
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+        command += ["--node-ip-address=127.0.0.1"]
         command += ["--port=0", f"--ray-client-server-port={self.port}", "--num-cpus=2"]
         command += ["--include-dashboard=false", "--disable-usage-stats"]
         command += [f"--object-store-memory={100 << 20}", f"--temp-dir={self.folder}"]

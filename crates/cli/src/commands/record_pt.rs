@@ -75,8 +75,9 @@ pub(super) fn tell(recorded: &Recorded, args: &ResultArgs) {
         ));
     }
     for Snapshot { folder, why, .. } in &recorded.snapshots {
-        note(&format!("{why}: {} of Intel PT in {}", size(bytes), folder.display()));
+        note(&format!("{why}: saved in {}", folder.display()));
     }
+    note(&format!("{} of Intel PT in all", size(bytes)));
     if bytes == 0 {
         note("the processor has written nothing: the program ran too briefly, or not at all");
     }
