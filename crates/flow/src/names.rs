@@ -145,6 +145,13 @@ impl Names {
         self.functions[id.index()].is_unknown
     }
 
+    /// True for code without a name that is in one file with a function that has one.
+    #[inline]
+    pub(crate) fn is_nameless_beside(&self, id: FunctionId, other: FunctionId) -> bool {
+        let (function, other) = (self.functions[id.index()], self.functions[other.index()]);
+        function.is_unknown && !other.is_unknown && function.file == other.file
+    }
+
     /// The function that this one is a part of, or itself.
     #[inline]
     pub fn whole(&self, id: FunctionId) -> FunctionId {

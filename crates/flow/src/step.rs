@@ -143,6 +143,11 @@ impl Thread {
         if is_go_switch(context.names.name_text(leaf)) {
             return self.switch_goroutine(to, context);
         }
+        // A stub of the file, such as one that leads to other files: code without a name is no
+        // function that one could come back to.
+        if context.names.is_nameless_beside(to.function, leaf) {
+            return self.stack.replace(to.function, context.time);
+        }
         // Into the middle of a function that is still open: an exception, or longjmp.
         let skipped = usize::from(context.names.resumes(leaf));
         match self.above(to, 1 + skipped) {

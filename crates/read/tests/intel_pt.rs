@@ -208,6 +208,12 @@ fn virtual_calls_and_containers() {
 }
 
 #[test]
+fn exceptions() {
+    let Some(case) = Case::new("throws.cc", &["-O1"], 60_000) else { return };
+    case.check_apart(500);
+}
+
+#[test]
 fn rust_with_a_panic() {
     let Some(case) = Case::new("traits.rs", &["-Copt-level=1"], 30_000) else { return };
     case.check_apart(200);
@@ -241,7 +247,7 @@ fn seeds_of_recordings() {
             file.piece(5, Place { queue: 0, tid: -1, cpu: 0, offset: at as u64 }, piece, 0);
         }
         file.switched((5, 5), ZERO + 9000, 0, true);
-        let recording = file.finish(&RecorderOptions::default());
+        let recording = file.finish_on("6.1.0", &RecorderOptions::default());
         let mut input = vec![2, 40];
         input.extend(CODE);
         input.resize(2 + 32, 0x90);

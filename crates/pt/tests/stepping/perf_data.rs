@@ -198,6 +198,12 @@ impl File {
     }
 
     pub fn finish(self, options: &RecorderOptions) -> Vec<u8> {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        self.finish_on(release.trim_end(), options)
+    }
+
+    /// As on a machine with this kernel.
+    pub fn finish_on(self, release: &str, options: &RecorderOptions) -> Vec<u8> {
         let mut config = 1 << 1 | 1 << 9 | 1 << 10 | 1 << 13 | u64::from(CRYSTAL_SHIFT) << 14;
         if !options.shortens_returns {
             config |= NO_SHORT_RETURNS;
@@ -211,8 +217,7 @@ impl File {
         let ids_at = HEADER_LEN + ATTR_LEN + 16;
         // The kernel's release, and where pieces of the trace are.
         let features = 1_u64 << 4 | 1 << 18;
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let mut release = release.trim_end().as_bytes().to_vec();
+        let mut release = release.as_bytes().to_vec();
         release.resize((release.len() + 1).next_multiple_of(64), 0);
         let release = [&(release.len() as u32).to_le_bytes()[..], &release].concat();
         let head = [
