@@ -45,6 +45,11 @@ impl Budget {
         self.per_second.saturating_sub(self.spent)
     }
 
+    /// How much there may be between two looks.
+    pub(crate) fn at_once(&self) -> u64 {
+        self.per_second / 5
+    }
+
     pub(crate) fn is_off(&self) -> bool {
         self.off_until.is_some()
     }

@@ -29,10 +29,6 @@ pub const SWITCHES_MAX: u64 = 5000;
 /// Stacks of a second on each processor.
 pub const WAIT_STACKS_MAX: u64 = 500;
 
-/// Records of switches, and stacks, between two looks at the rings.
-const SWITCHES_AT_ONCE_MAX: u64 = SWITCHES_MAX * 2;
-const STACKS_AT_ONCE_MAX: u64 = 400;
-
 /// Records that come from the kernel's program carry this id, which no event has.
 const MADE_ID: u64 = 1 << 62;
 
@@ -76,7 +72,6 @@ struct Kept {
     open: Vec<OwnedFd>,
     /// The kernel's program writes or chooses them, and stops by itself.
     is_by_program: bool,
-    at_once_max: u64,
     budget: Option<Budget>,
 }
 
@@ -121,12 +116,10 @@ impl Waits {
         let attr = Attr::switch_records().on_clock_of(&rings.event.attr);
         let budget = budget(wanted, 2 * SWITCHES_MAX)?;
         if let Some(kernel) = &mut self.kernel
-            && kernel.start(allowance(budget.as_ref(), SWITCHES_AT_ONCE_MAX)).is_ok()
+            && kernel.start(allowance(budget.as_ref())).is_ok()
         {
             let made = (Vec::new(), vec![MADE_ID]);
-            return Some(
-                Kept::new("switches", attr, made, budget).by_program(SWITCHES_AT_ONCE_MAX),
-            );
+            return Some(Kept::new("switches", attr, made, budget).by_program());
         }
         let attr = if rings.event.attr.has_kernel() { attr } else { attr.without_kernel() };
         let attr = if is_from_exec { attr.beginning_at_exec() } else { attr };
@@ -153,9 +146,9 @@ impl Waits {
                 sys::enable(&event).map(|()| event)
             };
             if let Ok(open) = rings.open_beside(&[-1], open) {
-                let most = allowance(budget.as_ref(), STACKS_AT_ONCE_MAX);
+                let most = allowance(budget.as_ref());
                 kernel.stacks_left().store(most, Ordering::Relaxed);
-                return Some(Kept::new(NAME, attr, open, budget).by_program(STACKS_AT_ONCE_MAX));
+                return Some(Kept::new(NAME, attr, open, budget).by_program());
             }
         }
         let attr = if options.is_from_exec { attr.beginning_at_exec() } else { attr };
@@ -259,7 +252,7 @@ impl Waits {
     /// The program that writes switches is there only while it may.
     fn let_kernel(&mut self, change: Option<Change>) {
         let budget = self.switches.as_ref().filter(|kept| kept.event.ids == [MADE_ID]);
-        let most = allowance(budget.and_then(|kept| kept.budget.as_ref()), SWITCHES_AT_ONCE_MAX);
+        let most = allowance(budget.and_then(|kept| kept.budget.as_ref()));
         let (Some(kernel), Some(_)) = (&mut self.kernel, budget) else { return };
         match change {
             Some(Change::Off) => kernel.stop(),
@@ -302,9 +295,9 @@ fn budget(wanted: Wanted, per_second: u64) -> Option<Option<Budget>> {
 }
 
 /// How many may come in a round until the kernel's program stops by itself: one more than there
-/// may be, and not so many at once that rings overflow or half a second's budget is gone.
-fn allowance(budget: Option<&Budget>, at_once_max: u64) -> i64 {
-    let left = budget.map(|budget| budget.left().saturating_add(1).min(at_once_max));
+/// may be, and not so many at once that rings overflow or most of a second's budget is gone.
+fn allowance(budget: Option<&Budget>) -> i64 {
+    let left = budget.map(|budget| budget.left().saturating_add(1).min(budget.at_once()));
     left.and_then(|left| i64::try_from(left).ok()).unwrap_or(i64::MAX)
 }
 
@@ -316,18 +309,11 @@ impl Kept {
         budget: Option<Budget>,
     ) -> Kept {
         let event = Event { name: name.to_owned(), attr, ids: ids.clone() };
-        Kept {
-            event,
-            ids: ids.into_iter().collect(),
-            open,
-            is_by_program: false,
-            at_once_max: 0,
-            budget,
-        }
+        Kept { event, ids: ids.into_iter().collect(), open, is_by_program: false, budget }
     }
 
-    fn by_program(self, at_once_max: u64) -> Kept {
-        Kept { is_by_program: true, at_once_max, ..self }
+    fn by_program(self) -> Kept {
+        Kept { is_by_program: true, ..self }
     }
 
     /// `left` is how many more the kernel's program lets pass by itself.
@@ -337,7 +323,7 @@ impl Kept {
         let was_on = !budget.is_off();
         let has_stopped = was_on && left.is_some_and(|left| left.load(Ordering::Relaxed) <= 0);
         let change = budget.spend(if has_stopped { u64::MAX } else { count }, Instant::now());
-        let allowed = allowance(Some(budget), self.at_once_max);
+        let allowed = allowance(Some(budget));
         match (change, left) {
             (Some(Change::On), Some(left)) => left.store(allowed, Ordering::Relaxed),
             (None, Some(left)) if was_on => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::layout::Layout;
 use super::lines::line_at;
-use super::memory::{Memory, number_at, word_at};
+use super::memory::{Ahead, Memory, number_at, word_at};
 
 /// Names and files that are longer are cut.
 const TEXT_MAX: usize = 4096;
@@ -52,7 +52,7 @@ impl Codes {
     /// `code_type` is where the type of all code objects is.
     pub(crate) fn look_at(
         &mut self,
-        memory: Memory,
+        memory: &mut Ahead,
         layout: &Layout,
         code_type: u64,
         addresses: &[u64],
@@ -67,7 +67,7 @@ impl Codes {
             // The count of references changes all the time, and caches in between.
             let told = told(layout, head);
             if self.known.get(&address).is_none_or(|known| known.head != told) {
-                self.known.insert(address, read(memory, layout, head, told)?);
+                self.known.insert(address, read(memory.memory, layout, head, told)?);
             }
         }
         Ok(())

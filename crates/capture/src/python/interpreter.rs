@@ -4,11 +4,12 @@
 //! Every frame is read twice: where the second reading is the first, the stack was as it says
 //! in between; where it is not, it is read anew, a few times.
 
+use std::collections::HashMap;
 use std::io;
 
 use super::code::{Codes, Torn};
 use super::layout::{Entries, Gil, Layout};
-use super::memory::{Memory, number_at, word_at};
+use super::memory::{Ahead, Memory, number_at, word_at};
 use crate::processes;
 
 /// No chain of interpreters or threads is longer than this.
@@ -27,6 +28,10 @@ pub(crate) struct Interpreter {
     pub(crate) runtime: u64,
     pub(crate) code_type: u64,
     pub(crate) codes: Codes,
+    /// Where its threads are.
+    threads: Ahead,
+    /// The frames of each thread, by its state's address.
+    frames: HashMap<u64, Ahead>,
     /// Where in what pthreads keep of a thread the kernel's number of it is.
     tid_at: Option<usize>,
 }
@@ -60,8 +65,16 @@ struct RawFrame {
 
 impl Interpreter {
     pub(crate) fn new(memory: Memory, layout: Layout, runtime: u64, code_type: u64) -> Self {
-        let codes = Codes::default();
-        Interpreter { memory, layout, runtime, code_type, codes, tid_at: None }
+        Interpreter {
+            memory,
+            layout,
+            runtime,
+            code_type,
+            codes: Codes::default(),
+            threads: Ahead::new(memory),
+            frames: HashMap::new(),
+            tid_at: None,
+        }
     }
 
     /// The same, in a process that was copied from this one.
@@ -72,20 +85,25 @@ impl Interpreter {
     /// The stacks of all threads. An error where the process is gone or may not be read.
     pub(crate) fn stacks(&mut self) -> io::Result<Vec<ThreadStack>> {
         let mut stacks = Vec::new();
-        let first = self.memory.word(self.runtime + self.layout.interpreters as u64)?;
-        let next = |at: u64| self.memory.word(at.wrapping_add(self.layout.next_interpreter as u64));
+        self.threads.begin();
+        let first = self.threads.word(self.runtime + self.layout.interpreters as u64)?;
         let mut interpreters = Vec::new();
         let mut at = first;
         // One that is being made or taken apart may lead nowhere.
         while at != 0 && interpreters.len() < CHAIN_MAX {
             interpreters.push(at);
-            at = next(at).unwrap_or(0);
+            let next = at.wrapping_add(self.layout.next_interpreter as u64);
+            at = self.threads.word(next).unwrap_or(0);
         }
+        let mut frames_before = std::mem::take(&mut self.frames);
         for interpreter in interpreters {
             let holder = self.gil_holder(interpreter);
             for (address, state) in self.threads(interpreter) {
                 let Some(tid) = self.native_id(&state) else { continue };
-                let frames = self.frames(address).ok();
+                let mut ahead =
+                    frames_before.remove(&address).unwrap_or_else(|| Ahead::new(self.memory));
+                let frames = self.frames(address, &mut ahead).ok();
+                self.frames.insert(address, ahead);
                 stacks.push(ThreadStack { tid, has_gil: holder == Some(address), frames });
             }
         }
@@ -93,12 +111,12 @@ impl Interpreter {
     }
 
     /// The states of an interpreter's threads.
-    fn threads(&self, interpreter: u64) -> Vec<(u64, Vec<u8>)> {
+    fn threads(&mut self, interpreter: u64) -> Vec<(u64, Vec<u8>)> {
         let mut threads = Vec::new();
         let first = interpreter.wrapping_add(self.layout.threads as u64);
-        let mut at = self.memory.word(first).unwrap_or(0);
+        let mut at = self.threads.word(first).unwrap_or(0);
         while at != 0 && threads.len() < CHAIN_MAX {
-            let Ok(state) = self.memory.read(at, self.layout.thread_bytes()) else { break };
+            let Ok(state) = self.threads.read(at, self.layout.thread_bytes()) else { break };
             let next = word_at(&state, self.layout.next_thread);
             threads.push((at, state));
             at = next;
@@ -107,17 +125,18 @@ impl Interpreter {
     }
 
     /// The state of the thread that has the lock.
-    fn gil_holder(&self, interpreter: u64) -> Option<u64> {
+    fn gil_holder(&mut self, interpreter: u64) -> Option<u64> {
+        let memory = &mut self.threads;
         let (gil, locked, holder) = match self.layout.gil {
             Gil::None => return None,
             Gil::Shared { locked, holder } => (self.runtime, locked, holder),
             Gil::Own { gil, locked, holder } => {
-                let gil = self.memory.word(interpreter.wrapping_add(gil as u64)).ok()?;
+                let gil = memory.word(interpreter.wrapping_add(gil as u64)).ok()?;
                 (gil, locked, holder)
             }
         };
-        let is_locked = self.memory.word(gil.wrapping_add(locked as u64)).ok()? as u32 as i32 > 0;
-        let holder = self.memory.word(gil.wrapping_add(holder as u64)).ok()?;
+        let is_locked = memory.word(gil.wrapping_add(locked as u64)).ok()? as u32 as i32 > 0;
+        let holder = memory.word(gil.wrapping_add(holder as u64)).ok()?;
         is_locked.then_some(holder)
     }
 
@@ -130,7 +149,7 @@ impl Interpreter {
         if self.tid_at.is_none() {
             self.tid_at = self.find_tid_at(of_pthreads);
         }
-        let tid = self.memory.read(of_pthreads.wrapping_add(self.tid_at? as u64), 4).ok()?;
+        let tid = self.threads.read(of_pthreads.wrapping_add(self.tid_at? as u64), 4).ok()?;
         Some(number_at(&tid, 0)).filter(|&tid| tid > 0)
     }
 
@@ -144,22 +163,23 @@ impl Interpreter {
     }
 
     /// The frames of a thread, outermost first.
-    fn frames(&mut self, thread: u64) -> Result<Vec<Frame>, Torn> {
+    fn frames(&mut self, thread: u64, memory: &mut Ahead) -> Result<Vec<Frame>, Torn> {
         for _ in 0..TRIES {
-            if let Ok(frames) = self.try_frames(thread) {
+            memory.begin();
+            if let Ok(frames) = self.try_frames(thread, memory) {
                 return Ok(frames);
             }
         }
         Err(Torn)
     }
 
-    fn try_frames(&mut self, thread: u64) -> Result<Vec<Frame>, Torn> {
-        let raw = self.raw_frames(thread)?;
+    fn try_frames(&mut self, thread: u64, memory: &mut Ahead) -> Result<Vec<Frame>, Torn> {
+        let raw = self.raw_frames(thread, memory)?;
         let python: Vec<(RawFrame, bool)> = self.python_frames(raw.clone());
         let code_of = |frame: &RawFrame| word_at(&frame.bytes, self.layout.frame_code);
         let codes: Vec<u64> = python.iter().map(|(frame, _)| code_of(frame)).collect();
-        self.codes.look_at(self.memory, &self.layout, self.code_type, &codes)?;
-        self.check(thread, &raw)?;
+        self.codes.look_at(memory, &self.layout, self.code_type, &codes)?;
+        self.check(thread, &raw, memory)?;
         let frames = python.iter().zip(&codes).map(|((frame, is_entry), &code)| {
             let instruction = word_at(&frame.bytes, self.layout.frame_instruction);
             let known = self.codes.get(code).ok_or(Torn)?;
@@ -171,25 +191,26 @@ impl Interpreter {
         Ok(frames)
     }
 
-    fn innermost(&self, thread: u64) -> io::Result<u64> {
-        let at = self.memory.word(thread.wrapping_add(self.layout.frame as u64))?;
-        match self.layout.through {
-            Some(through) if at != 0 => self.memory.word(at.wrapping_add(through as u64)),
-            _ => Ok(at),
-        }
-    }
-
     /// All frames, innermost first.
-    fn raw_frames(&self, thread: u64) -> Result<Vec<RawFrame>, Torn> {
+    fn raw_frames(&self, thread: u64, memory: &mut Ahead) -> Result<Vec<RawFrame>, Torn> {
         let mut frames = Vec::new();
-        let mut at = self.innermost(thread)?;
+        let mut at = self.innermost(thread, memory)?;
         while at != 0 && frames.len() < FRAMES_MAX {
-            let bytes = self.memory.read(at, self.layout.frame_bytes())?;
+            let bytes = memory.read(at, self.layout.frame_bytes())?;
             let previous = word_at(&bytes, self.layout.frame_previous);
             frames.push(RawFrame { address: at, bytes });
             at = previous;
         }
         Ok(frames)
+    }
+
+    /// Where the innermost frame of a thread is.
+    fn innermost(&self, thread: u64, memory: &mut Ahead) -> io::Result<u64> {
+        let at = memory.word(thread.wrapping_add(self.layout.frame as u64))?;
+        match self.layout.through {
+            Some(through) if at != 0 => memory.word(at.wrapping_add(through as u64)),
+            _ => Ok(at),
+        }
     }
 
     /// Frames of Python, with whether the C function that interprets was called for them.
@@ -218,17 +239,13 @@ impl Interpreter {
 
     /// Whether all frames still lead to one another, with the same code. Where in its code the
     /// innermost is, changes all the time.
-    fn check(&self, thread: u64, frames: &[RawFrame]) -> Result<(), Torn> {
-        let layout = &self.layout;
-        let addresses: Vec<u64> = frames.iter().map(|frame| frame.address).collect();
-        let again = self.memory.read_each(&addresses, layout.frame_bytes())?;
-        let links =
-            |bytes: &[u8]| [layout.frame_code, layout.frame_previous].map(|at| word_at(bytes, at));
-        let again = again.chunks_exact(layout.frame_bytes());
-        let is_same =
-            frames.iter().zip(again).all(|(frame, again)| links(&frame.bytes) == links(again));
-        let innermost = self.innermost(thread)?;
-        let first = frames.first().map_or(0, |frame| frame.address);
-        (is_same && innermost == first).then_some(()).ok_or(Torn)
+    fn check(&self, thread: u64, frames: &[RawFrame], memory: &mut Ahead) -> Result<(), Torn> {
+        memory.again();
+        let again = self.raw_frames(thread, memory)?;
+        let links = |frame: &RawFrame| {
+            let words = [self.layout.frame_code, self.layout.frame_previous];
+            (frame.address, words.map(|at| word_at(&frame.bytes, at)))
+        };
+        frames.iter().map(links).eq(again.iter().map(links)).then_some(()).ok_or(Torn)
     }
 }

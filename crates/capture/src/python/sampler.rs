@@ -65,15 +65,22 @@ impl Sampler {
     }
 
     pub(crate) fn watch(&self, interpreter: Interpreter) {
-        lock(&self.shared.orders).push(Order::Watch(Box::new(interpreter)));
+        self.order(Order::Watch(Box::new(interpreter)));
     }
 
     pub(crate) fn copied(&self, from: i32, to: i32) {
-        lock(&self.shared.orders).push(Order::Copied { from, to });
+        self.order(Order::Copied { from, to });
     }
 
     pub(crate) fn forget(&self, pid: i32) {
-        lock(&self.shared.orders).push(Order::Forget(pid));
+        self.order(Order::Forget(pid));
+    }
+
+    fn order(&self, order: Order) {
+        lock(&self.shared.orders).push(order);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
     }
 
     pub(crate) fn take(&self) -> Readings {
@@ -120,6 +127,14 @@ impl Worker {
             let SideRecords { facts, timed } = &readings.records;
             if !facts.is_empty() || !timed.is_empty() || !readings.troubles.is_empty() {
                 append(&mut lock(&shared.readings), readings);
+            }
+            if self.interpreters.is_empty() {
+                // Most programs have no interpreter: nothing to wake up for, until there is one.
+                if lock(&shared.orders).is_empty() && !shared.is_over.load(Ordering::Acquire) {
+                    thread::park();
+                }
+                next = Instant::now();
+                continue;
             }
             let now = Instant::now();
             // Where reading takes longer than a period, some are left out.
