@@ -1,6 +1,7 @@
 // What a user does with the page, case by case; each line says what was seen.
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -279,6 +280,19 @@ async function followsLive(it) {
   return `${spans} spans, ${longer.rectangles} rectangles, and its end`;
 }
 
+/** A process that `spanwise top --view` looks at, again and again. */
+async function watchesProcess(it) {
+  const first = await it.settled();
+  const corner = it.page.locator("#panel-timeline .corner");
+  assert.match(await corner.textContent(), /still recording/);
+  // The next look is a later one, and the view goes with it.
+  const later = await it.until((now) => now.from > first.from && now.rectangles > 0);
+  await it.picture("watched");
+  it.busy.kill();
+  await it.page.waitForFunction(() => !document.querySelector("#panel-timeline .corner").textContent.includes("recording"));
+  return `from ${first.from} to ${later.from} ns, and the end of the process`;
+}
+
 async function showsRanks(it) {
   const seen = await it.settled();
   assert.ok(seen.rectangles > 100);
@@ -408,6 +422,7 @@ const CASES = [
   ["compare-flames", [LLAMA, LLAMA_EAGER], comparesFlames],
   ["groups", RANKS, groupsFlames],
   ["live", [], followsLive],
+  ["top", [], watchesProcess, { isWatched: true }],
   ["ranks", RANKS, showsRanks],
   ["gone", [LLAMA], tellsWhenServerIsGone],
   ["help", [LLAMA], helpAndTheme, { scheme: "dark" }],
@@ -430,12 +445,14 @@ for (const [name, traces, check, options] of CASES) {
   let it;
   const folder = mkdtempSync(join(tmpdir(), "viewer-"));
   const session = join(folder, "running.spanwise-session");
+  const busy = options?.isWatched ? spawn(process.execPath, ["-e", "for (;;) JSON.parse('[1]')"]) : null;
   try {
-    const recorder = traces.length === 0 ? new Recorder(session) : null;
+    const recorder = traces.length === 0 && busy === null ? new Recorder(session) : null;
     recorder?.work(20);
     const converted = options?.as === undefined ? traces : [convert(traces[0], join(folder, options.as))];
-    it = await visit(name, recorder === null ? converted : [session], options);
-    it.recorder = recorder;
+    const watched = busy === null ? {} : { watched: busy.pid };
+    it = await visit(name, recorder === null ? converted : [session], { ...options, ...watched });
+    Object.assign(it, { recorder, busy });
     const seen = await check(it);
     await it.end();
     console.log(`${name}: ${seen}`);
@@ -444,6 +461,7 @@ for (const [name, traces, check, options] of CASES) {
     await it?.fail();
     console.log(`${name}: FAILED: ${error.message.split("\n").slice(0, 6).join("\n    ")}`);
   } finally {
+    busy?.kill();
     rmSync(folder, { recursive: true });
   }
 }

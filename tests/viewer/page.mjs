@@ -28,9 +28,12 @@ export async function stopBrowser() {
 
 /** Starts `spanwise view` and gives the address that it prints. */
 function serve(traces, ...options) {
-  const child = spawn(spanwise, ["view", "--no-browser", "--no-index", "--quiet", ...options, ...traces], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  return start(["view", "--no-browser", "--no-index", "--quiet", ...options, ...traces]);
+}
+
+/** Starts a command of `spanwise` that prints an address. */
+function start(words) {
+  const child = spawn(spanwise, words, { stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   const address = new Promise((resolve, reject) => {
     const listen = (text) => {
@@ -56,8 +59,8 @@ export function convert(trace, file) {
 }
 
 /** A page on some traces; `after` is what stands behind the address. */
-export async function visit(name, traces, { after = "", width = 1440, height = 900, scheme = "light" } = {}) {
-  const server = serve(traces);
+export async function visit(name, traces, { after = "", width = 1440, height = 900, scheme = "light", watched } = {}) {
+  const server = watched === undefined ? serve(traces) : start(["top", "--view", "--interval", "500ms", "-p", watched]);
   const address = (await server.address) + after;
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme });
   const page = await context.newPage();

@@ -85,6 +85,13 @@ pub fn work_until_stopped(work: impl FnOnce() + Send + 'static) -> io::Result<()
     }
 }
 
+/// Lets work go on, on a thread of its own that no signal ends: whoever records meanwhile gets
+/// the signals.
+pub fn work_beside(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let _inherited = Signals::take()?;
+    thread::Builder::new().spawn(work).map(drop)
+}
+
 /// Between two looks at nothing.
 const LONG: Duration = Duration::from_secs(3600);
 

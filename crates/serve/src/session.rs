@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use spanwise_answer::LiveTrace;
+use spanwise_answer::{LiveLook, LiveTrace};
+use spanwise_model::Trace;
 use spanwise_query::{Database, QueryError};
 
 use crate::viewed::Viewed;
@@ -41,11 +42,27 @@ impl Session {
     /// Says that one of the traces is a session which is still being written.
     #[must_use]
     pub fn follow(self, at: usize, live: LiveTrace) -> Self {
-        if let Some(viewed) = self.trace(at) {
-            viewed.set_live(true);
-            unbroken(&self.growing).push((at, live));
-        }
+        self.set_live(at, true);
+        unbroken(&self.growing).push((at, live));
         self
+    }
+
+    /// Says whether there may be more of one of the traces: by [`Session::renew`], or by what
+    /// it [follows](Session::follow).
+    pub fn set_live(&self, at: usize, is_live: bool) {
+        if let Some(viewed) = self.trace(at) {
+            viewed.set_live(is_live);
+        }
+    }
+
+    /// Puts a newer trace in the place of one.
+    pub fn renew(&self, at: usize, trace: Trace, is_live: bool) {
+        let Some(before) = self.trace(at) else { return };
+        let viewed = before.read_again(trace);
+        viewed.set_live(is_live);
+        let mut reads = self.traces[at].write().unwrap_or_else(PoisonError::into_inner);
+        reads.insert(0, Arc::new(viewed));
+        reads.truncate(READS_KEPT);
     }
 
     pub(crate) fn trace(&self, at: usize) -> Option<Arc<Viewed>> {
@@ -76,18 +93,12 @@ impl Session {
     /// Takes what is new of a trace; whether there may be more. One that can no longer be read
     /// stays as it was.
     fn look(&self, at: usize, live: &mut LiveTrace) -> bool {
-        let (Some(before), look) = (self.trace(at), live.look()) else { return false };
-        let (trace, is_live) = look.map_or((None, false), |look| (look.trace, look.is_live));
-        let Some(trace) = trace else {
-            before.set_live(is_live);
-            return is_live;
-        };
-        let viewed = before.read_again(trace);
-        viewed.set_live(is_live);
-        let mut reads = self.traces[at].write().unwrap_or_else(PoisonError::into_inner);
-        reads.insert(0, Arc::new(viewed));
-        reads.truncate(READS_KEPT);
-        is_live
+        let look = live.look().unwrap_or(LiveLook { trace: None, is_live: false });
+        match look.trace {
+            Some(trace) => self.renew(at, trace, look.is_live),
+            None => self.set_live(at, look.is_live),
+        }
+        look.is_live
     }
 
     /// Asks the tables of all traces, made when first asked and when a trace has grown; one

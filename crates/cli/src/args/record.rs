@@ -81,6 +81,7 @@ pub(crate) struct AttachArgs {
 #[command(after_help = "\
 Examples:
   spanwise top -p 1234
+  spanwise top -p 1234 --view
   spanwise top --session profiling_results/my_run.spanwise-session")]
 pub(crate) struct LiveArgs {
     /// The numbers of the processes
@@ -109,6 +110,9 @@ pub(crate) struct LiveArgs {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
     #[arg(conflicts_with = "session")]
     pub(crate) python: PythonArg,
+    /// Show each look in the browser, on a timeline, instead of here
+    #[arg(long, conflicts_with_all = ["session", "once", "looks", "top", "format", "color"])]
+    pub(crate) view: bool,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     #[command(flatten)]
@@ -132,7 +136,7 @@ impl LiveArgs {
 pub(crate) struct SamplingArgs {
     /// Samples a second of each running thread, at most 10000: beyond that a machine with an
     /// emulated clock does nothing else
-    #[arg(long, value_name = "HZ", default_value_t = 997)]
+    #[arg(long, value_name = "HZ", default_value_t = 499)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rate: u32,
     /// How stacks are found

@@ -7,10 +7,13 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use anyhow::Context;
 use spanwise_capture::{Ended, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted};
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_serve::{Server, Session, Viewed};
 use spanwise_write::{Document, Format};
 
 use super::record::symbols_in;
@@ -26,11 +29,14 @@ pub(super) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.session {
         return super::top_session::run(path, args);
     }
-    let is_terminal = io::stdout().is_terminal();
-    let mut looks_left = args.looks_max(is_terminal);
     let mut pids = args.pid.clone();
     pids.sort_unstable();
     pids.dedup();
+    if args.view {
+        return view(&pids, args);
+    }
+    let is_terminal = io::stdout().is_terminal();
+    let mut looks_left = args.looks_max(is_terminal);
     loop {
         let (recorded, trace) = look(&pids, args)?;
         let document = report::named(&trace, "", args.top.rows(), &SECTIONS.map(str::to_owned));
@@ -46,6 +52,38 @@ pub(super) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
             _ => return Ok(ExitCode::SUCCESS),
         }
     }
+}
+
+/// Shows each look in the browser, in the place of the one before; the last one stays.
+fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
+    let (mut recorded, trace) = look(pids, args)?;
+    let name = format!("process {}", names(pids));
+    let session = Arc::new(Session::new(vec![Viewed::new(name, trace)]));
+    session.set_live(0, recorded.ended == Ended::Duration);
+    let server = Server::bind(0).context("cannot listen on the loopback address")?;
+    let about = format!(
+        "the page shows the last {:?}, again and again, as long as this program runs; Ctrl-C ends it",
+        args.interval
+    );
+    super::view::announce(&server.url(), Some(&about), true)?;
+    let served = Arc::clone(&session);
+    spanwise_capture::work_beside(move || server.run(&served))
+        .context("the page cannot be served")?;
+    while recorded.ended == Ended::Duration {
+        recorded.troubles.iter().for_each(|trouble| note(trouble));
+        let trace;
+        (recorded, trace) = look(pids, args)?;
+        session.renew(0, trace, recorded.ended == Ended::Duration);
+    }
+    if recorded.ended == Ended::Exited {
+        note("the process has ended; its last moments are shown until Ctrl-C");
+        spanwise_capture::work_until_stopped(|| {}).context("Ctrl-C cannot be waited for")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn names(pids: &[i32]) -> String {
+    pids.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// One recording, as it is read.
@@ -103,10 +141,9 @@ fn draw(
         if is_redrawn {
             clear(&mut out)?;
         }
-        let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
         let samples: u64 = recorded.snapshots.iter().map(|Snapshot { samples, .. }| samples).sum();
         let samples = spanwise_write::count_text(samples.into());
-        let pids = pids.join(", ");
+        let pids = names(pids);
         writeln!(out, "process {pids}: {samples} samples in {:?}\n", args.interval)?;
     }
     document.write(args.output.format(), args.output.style(), &mut out)?;

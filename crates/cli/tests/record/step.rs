@@ -118,9 +118,10 @@ fn others_ran(trace: &Trace) {
         found.map(|span| (spans.start(span), spans.end(span))).collect()
     };
     let counting = times("counter");
-    for (from, to) in times("root") {
-        assert!(counting.iter().any(|&(start, end)| start < to && from < end), "{counting:?}");
-    }
+    // On a busy machine it may have waited for a processor during one of them.
+    let meets =
+        |&(from, to): &(i64, i64)| counting.iter().any(|&(start, end)| start < to && from < end);
+    assert!(times("root").iter().any(meets), "{:?} {counting:?}", times("root"));
 }
 
 #[test]
