@@ -23,6 +23,7 @@ mod token;
 mod trace;
 mod union;
 mod values;
+mod version;
 mod watch;
 mod wrapper;
 

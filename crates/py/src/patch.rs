@@ -17,6 +17,7 @@ use crate::hot;
 use crate::numbers::NumberMap;
 use crate::tally;
 use crate::target::{OfMethods, Target, recorded};
+use crate::version::Version;
 
 type SetVectorcall = unsafe extern "C" fn(*mut ffi::PyObject, ffi::vectorcallfunc);
 
@@ -42,6 +43,8 @@ struct Patched {
     target: Target,
     plain: ffi::vectorcallfunc,
     is_on: bool,
+    /// What it lost by being patched.
+    version: Option<Version>,
 }
 
 type Table = NumberMap<usize, Box<Patched>>;
@@ -140,7 +143,7 @@ pub(crate) fn patch(
     };
     let Some(plain) = plain else { return false };
     let target = Target::new(site, level, of_methods);
-    let mut patched = Box::new(Patched { target, plain, is_on: false });
+    let mut patched = Box::new(Patched { target, plain, is_on: false, version: None });
     switch(function.as_ptr() as usize, &mut patched);
     let mut functions = FUNCTIONS.0.borrow_mut();
     functions.get_or_insert_default().insert(function.as_ptr() as usize, patched);
@@ -163,12 +166,11 @@ pub(crate) fn forget_patched(address: usize) {
 #[pyfunction]
 pub(crate) fn unpatch(function: &Bound<'_, PyAny>) {
     let address = function.as_ptr() as usize;
-    let known =
-        FUNCTIONS.0.borrow().as_ref().and_then(|table| table.get(&address)).map(|it| it.plain);
-    if let (Some(plain), Some(set)) = (known, set_vectorcall()) {
-        // SAFETY: the function is alive, and this is how it was called before.
-        unsafe { set(function.as_ptr(), plain) };
-    }
+    let mut functions = FUNCTIONS.0.borrow_mut();
+    let known = functions.as_mut().and_then(|table| table.get_mut(&address));
+    let version = known.and_then(|patched| set(address, patched, false));
+    drop(functions);
+    drop(version);
     forget_patched(address);
 }
 
@@ -181,26 +183,46 @@ pub(crate) fn counted_calls() -> u64 {
 /// Gives every function the way of being called that fits what is recorded now. To be called
 /// with the interpreter's lock.
 pub(crate) fn switch_all() {
+    let mut versions = Vec::new();
     let mut functions = FUNCTIONS.0.borrow_mut();
     // The order does not matter: each one is for itself.
     #[allow(clippy::iter_over_hash_type, reason = "each one is for itself")]
     for (&address, patched) in functions.iter_mut().flatten() {
-        switch(address, patched);
+        versions.extend(switch(address, patched));
     }
+    drop(functions);
+    // Only now: where they hold the last of something, Python code may run.
+    drop(versions);
 }
 
-fn switch(address: usize, patched: &mut Patched) {
+/// Gives a function the way of being called that fits; and what is to be dropped once nothing
+/// is borrowed.
+fn switch(address: usize, patched: &mut Patched) -> Option<Version> {
     let level = patched.target.level;
     // SAFETY: tallies are never freed, and the interpreter's lock is held. A target that has a
     // site for each class stays patched: its sites are off one by one.
     let is_off = unsafe { (*patched.target.tally).mode == tally::OFF }
         && patched.target.site_of_class.is_null();
     let is_on = hot::is_on(level) && !is_off || level == COUNTS_ONLY;
-    if is_on != patched.is_on
-        && let Some(set) = set_vectorcall()
-    {
-        patched.is_on = is_on;
-        // SAFETY: functions leave the table before they go, so this one is alive.
-        unsafe { set(address as *mut ffi::PyObject, if is_on { call } else { patched.plain }) };
+    if is_on == patched.is_on { None } else { set(address, patched, is_on) }
+}
+
+/// Gives a function another way of being called, or its own; and what is to be dropped once
+/// nothing is borrowed.
+fn set(address: usize, patched: &mut Patched, is_on: bool) -> Option<Version> {
+    let set = set_vectorcall()?;
+    let function = address as *mut ffi::PyObject;
+    patched.is_on = is_on;
+    // SAFETY: functions leave the table before they go, so this one is alive; whoever comes here
+    // has the interpreter's lock.
+    unsafe {
+        if is_on {
+            let version = Version::taken(function, || set(function, call));
+            return std::mem::replace(&mut patched.version, version);
+        }
+        set(function, patched.plain);
+        let version = patched.version.take()?;
+        version.give_back(function);
+        Some(version)
     }
 }
