@@ -3,9 +3,12 @@
 //! They time calls of their own and cannot hold a [`Span`](crate::Span) on a stack of ours.
 
 use std::cell::RefCell;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::clock;
 use crate::ring;
+use crate::session::stop_in_forked_children;
 
 /// Start, end (or the bits of a value), and the number of the site with the [flags](self) in
 /// its upper half.
@@ -25,9 +28,14 @@ pub const IS_BY_HAND: u64 = 1 << 63;
 pub const ARGUMENTS_MAX: u64 = (1 << 14) - 1;
 
 /// How many arguments a call has, for the third word.
-#[inline]
+#[inline(always)]
 pub fn arguments(positional: usize, keyword: usize) -> u64 {
-    (positional as u64).min(ARGUMENTS_MAX) << 32 | (keyword as u64).min(ARGUMENTS_MAX) << 46
+    let (mut positional, mut keyword) = (positional as u64, keyword as u64);
+    // Seldom, so that it costs the others nothing.
+    if positional | keyword > ARGUMENTS_MAX {
+        (positional, keyword) = (positional.min(ARGUMENTS_MAX), keyword.min(ARGUMENTS_MAX));
+    }
+    positional << 32 | keyword << 46
 }
 
 /// What is recorded now; [`OFF`] where nothing is.
@@ -73,6 +81,85 @@ pub struct Here(*const ring::Local);
 #[inline(always)]
 pub fn here() -> Here {
     ring::LOCAL.with(|local| Here(local))
+}
+
+/// The thread that asked last under a lock, and what belongs to it.
+static LATEST_THREAD: AtomicUsize = AtomicUsize::new(0);
+static LATEST_LOCAL: AtomicPtr<ring::Local> = AtomicPtr::new(ptr::null_mut());
+
+/// As [`here`], for those who hold a lock, as an interpreter has one: what belongs to the thread
+/// that asked last is remembered, and mostly it is the same one that asks.
+///
+/// # Safety
+///
+/// All who call it hold one and the same lock.
+#[inline(always)]
+pub unsafe fn here_under_lock() -> Here {
+    let thread = thread_pointer();
+    if thread != 0 && LATEST_THREAD.load(Ordering::Relaxed) == thread {
+        return Here(LATEST_LOCAL.load(Ordering::Relaxed));
+    }
+    find_here(thread)
+}
+
+#[cold]
+fn find_here(thread: usize) -> Here {
+    let here = here();
+    stop_in_forked_children();
+    // One that is about to end is not remembered: another thread may get its place.
+    if FORGETS_AT_END.try_with(|_| ()).is_ok() {
+        LATEST_THREAD.store(0, Ordering::Relaxed);
+        LATEST_LOCAL.store(here.0.cast_mut(), Ordering::Relaxed);
+        LATEST_THREAD.store(thread, Ordering::Relaxed);
+    }
+    here
+}
+
+/// In a forked child: threads that it makes may get the places of threads that the parent has.
+pub(crate) fn forget_latest() {
+    LATEST_THREAD.store(0, Ordering::Relaxed);
+}
+
+/// Forgets the thread when it ends, which is without the lock.
+struct ForgetsAtEnd;
+
+impl Drop for ForgetsAtEnd {
+    fn drop(&mut self) {
+        let own = thread_pointer();
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        // Whoever was remembered since is another one, and stays.
+        let _ = LATEST_THREAD.compare_exchange(own, 0, set, get);
+    }
+}
+
+thread_local! {
+    static FORGETS_AT_END: ForgetsAtEnd = const { ForgetsAtEnd };
+}
+
+/// What tells threads apart while they live, at the cost of one instruction; 0 where there is no
+/// such thing.
+#[inline(always)]
+fn thread_pointer() -> usize {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        let pointer: usize;
+        // SAFETY: the first word behind this register is its own address, on every Linux.
+        unsafe {
+            std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(pure, readonly, nostack, preserves_flags));
+        }
+        pointer
+    }
+    #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+    {
+        let pointer: usize;
+        // SAFETY: programs may read the register, which belongs to the thread.
+        unsafe {
+            std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(pure, nomem, nostack, preserves_flags));
+        }
+        pointer
+    }
+    #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux")))]
+    0
 }
 
 impl Here {
@@ -170,4 +257,31 @@ pub fn name_thread(name: &str) {
 /// The name that was given to the calling thread.
 pub(crate) fn thread_name() -> Option<String> {
     NAME.try_with(|known| known.borrow().clone()).ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::thread;
+
+    /// Threads that take turns, and those that come in the places of others, each find their own.
+    #[test]
+    fn each_thread_finds_what_is_its_own() {
+        static LOCK: Mutex<()> = Mutex::new(());
+        let check = |turns: usize| {
+            for _ in 0..turns {
+                let lock = LOCK.lock().expect("nobody panics");
+                // SAFETY: all of them hold it.
+                let found = unsafe { here_under_lock() };
+                drop(lock);
+                assert_eq!(found.id(), here().id());
+            }
+        };
+        for _ in 0..50 {
+            let threads = [10, 1000, 1].map(|turns| thread::spawn(move || check(turns)));
+            check(100);
+            threads.into_iter().for_each(|thread| thread.join().expect("found its own"));
+        }
+    }
 }

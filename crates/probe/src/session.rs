@@ -9,9 +9,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::clock;
 use crate::ring::{Room, WhenFull, close_rings, open_rings};
 use crate::writer::Writer;
+use crate::{clock, raw};
 
 /// How a session records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Drop for Turn {
 
 /// A forked child has no thread that writes, and the file is its parent's: it records
 /// nothing until it starts a session of its own.
-fn stop_in_forked_children() {
+pub(crate) fn stop_in_forked_children() {
     static ONCE: Once = Once::new();
     #[cfg(unix)]
     ONCE.call_once(|| {
@@ -109,9 +109,10 @@ fn stop_in_forked_children() {
         }
         extern "C" fn in_child() {
             clock::turn_off();
+            raw::forget_latest();
             IS_BUSY.store(false, Ordering::Release);
         }
-        // SAFETY: the handler only stores to two atomic words.
+        // SAFETY: the handler only stores to three atomic words.
         unsafe { pthread_atfork(None, None, Some(in_child)) };
     });
 }

@@ -58,10 +58,22 @@ pub(crate) fn is_on(level: u8) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level
 }
 
+/// Whether more than the time of a site's spans is measured.
+#[inline(always)]
+pub(crate) fn is_measured(tally: &Tally) -> bool {
+    PROBES.load(Ordering::Relaxed) & probes::OF_SPANS != 0 && tally.mode == tally::FULL
+}
+
 /// Begins a span of the calling thread; the time is taken last. `None` while nothing is
 /// recorded.
 #[inline(always)]
 pub(crate) fn begin(here: Here, tally: &Tally) -> Option<Open> {
+    begin_with(here, tally, is_measured(tally))
+}
+
+/// Begins a span, of which more than the time is measured or not.
+#[inline(always)]
+pub(crate) fn begin_with(here: Here, tally: &Tally, is_measured: bool) -> Option<Open> {
     let state = raw::state();
     if state == raw::OFF {
         return None;
@@ -72,9 +84,7 @@ pub(crate) fn begin(here: Here, tally: &Tally) -> Option<Open> {
     here.enter();
     let mask = here.open_mask();
     here.set_open_mask(mask | tally.bit);
-    let wanted = PROBES.load(Ordering::Relaxed) & probes::OF_SPANS;
-    let before =
-        if wanted == 0 || tally.mode != tally::FULL { None } else { Some(measured(wanted)) };
+    let before = if is_measured { Some(measured()) } else { None };
     Some(Open { state, start: raw::now(state), before, mask })
 }
 
@@ -88,8 +98,8 @@ pub(crate) fn state_for_sums(here: Here) -> u32 {
 }
 
 #[cold]
-fn measured(wanted: u8) -> Box<Measured> {
-    Box::new(probes::measure(wanted))
+fn measured() -> Box<Measured> {
+    Box::new(probes::measure(PROBES.load(Ordering::Relaxed) & probes::OF_SPANS))
 }
 
 /// Ends a span of the calling thread: the time is taken first. Gives the time.

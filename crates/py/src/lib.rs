@@ -43,6 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(token::ticks, module)?)?;
     module.add_function(wrap_pyfunction!(token::peak_since, module)?)?;
     module.add_function(wrap_pyfunction!(patch::patch, module)?)?;
+    module.add_function(wrap_pyfunction!(patch::share_version, module)?)?;
     module.add_function(wrap_pyfunction!(patch::forget_patched, module)?)?;
     module.add_function(wrap_pyfunction!(patch::counted_calls, module)?)?;
     module.add_function(wrap_pyfunction!(patch::unpatch, module)?)?;

@@ -96,6 +96,7 @@ fn forget_latest() {
 /// Calls that were seen of functions that only count, for the trial.
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
+/// How functions that record are called.
 unsafe extern "C" fn call(
     function: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -107,22 +108,44 @@ unsafe extern "C" fn call(
     // the function during its call; only those in the table have this way of being called.
     unsafe {
         if patched.is_null() {
-            let told = c"spanwise: a function that nobody patched";
-            ffi::PyErr_SetString(ffi::PyExc_RuntimeError, told.as_ptr());
-            return ptr::null_mut();
+            return nobody();
         }
-        let (plain, level) = ((*patched).plain, (*patched).target.level);
-        if level == COUNTS_ONLY {
-            COUNTED.fetch_add(1, Ordering::Relaxed);
-        }
-        if !hot::is_on(level) {
+        let (plain, target) = ((*patched).plain, &raw mut (*patched).target);
+        // Another thread may be about to change what is recorded.
+        if !hot::is_on((*target).level) {
             return plain(function, arguments, count, keywords);
         }
-        recorded(&raw mut (*patched).target, function, plain, (arguments, count, keywords))
+        recorded(target, function, plain, (arguments, count, keywords))
     }
 }
 
-/// A level above all: such a function is never recorded.
+/// How functions of the trial are called.
+unsafe extern "C" fn count_call(
+    function: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: usize,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    let patched = patched(function as usize);
+    COUNTED.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: as above.
+    unsafe {
+        match patched.is_null() {
+            true => nobody(),
+            false => ((*patched).plain)(function, arguments, count, keywords),
+        }
+    }
+}
+
+#[cold]
+unsafe fn nobody() -> *mut ffi::PyObject {
+    let told = c"spanwise: a function that nobody patched";
+    // SAFETY: called with the interpreter's lock; the text stays.
+    unsafe { ffi::PyErr_SetString(ffi::PyExc_RuntimeError, told.as_ptr()) };
+    ptr::null_mut()
+}
+
+/// A level above all: such a function is never recorded, its calls are counted.
 const COUNTS_ONLY: u8 = u8::MAX;
 
 /// Has a function record its calls from now on; false where this Python cannot.
@@ -149,6 +172,24 @@ pub(crate) fn patch(
     functions.get_or_insert_default().insert(function.as_ptr() as usize, patched);
     forget_latest();
     true
+}
+
+/// Gives a copy of a function the number that the interpreter knows the function by, which the
+/// copies of one and the same function have in common.
+#[pyfunction]
+pub(crate) fn share_version(function: &Bound<'_, PyAny>, copy: &Bound<'_, PyAny>) {
+    let [function, copy] = [function, copy].map(|it| it.as_ptr());
+    // SAFETY: both are alive, and asked whether they are functions; the first one keeps its own
+    // way of being called. Called from Python, so with its lock.
+    unsafe {
+        let are_functions = [function, copy].iter().all(|&it| ffi::PyFunction_Check(it) != 0);
+        let Some(set) = set_vectorcall().filter(|_| are_functions) else { return };
+        let Some(own) = ffi::PyVectorcall_Function(function) else { return };
+        if let Some(version) = Version::taken(function, || set(function, own)) {
+            version.give_back(function);
+            version.give_back(copy);
+        }
+    }
 }
 
 /// Forgets a function that is about to go.
@@ -217,7 +258,9 @@ fn set(address: usize, patched: &mut Patched, is_on: bool) -> Option<Version> {
     // has the interpreter's lock.
     unsafe {
         if is_on {
-            let version = Version::taken(function, || set(function, call));
+            let counts_only = patched.target.level == COUNTS_ONLY;
+            let way = if counts_only { count_call } else { call };
+            let version = Version::taken(function, || set(function, way));
             return std::mem::replace(&mut patched.version, version);
         }
         set(function, patched.plain);

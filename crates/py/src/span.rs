@@ -79,7 +79,7 @@ unsafe fn enter(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 unsafe fn begin(tally: *mut Tally) -> Block {
     // SAFETY: tallies are never freed, and the interpreter's lock is held.
     unsafe {
-        let here = raw::here();
+        let here = raw::here_under_lock();
         (*tally).calls += 1;
         if (*tally).mode == tally::WATCHED {
             return begin_watched(tally);
@@ -100,7 +100,7 @@ unsafe fn begin_watched(tally: *mut Tally) -> Block {
     // while Python code runs.
     unsafe {
         let around = watch::before((*tally).site);
-        match hot::begin(raw::here(), &*tally) {
+        match hot::begin(raw::here_under_lock(), &*tally) {
             Some(open) => Block::Watched(open, around),
             None => {
                 around.end();
@@ -131,7 +131,7 @@ unsafe fn exit(object: *mut ffi::PyObject, raised: *mut ffi::PyObject) -> *mut f
                 around.end();
             }
             Some(Block::Summed(timed)) => {
-                (*tally).end(raw::here(), timed, raised != ffi::Py_None());
+                (*tally).end(raw::here_under_lock(), timed, raised != ffi::Py_None());
             }
             Some(Block::Unseen) | None => {}
         }
@@ -147,10 +147,10 @@ unsafe fn end_row(tally: *mut Tally, open: hot::Open, raised: *mut ffi::PyObject
     unsafe {
         let site = (*tally).site;
         if raised == ffi::Py_None() {
-            hot::end(raw::here(), open, site);
+            hot::end(raw::here_under_lock(), open, site);
         } else {
             let exception = target::type_name(raised).map(|name| hot::exception_site(&name));
-            hot::end_failed(raw::here(), open, site, exception);
+            hot::end_failed(raw::here_under_lock(), open, site, exception);
         }
     }
 }

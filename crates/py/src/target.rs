@@ -75,16 +75,16 @@ pub(crate) unsafe fn recorded(
     unsafe {
         let tally = tally_of(target, arguments, count);
         (*tally).calls += 1;
-        if (*tally).mode > tally::ROWS {
+        if (*tally).mode > tally::ROWS || hot::is_measured(&*tally) {
             return seldom(target, tally, function, on, (arguments, count, keywords));
         }
-        row(target, tally, function, on, (arguments, count, keywords))
+        row::<false>(target, tally, function, on, (arguments, count, keywords))
     }
 }
 
-/// Calls on, and records a row of the call.
+/// Calls on, and records a row of the call: its time, or more.
 #[inline(always)]
-unsafe fn row(
+unsafe fn row<const IS_MEASURED: bool>(
     target: *mut Target,
     tally: *mut Tally,
     function: *mut ffi::PyObject,
@@ -93,21 +93,21 @@ unsafe fn row(
 ) -> *mut ffi::PyObject {
     // SAFETY: as for the call.
     unsafe {
-        let here = raw::here();
-        let Some(open) = hot::begin(here, &*tally) else {
+        let here = raw::here_under_lock();
+        let Some(open) = hot::begin_with(here, &*tally, IS_MEASURED) else {
             return on(function, arguments, count, keywords);
         };
         let result = on(function, arguments, count, keywords);
         let positional = ffi::PyVectorcall_NARGS(count) as usize;
         let keyword = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) as usize };
         let word = (*tally).site | raw::arguments(positional, keyword);
-        let (start, is_measured) = (open.start, open.before.is_some());
+        let start = open.start;
         if result.is_null() {
             end_failed(here, open, word);
         } else {
             hot::end(here, open, word);
         }
-        if is_measured && positional > 0 && !(*target).about_self.is_null() {
+        if IS_MEASURED && positional > 0 && !(*target).about_self.is_null() {
             tell_of_self((*target).about_self, *arguments, start);
         }
         result
@@ -125,11 +125,15 @@ unsafe fn seldom(
 ) -> *mut ffi::PyObject {
     // SAFETY: as for the call.
     unsafe {
-        if (*tally).mode != tally::WATCHED {
+        let mode = (*tally).mode;
+        if mode <= tally::ROWS {
+            return row::<true>(target, tally, function, on, given);
+        }
+        if mode != tally::WATCHED {
             return summed_up(tally, function, on, given);
         }
         let around = watch::before((*tally).site);
-        let result = row(target, tally, function, on, given);
+        let result = row::<false>(target, tally, function, on, given);
         around.end();
         result
     }
@@ -151,7 +155,7 @@ unsafe fn summed_up(
             }
             return result;
         }
-        let here = raw::here();
+        let here = raw::here_under_lock();
         let timed = (*tally).begin(here, hot::state_for_sums(here));
         let result = on(function, arguments, count, keywords);
         (*tally).end(here, timed, result.is_null());

@@ -1,8 +1,9 @@
 //! The number that an interpreter knows a function by, once it has made calls of it fast.
 //!
 //! A function that is given another way of being called loses its number. From Python 3.13 on
-//! it never gets one again by itself, and calls of it stay slower by some nanoseconds: so it
-//! gets its number back together with its own way of being called.
+//! it never gets one again by itself, nor does one that no `def` has made, and calls of it stay
+//! slower by some nanoseconds: so it gets its number back together with its own way of being
+//! called, and a copy gets that of what it is a copy of.
 
 use pyo3::ffi;
 
@@ -38,8 +39,8 @@ impl Version {
     ///
     /// # Safety
     ///
-    /// It is the function that the number was taken from, with its own way of being called, and
-    /// the interpreter's lock is held, also where this is dropped.
+    /// It is a function with its own way of being called, and the interpreter's lock is held, also
+    /// where this is dropped.
     pub(crate) unsafe fn give_back(&self, function: *mut ffi::PyObject) {
         // SAFETY: as promised. That the number stands there was seen when it was taken.
         unsafe {

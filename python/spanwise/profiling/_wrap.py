@@ -103,7 +103,9 @@ def _copy(function: types.FunctionType) -> types.FunctionType:
         function.__closure__,
     )
     made.__kwdefaults__ = function.__kwdefaults__
-    return functools.update_wrapper(made, function)
+    functools.update_wrapper(made, function)
+    _native.share_version(function, made)
+    return made
 
 
 # More calls than any interpreter makes before it takes short cuts.
