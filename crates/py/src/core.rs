@@ -21,11 +21,12 @@ pub(crate) static PROBES: AtomicU8 = AtomicU8::new(0);
 /// How often the hub's thread takes records out, and samples memory where that is wanted.
 const FLUSH_EVERY: Duration = Duration::from_millis(10);
 
-/// Calls in a tight loop make 10 million spans a second: room for 10 ms of them, and as many
-/// values.
-const RECORDS_PER_THREAD: usize = 1 << 18;
+/// Room for 10 ms of three million spans a second, which fits a processor's cache: memory that was
+/// never touched costs more than the record.
+const RECORDS_PER_THREAD: usize = 1 << 15;
 
-/// Where the hub's thread does not get a processor in time: 96 MiB.
+/// Calls in a tight loop make ten million, and the hub's thread may not get a processor in time:
+/// rings grow to 96 MiB.
 const RECORDS_PER_THREAD_MAX: usize = 1 << 22;
 
 static HUB: Mutex<Option<Hub>> = Mutex::new(None);

@@ -1,7 +1,7 @@
 //! Functions of the programs that were stepped, told from their files by other means than the
 //! reader's.
 
-use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind};
 
 use crate::stepping::Code;
 
@@ -64,7 +64,21 @@ impl Symbols {
             };
             let is_code = symbol.kind() == SymbolKind::Text && symbol.address() != 0;
             if is_code && !name.is_empty() && (code.start..end).contains(&at) {
-                self.rows.push((at, at + symbol.size(), vec![demangled(name)]));
+                let size = match (symbol.size(), symbol.section_index()) {
+                    (0, Some(section)) => {
+                        let section = table.section_by_index(section).expect("its section");
+                        section.address() + section.size() - symbol.address()
+                    }
+                    (size, _) => size,
+                };
+                self.rows.push((at, at + size, vec![demangled(name)]));
+            }
+        }
+        for section in table.sections() {
+            let at = section.address().wrapping_add(moved);
+            let name = section.name().expect("a name");
+            if name.starts_with(".plt") && (code.start..end).contains(&at) {
+                self.rows.push((at, at + section.size(), vec![name.to_owned()]));
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use spanwise_analyze::{Look, Slice};
+use spanwise_model::{map_indices, threads_available};
 
 use crate::http::Response;
 use crate::route::{Asked, Refusal};
@@ -12,6 +13,8 @@ use crate::viewed::Viewed;
 /// More rows than a screen has lines are not sent.
 const ROWS_MAX: usize = 512;
 const NAME_CHARS_MAX: usize = 200;
+/// More than such a part of all time is worked on by all cores.
+const MUCH: i64 = 64;
 
 pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
@@ -19,8 +22,13 @@ pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let look = Look::new(from, to, asked.pixels()?);
     let mut all: Vec<Slice> = Vec::new();
     let mut parts: Vec<Value> = Vec::new();
-    for track in asked.tracks(viewed)? {
-        let slices = viewed.rows(track).slices(look, ROWS_MAX);
+    let tracks = asked.tracks(viewed)?;
+    // Little of a trace is cut up sooner than a thread begins.
+    let (first, last) = viewed.trace.window().unwrap_or((0, 0));
+    let is_much = to.saturating_sub(from) > last.saturating_sub(first) / MUCH;
+    let threads = if is_much { threads_available() } else { 1 };
+    let cut = |at: usize| viewed.rows(tracks[at]).slices(look, ROWS_MAX);
+    for (track, slices) in tracks.iter().zip(map_indices(tracks.len(), threads, cut)) {
         parts.push(json!({ "id": track.0, "first": all.len(), "len": slices.len() }));
         all.extend(slices);
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use crate::source::Bytes;
 
@@ -142,7 +142,7 @@ impl SymbolFile {
         let address = self.segments.address(file_offset)?;
         let after = self.functions.partition_point(|function| function.0 <= address);
         let &(start, end, place, len) = self.functions[..after].last()?;
-        // Functions written in assembly often say no size.
+        // Of some neither size nor section is known.
         if address >= end && start != end {
             return None;
         }
@@ -160,6 +160,15 @@ pub(super) fn debug_file(build_id: &[u8]) -> Option<Bytes> {
     Bytes::open(Path::new(&path)).ok()
 }
 
+/// The sections that hold stubs.
+const STUBS: [&str; 3] = [".plt", ".plt.got", ".plt.sec"];
+
+/// Where the section of a symbol ends.
+fn section_end<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> Option<u64> {
+    let section = file.section_by_index(symbol.section_index()?).ok()?;
+    section.address().checked_add(section.size())
+}
+
 /// The functions of an ELF file, by address; `None` where it has no table of them.
 fn functions_of(bytes: &Bytes) -> Option<Vec<Function>> {
     let file = object::File::parse(bytes.as_ref()).ok()?;
@@ -170,9 +179,20 @@ fn functions_of(bytes: &Bytes) -> Option<Vec<Function>> {
         if symbol.kind() != SymbolKind::Text || symbol.address() == 0 || name.is_empty() {
             continue;
         }
-        let end = symbol.address().saturating_add(symbol.size());
+        let end = match symbol.size() {
+            // Those written in assembly often say no size, but reach no further than their section.
+            0 => section_end(&file, &symbol).unwrap_or(symbol.address()),
+            size => symbol.address().saturating_add(size),
+        };
         let place = name.as_ptr().addr().wrapping_sub(base);
         functions.push((symbol.address(), end, place, name.len() as u32));
+    }
+    // Calls of other files go through stubs that no table names.
+    for section in STUBS.iter().filter_map(|name| file.section_by_name(name)) {
+        let Ok(name) = section.name_bytes() else { continue };
+        let (start, end) = (section.address(), section.address().saturating_add(section.size()));
+        let place = name.as_ptr().addr().wrapping_sub(base);
+        functions.push((start, end, place, name.len() as u32));
     }
     functions.sort_unstable();
     functions.dedup_by_key(|function| function.0);
