@@ -145,7 +145,11 @@ fn thread_pointer() -> usize {
         let pointer: usize;
         // SAFETY: the first word behind this register is its own address, on every Linux.
         unsafe {
-            std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(pure, readonly, nostack, preserves_flags));
+            std::arch::asm!(
+                "mov {}, fs:[0]",
+                out(reg) pointer,
+                options(pure, readonly, nostack, preserves_flags)
+            );
         }
         pointer
     }
@@ -154,7 +158,11 @@ fn thread_pointer() -> usize {
         let pointer: usize;
         // SAFETY: programs may read the register, which belongs to the thread.
         unsafe {
-            std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(pure, nomem, nostack, preserves_flags));
+            std::arch::asm!(
+                "mrs {}, tpidr_el0",
+                out(reg) pointer,
+                options(pure, nomem, nostack, preserves_flags)
+            );
         }
         pointer
     }

@@ -62,7 +62,8 @@ fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
     session.set_live(0, recorded.ended == Ended::Duration);
     let server = Server::bind(0).context("cannot listen on the loopback address")?;
     let about = format!(
-        "the page shows the last {:?}, again and again, as long as this program runs; Ctrl-C ends it",
+        "the page shows the last {:?}, again and again, as long as this program runs; Ctrl-C ends \
+         it",
         args.interval
     );
     super::view::announce(&server.url(), Some(&about), true)?;
