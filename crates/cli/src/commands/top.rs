@@ -70,16 +70,31 @@ fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
     let served = Arc::clone(&session);
     spanwise_capture::work_beside(move || server.run(&served))
         .context("the page cannot be served")?;
+    recorded.troubles.iter().for_each(|trouble| note(trouble));
     while recorded.ended == Ended::Duration {
-        recorded.troubles.iter().for_each(|trouble| note(trouble));
         let trace;
-        (recorded, trace) = look(pids, args)?;
+        (recorded, trace) = match look(pids, args) {
+            Ok(looked) => looked,
+            // It may have ended between two looks: what was seen of it stays.
+            Err(error) => {
+                note(&format!("{error:#}"));
+                session.set_live(0, false);
+                return stay();
+            }
+        };
+        recorded.troubles.iter().for_each(|trouble| note(trouble));
         session.renew(0, trace, recorded.ended == Ended::Duration);
     }
-    if recorded.ended == Ended::Exited {
-        note("the process has ended; its last moments are shown until Ctrl-C");
-        spanwise_capture::work_until_stopped(|| {}).context("Ctrl-C cannot be waited for")?;
+    match recorded.ended {
+        Ended::Exited => stay(),
+        _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Goes on serving, on the other thread, until somebody asks to end.
+fn stay() -> anyhow::Result<ExitCode> {
+    note("the process is no longer watched; the last look at it is shown until Ctrl-C");
+    spanwise_capture::work_until_stopped(|| {}).context("Ctrl-C cannot be waited for")?;
     Ok(ExitCode::SUCCESS)
 }
 
