@@ -52,7 +52,7 @@ pub use python::{PYTHON_RATE_MAX_HZ, PythonOptions, SymbolPlaces};
 pub use recorded::{CallsRecorded, Ended, Program, Recorded, Snapshot};
 pub use recording::FOLDER_ENDING;
 pub use session::{FlightOptions, RecordOptions, record_processes, record_program};
-pub use signals::{work_beside, work_until_stopped};
+pub use signals::{HeldSignals, work_until_stopped};
 pub use step::{StepOptions, StepsRecorded};
 pub use torch::TorchRecorded;
 pub use trigger::{COMPANION, FunctionTrigger, Triggers, When};

@@ -85,11 +85,16 @@ pub fn work_until_stopped(work: impl FnOnce() + Send + 'static) -> io::Result<()
     }
 }
 
-/// Lets work go on, on a thread of its own that no signal ends: whoever records meanwhile gets
-/// the signals.
-pub fn work_beside(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let _inherited = Signals::take()?;
-    thread::Builder::new().spawn(work).map(drop)
+/// Has signals wait until somebody records, as long as it lives: one that comes between two
+/// recordings ends the next one, and not what is to be cleared away. Threads that are made
+/// meanwhile are ended by none.
+#[derive(Debug)]
+pub struct HeldSignals(#[allow(dead_code, reason = "it acts when it is dropped")] Signals);
+
+impl HeldSignals {
+    pub fn hold() -> io::Result<HeldSignals> {
+        Signals::take().map(HeldSignals)
+    }
 }
 
 /// Between two looks at nothing.

@@ -8,9 +8,12 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 
 use anyhow::Context;
-use spanwise_capture::{Ended, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted};
+use spanwise_capture::{
+    Ended, HeldSignals, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted,
+};
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
 use spanwise_serve::{Server, Session, Viewed};
@@ -29,6 +32,7 @@ pub(super) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.session {
         return super::top_session::run(path, args);
     }
+    let _held = HeldSignals::hold().context("Ctrl-C cannot be waited for")?;
     let mut pids = args.pid.clone();
     pids.sort_unstable();
     pids.dedup();
@@ -68,7 +72,8 @@ fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
     );
     super::view::announce(&server.url(), Some(&about), true)?;
     let served = Arc::clone(&session);
-    spanwise_capture::work_beside(move || server.run(&served))
+    thread::Builder::new()
+        .spawn(move || server.run(&served))
         .context("the page cannot be served")?;
     recorded.troubles.iter().for_each(|trouble| note(trouble));
     while recorded.ended == Ended::Duration {
