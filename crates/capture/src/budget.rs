@@ -16,6 +16,8 @@ pub enum Wanted {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Looks that follow each other faster than this are one.
+const LOOK: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(64);
 
 /// What was decided.
@@ -31,23 +33,29 @@ pub(crate) struct Budget {
     /// The beginning of the second that is counted.
     since: Instant,
     spent: u64,
+    /// When it was last said how much there may be.
+    granted: Instant,
     off_until: Option<Instant>,
     pause: Duration,
 }
 
 impl Budget {
     pub(crate) fn new(per_second: u64, now: Instant) -> Budget {
-        Budget { per_second, since: now, spent: 0, off_until: None, pause: SECOND }
+        Budget { per_second, since: now, spent: 0, granted: now, off_until: None, pause: SECOND }
     }
 
-    /// How much more there may be in this second.
-    pub(crate) fn left(&self) -> u64 {
-        self.per_second.saturating_sub(self.spent)
+    /// How much there may be from now on until the next look: one more than in this second, so
+    /// that it shows, and not so much at once that rings overflow or most of the second's budget
+    /// is gone.
+    pub(crate) fn grant(&mut self, now: Instant) -> u64 {
+        self.granted = now;
+        let left = self.per_second.saturating_sub(self.spent);
+        left.saturating_add(1).min(self.per_second / 5)
     }
 
-    /// How much there may be between two looks.
-    pub(crate) fn at_once(&self) -> u64 {
-        self.per_second / 5
+    /// The same, unless the last look was just now: rings that fill are looked at ever sooner.
+    pub(crate) fn grant_again(&mut self, now: Instant) -> Option<u64> {
+        (now.saturating_duration_since(self.granted) >= LOOK).then(|| self.grant(now))
     }
 
     pub(crate) fn is_off(&self) -> bool {
@@ -101,6 +109,19 @@ mod tests {
             (1500, 4000, None),
             (1900, 1, Some(Change::Off)),
         ]);
+    }
+
+    #[test]
+    fn there_is_no_more_for_looking_more_often() {
+        let start = Instant::now();
+        let after = |ms| start + Duration::from_millis(ms);
+        let mut budget = Budget::new(4000, start);
+        assert_eq!(budget.grant(start), 800);
+        assert_eq!(budget.spend(700, after(1)), None);
+        assert_eq!(budget.grant_again(after(1)), None);
+        assert_eq!(budget.spend(2900, after(10)), None);
+        assert_eq!(budget.grant_again(after(10)), Some(401));
+        assert_eq!(budget.grant_again(after(11)), None);
     }
 
     #[test]

@@ -7,13 +7,13 @@ use std::io;
 use std::path::Path;
 
 use crate::event::{Attr, Stacks};
+use crate::follow::Followed;
 use crate::probe::Probe;
 use crate::processes::setting;
 use crate::pt::{INTEL_PT, TraceSource};
 use crate::python::Memory;
 use crate::ring::Ring;
 use crate::rings::{Rings, TraceMemory};
-use crate::switches::KernelSwitches;
 use crate::torch::Torch;
 use crate::{CallsBy, calls, processes, step, sys};
 
@@ -264,7 +264,7 @@ fn own_place() -> io::Result<(Vec<u8>, u64)> {
 
 fn many_switches() -> Finding {
     let (ability, what) = (Ability::ManySwitches, "the same of threads that switch all the time");
-    match KernelSwitches::begin(&[std::process::id() as i32], false) {
+    match Followed::begin(&[std::process::id() as i32], false) {
         Ok(_) => found(ability, what, "tried: the kernel runs a program for it".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             lacks(ability, what, format!("tried: {error}"), "run spanwise as root")

@@ -230,6 +230,11 @@ impl Attr {
         self.sample_type & field::REGS_USER != 0
     }
 
+    /// Of a processor, whoever runs there: there is nobody to inherit it.
+    pub(crate) fn of_processor(self) -> Attr {
+        Attr { flags: self.flags & !flag::INHERIT, ..self }
+    }
+
     /// The program's own code alone, as one may without privileges.
     pub(crate) fn without_kernel(self) -> Attr {
         Attr { flags: self.flags | flag::EXCLUDE_KERNEL, ..self }

@@ -1,21 +1,26 @@
 //! What is recorded of threads, and all that is opened for it.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use crate::budget::Wanted;
 use crate::event::{Attr, Event};
+use crate::family::Family;
+use crate::follow::Followed;
 use crate::pt::{Asked, Tracer};
 use crate::rings::{self, Rings, TraceMemory};
 use crate::session::RecordOptions;
 use crate::waits::{WaitOptions, Waits};
 use crate::watch::Watch;
-use crate::{Ability, CaptureError};
+use crate::{Ability, CaptureError, processes};
 
 /// What is recorded of threads: samples of a clock, or the processor's own trace.
 pub(crate) enum What {
     Clock(Attr),
     Trace(Asked, TraceMemory),
 }
+
+const CLOCK: &str = "cpu-clock";
 
 /// Enough for rings that are emptied all the time.
 const TRACE_BYTES: usize = 256 << 20;
@@ -32,10 +37,38 @@ impl What {
         Ok(What::Trace(asked, TraceMemory { bytes, keeps_last, filter }))
     }
 
-    pub(crate) fn open(&self, tids: &[i32], is_from_exec: bool) -> io::Result<Rings> {
+    /// Opens the events of all processors, where one may, or else those of all threads of these
+    /// processes; they begin at once, or when a process runs its program.
+    pub(crate) fn open(&self, pids: &[i32], is_from_exec: bool) -> io::Result<Threads> {
+        let followed = self.for_processors(pids, is_from_exec);
+        let (mut rings, followed) =
+            followed.map_or((None, None), |(rings, followed)| (Some(rings), Some(followed)));
+        let is_for_threads = rings.is_none();
+        let tids = processes::for_all_threads(pids, |tids| match &mut rings {
+            None => self.for_threads(tids, is_from_exec).map(|new| rings = Some(new)),
+            Some(rings) if is_for_threads => rings.add_threads(tids),
+            Some(_) => Ok(()),
+        })?;
+        let rings = rings.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+        if !is_from_exec {
+            rings.enable()?;
+        }
+        Ok(Threads { rings, followed, tids })
+    }
+
+    /// What hardware traces is too much of everybody.
+    fn for_processors(&self, pids: &[i32], is_from_exec: bool) -> Option<(Rings, Followed)> {
+        let What::Clock(attr) = self else { return None };
+        let followed = Followed::begin(pids, is_from_exec).ok()?;
+        let choose = |event: &OwnedFd| followed.choose_samples(event);
+        let rings = Rings::open_for_processors(CLOCK, *attr, choose).ok()?;
+        Some((rings, followed))
+    }
+
+    fn for_threads(&self, tids: &[i32], is_from_exec: bool) -> io::Result<Rings> {
         let begins = |attr: Attr| if is_from_exec { attr.beginning_at_exec() } else { attr };
         match self {
-            What::Clock(attr) => Rings::open("cpu-clock", begins(*attr), tids),
+            What::Clock(attr) => Rings::open(CLOCK, begins(*attr), tids),
             What::Trace(asked, memory) => {
                 Rings::open_trace("intel_pt", begins(asked.attr), tids, memory)
             }
@@ -57,9 +90,19 @@ impl What {
     }
 }
 
+/// The threads of processes, with their events.
+pub(crate) struct Threads {
+    rings: Rings,
+    /// Where the events are those of processors.
+    followed: Option<Followed>,
+    tids: Vec<i32>,
+}
+
 /// All that is open from the beginning.
 pub(crate) struct Opened {
     pub(crate) rings: Rings,
+    /// Where the rings tell of all processes.
+    pub(crate) family: Option<Family>,
     pub(crate) waits: Waits,
     pub(crate) tracer: Option<Tracer>,
 }
@@ -67,19 +110,21 @@ pub(crate) struct Opened {
 impl Opened {
     pub(crate) fn new(
         what: What,
-        rings: Rings,
-        (pids, tids): (&[i32], &[i32]),
+        Threads { rings, followed, tids }: Threads,
+        pids: &[i32],
         (options, is_from_exec): (&RecordOptions<'_>, bool),
     ) -> Result<Opened, CaptureError> {
-        let waits = Waits::open(wait_options(options, is_from_exec), &rings, (pids, tids));
+        let family = followed.as_ref().map(|_| Family::new(pids));
+        let waits = wait_options(options, is_from_exec);
+        let waits = Waits::open(waits, &rings, (&tids, followed));
         let mut tracer = None;
         if let What::Trace(asked, memory) = what {
             let mut new = Tracer::new(asked.source, memory.keeps_last, &rings);
             let cannot = |error| CaptureError::io("mappings cannot be recorded", error);
-            new.open_side(&rings, tids, is_from_exec).map_err(cannot)?;
+            new.open_side(&rings, &tids, is_from_exec).map_err(cannot)?;
             tracer = Some(new);
         }
-        Ok(Opened { rings, waits, tracer })
+        Ok(Opened { rings, family, waits, tracer })
     }
 }
 

@@ -157,6 +157,15 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// The process that something is told of, or that began the one that is new.
+    pub(crate) fn belongs_to(&self) -> Option<i32> {
+        match self.kind {
+            kind::MMAP | kind::MMAP2 | kind::COMM | kind::EXIT => self.number(0),
+            kind::FORK => self.number(4),
+            _ => None,
+        }
+    }
+
     /// The process that runs another program from now on.
     pub(crate) fn executed(&self) -> Option<i32> {
         let misc = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
@@ -367,6 +376,15 @@ pub(crate) fn test_sample(time: u64) -> Vec<u8> {
         bytes.extend(word.to_ne_bytes());
     }
     bytes
+}
+
+/// A process that another has begun.
+#[cfg(test)]
+pub(crate) fn test_fork(time: u64, parent: i32, pid: i32) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.extend([pid, parent, pid, parent].iter().flat_map(|number| number.to_ne_bytes()));
+    body.extend(time.to_ne_bytes());
+    timed(record(kind::FORK, 0, &body, 1), time)
 }
 
 #[cfg(test)]

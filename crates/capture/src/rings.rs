@@ -1,4 +1,4 @@
-//! The events of all threads on all processors, and the rings that they write into.
+//! The events of threads on all processors, or of these, and the rings that they write into.
 
 use std::ffi::CString;
 use std::io;
@@ -17,6 +17,9 @@ const RING_BYTES_MAX: usize = 8 << 20;
 const RING_BYTES_MIN: usize = 64 << 10;
 /// The hardware's own trace fills its ring within a hundredth of a second.
 const AUX_BYTES_MAX: usize = 64 << 20;
+
+/// In the place of a thread.
+pub(crate) const ANYBODY: i32 = -1;
 
 /// Events that are open, with a ring for each processor.
 #[derive(Debug)]
@@ -66,6 +69,19 @@ impl Rings {
             }
             result => result,
         }
+    }
+
+    /// Opens the event for all processors, and lets `choose` say whose samples are taken before it
+    /// begins. Names and mappings are told of everybody.
+    pub(crate) fn open_for_processors(
+        name: &str,
+        attr: Attr,
+        choose: impl Fn(&OwnedFd) -> io::Result<()>,
+    ) -> io::Result<Rings> {
+        let rings = Rings::open_as(name, attr.of_processor(), &[ANYBODY], None)?;
+        rings.events().try_for_each(choose)?;
+        rings.enable()?;
+        Ok(rings)
     }
 
     /// Opens the event of hardware that writes a trace by itself.

@@ -1,13 +1,13 @@
 //! One recording, from the first record to the last.
 
 use std::ffi::OsString;
-use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::budget::Wanted;
 use crate::calls::{CallCounts, Calls, CallsOptions, FunctionCounts};
 use crate::event::Stacks;
+use crate::family::Family;
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
 use crate::opened::{Opened, What, events};
@@ -81,10 +81,10 @@ pub fn record_program(
         command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = words.first().map_or("", String::as_str);
     let what = What::of(options)?;
-    let rings = what.open(&[child.pid], true).map_err(|error| what.refusal(program, error))?;
     let pids = &[child.pid];
-    let opened = Opened::new(what, rings, (pids, pids), (options, true))?;
-    let mut session = Session::begin(opened, words, &[child.pid], options)?;
+    let threads = what.open(pids, true).map_err(|error| what.refusal(program, error))?;
+    let opened = Opened::new(what, threads, pids, (options, true))?;
+    let mut session = Session::begin(opened, words, pids, options)?;
     session.write_torch_traces(torch)?;
     if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
         let path = path.into_os_string().into_encoded_bytes();
@@ -113,17 +113,9 @@ pub fn record_processes(
     let what = What::of(options)?;
     let pid_list: Vec<String> = pids.iter().map(i32::to_string).collect();
     let fail = |error| what.refusal(&format!("process {}", pid_list.join(",")), error);
-    let mut opened = None;
-    let known = processes::for_all_threads(pids, |tids| match &mut opened {
-        None => what.open(tids, false).map(|rings| opened = Some(rings)),
-        Some(rings) => rings.add_threads(tids),
-    });
-    let known = known.map_err(fail)?;
-    let gone = || fail(io::Error::from_raw_os_error(libc::ESRCH));
-    let rings = opened.ok_or_else(gone)?;
-    rings.enable().map_err(fail)?;
+    let threads = what.open(pids, false).map_err(fail)?;
     let command = processes::command(pids.first().copied().unwrap_or(0));
-    let opened = Opened::new(what, rings, (pids, &known), (options, false))?;
+    let opened = Opened::new(what, threads, pids, (options, false))?;
     let mut session = Session::begin(opened, command, pids, options)?;
     session.tell_what_was_there()?;
     if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
@@ -145,6 +137,7 @@ const YOUNG: Duration = Duration::from_secs(1);
 
 struct Session<'a> {
     rings: Rings,
+    family: Option<Family>,
     waits: Waits,
     tracer: Option<Tracer>,
     keeper: Keeper,
@@ -165,7 +158,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(
-        Opened { rings, waits, tracer }: Opened,
+        Opened { rings, family, waits, tracer }: Opened,
         command: Vec<String>,
         pids: &[i32],
         options: &'a RecordOptions<'a>,
@@ -185,6 +178,7 @@ impl<'a> Session<'a> {
                 events((&rings, tracer.as_ref()), &waits, watch.as_ref()),
             )?,
             rings,
+            family,
             waits,
             tracer,
             watch,
@@ -357,7 +351,17 @@ impl<'a> Session<'a> {
 
     fn empty_rings(&mut self) -> Result<(), CaptureError> {
         let Session {
-            rings, tracer, keeper, tally, watch, waits, python, calls, new_files, ..
+            rings,
+            family,
+            tracer,
+            keeper,
+            tally,
+            watch,
+            waits,
+            python,
+            calls,
+            new_files,
+            ..
         } = self;
         let has_steps = self.steps.is_some();
         let mut trouble = None;
@@ -389,7 +393,13 @@ impl<'a> Session<'a> {
             keeper.keep(bytes)
         };
         waits.begin_round();
-        rings.drain(|bytes| take(waits, bytes))?;
+        rings.drain(|bytes| match family {
+            Some(family) => take(waits, family.sift(bytes)),
+            None => take(waits, bytes),
+        })?;
+        if let Some(family) = family {
+            take(waits, &mut family.own())?;
+        }
         let mut made = waits.made();
         take(waits, &mut made)?;
         let (throttled, told) = waits.spend();

@@ -1,11 +1,11 @@
 //! When threads leave their processor and come back, and with which stacks they leave.
 //!
-//! A record of a switch costs a thread some of a microsecond, and its stack five: nothing,
-//! where threads wait for something, and a fifth of the time of a program whose threads only
+//! A record of a switch costs a thread some of a microsecond, and its stack five to thirty: nothing,
+//! where threads wait for something, and most of the time of a program whose threads only
 //! hand something around. So both have a budget, and are left out for a while where it is
 //! spent, which is told and stands in the recording.
 //!
-//! Where one may, a program in the kernel writes the records ([`crate::switches`]), and events
+//! Where one may, a program in the kernel writes the records ([`crate::follow`]), and events
 //! of processors, not of threads, take the stacks that it chooses: both cost nothing while they
 //! are left out. Where one may not, threads have events, which are switched off then; that
 //! leaves half a microsecond of each switch. To close them was tried, and made switches 20 µs
@@ -19,9 +19,9 @@ use std::time::Instant;
 
 use crate::budget::{Budget, Change, Wanted};
 use crate::event::{Attr, Event, Stacks};
+use crate::follow::Followed;
 use crate::records::{Record, Switch};
-use crate::rings::Rings;
-use crate::switches::KernelSwitches;
+use crate::rings::{ANYBODY, Rings};
 use crate::{processes, records, sys};
 
 /// Switches of a second on each processor; each makes two records.
@@ -47,7 +47,10 @@ pub(crate) struct WaitOptions {
 /// Both, as far as they are wanted and may be had.
 #[derive(Debug)]
 pub(crate) struct Waits {
-    kernel: Option<KernelSwitches>,
+    kernel: Option<Followed>,
+    /// Who wants all switches has the kernel's own records: some virtual machines hide some from
+    /// programs, and when a thread came must be reckoned.
+    is_by_program: bool,
     switches: Option<Kept>,
     stacks: Option<Kept>,
     counts: [u64; 2],
@@ -76,14 +79,15 @@ struct Kept {
 }
 
 impl Waits {
-    /// Of these processes, whose threads are all among `tids`.
+    /// Of these threads, which the kernel's programs may know.
     pub(crate) fn open(
         options: WaitOptions,
         rings: &Rings,
-        (pids, tids): (&[i32], &[i32]),
+        (tids, kernel): (&[i32], Option<Followed>),
     ) -> Waits {
         let mut waits = Waits {
-            kernel: None,
+            kernel,
+            is_by_program: options.switches == Wanted::Auto,
             switches: None,
             stacks: None,
             counts: [0; 2],
@@ -96,11 +100,6 @@ impl Waits {
         // The kernel raises stacks inside of itself: who may not look there has none.
         let has_kernel = rings.event.attr.has_kernel();
         let stacks = if has_kernel { options.stacks } else { Wanted::Never };
-        // Who wants all of them has the kernel's own records: some virtual machines hide switches
-        // from programs, and when a thread came must be reckoned.
-        if has_kernel && options.switches == Wanted::Auto {
-            waits.kernel = KernelSwitches::begin(pids, options.is_from_exec).ok();
-        }
         let switches = options.switches;
         waits.switches = waits.open_switches(switches, rings, (tids, options.is_from_exec));
         waits.stacks = waits.open_stacks(stacks, rings, (tids, options));
@@ -114,9 +113,9 @@ impl Waits {
         (tids, is_from_exec): (&[i32], bool),
     ) -> Option<Kept> {
         let attr = Attr::switch_records().on_clock_of(&rings.event.attr);
-        let budget = budget(wanted, 2 * SWITCHES_MAX)?;
-        if let Some(kernel) = &mut self.kernel
-            && kernel.start(allowance(budget.as_ref())).is_ok()
+        let mut budget = budget(wanted, 2 * SWITCHES_MAX)?;
+        if let Some(kernel) = self.kernel.as_mut().filter(|_| self.is_by_program)
+            && kernel.start(allowance(budget.as_mut())).is_ok()
         {
             let made = (Vec::new(), vec![MADE_ID]);
             return Some(Kept::new("switches", attr, made, budget).by_program());
@@ -135,18 +134,18 @@ impl Waits {
     ) -> Option<Kept> {
         const NAME: &str = "context-switches";
         let attr = Attr::switches(options.how);
-        let budget = budget(wanted, WAIT_STACKS_MAX)?;
-        if let Some(kernel) = &self.kernel {
+        let mut budget = budget(wanted, WAIT_STACKS_MAX)?;
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| self.is_by_program) {
             kernel.stacks_left().store(0, Ordering::Relaxed);
             // Not before it is chosen whose stacks are taken.
             let attr = attr.beginning_later();
             let open = |_, cpu| {
-                let event = sys::open_event(&attr, -1, cpu)?;
-                kernel.choose(&event)?;
+                let event = sys::open_event(&attr, ANYBODY, cpu)?;
+                kernel.choose_stacks(&event)?;
                 sys::enable(&event).map(|()| event)
             };
-            if let Ok(open) = rings.open_beside(&[-1], open) {
-                let most = allowance(budget.as_ref());
+            if let Ok(open) = rings.open_beside(&[ANYBODY], open) {
+                let most = allowance(budget.as_mut());
                 kernel.stacks_left().store(most, Ordering::Relaxed);
                 return Some(Kept::new(NAME, attr, open, budget).by_program());
             }
@@ -199,7 +198,7 @@ impl Waits {
             return;
         }
         self.counts[1] += 1;
-        if self.kernel.is_some()
+        if self.is_by_program
             && let (Some(tid), Some(time)) = (record.thread(), record.time())
         {
             self.stack_times.insert((tid as u32, time));
@@ -234,7 +233,7 @@ impl Waits {
     pub(crate) fn spend(&mut self) -> (Option<Vec<u8>>, Option<&'static str>) {
         let [switches, stacks] = std::mem::take(&mut self.counts);
         let now = sys::clock_ns(libc::CLOCK_MONOTONIC);
-        let left = self.kernel.as_ref().map(KernelSwitches::switches_left);
+        let left = self.kernel.as_ref().map(Followed::switches_left);
         let change = self.switches.as_mut().and_then(|kept| kept.spend(switches, left));
         self.let_kernel(change);
         let id = self.switches.as_ref().and_then(|kept| kept.event.ids.first().copied());
@@ -244,20 +243,19 @@ impl Waits {
             Change::Off => records::throttled(true, sys::clock_ns(libc::CLOCK_MONOTONIC), id),
             Change::On => records::throttled(false, now, id),
         });
-        let left = self.kernel.as_ref().map(KernelSwitches::stacks_left);
+        let left = self.kernel.as_ref().map(Followed::stacks_left);
         let stacks = self.stacks.as_mut().and_then(|kept| kept.spend(stacks, left));
         (record, self.news(change, stacks))
     }
 
     /// The program that writes switches is there only while it may.
     fn let_kernel(&mut self, change: Option<Change>) {
-        let budget = self.switches.as_ref().filter(|kept| kept.event.ids == [MADE_ID]);
-        let most = allowance(budget.and_then(|kept| kept.budget.as_ref()));
-        let (Some(kernel), Some(_)) = (&mut self.kernel, budget) else { return };
+        let kept = self.switches.as_mut().filter(|kept| kept.is_by_program);
+        let (Some(kernel), Some(kept)) = (&mut self.kernel, kept) else { return };
         match change {
             Some(Change::Off) => kernel.stop(),
             // It was allowed before; should it be no more, times stay unknown.
-            Some(Change::On) => drop(kernel.start(most)),
+            Some(Change::On) => drop(kernel.start(allowance(kept.budget.as_mut()))),
             None => {}
         }
     }
@@ -294,10 +292,9 @@ fn budget(wanted: Wanted, per_second: u64) -> Option<Option<Budget>> {
     }
 }
 
-/// How many may come in a round until the kernel's program stops by itself: one more than there
-/// may be, and not so many at once that rings overflow or most of a second's budget is gone.
-fn allowance(budget: Option<&Budget>) -> i64 {
-    let left = budget.map(|budget| budget.left().saturating_add(1).min(budget.at_once()));
+/// How many may come until the kernel's program stops by itself.
+fn allowance(budget: Option<&mut Budget>) -> i64 {
+    let left = budget.map(|budget| budget.grant(Instant::now()));
     left.and_then(|left| i64::try_from(left).ok()).unwrap_or(i64::MAX)
 }
 
@@ -322,13 +319,16 @@ impl Kept {
         let left = left.filter(|_| self.is_by_program);
         let was_on = !budget.is_off();
         let has_stopped = was_on && left.is_some_and(|left| left.load(Ordering::Relaxed) <= 0);
-        let change = budget.spend(if has_stopped { u64::MAX } else { count }, Instant::now());
-        let allowed = allowance(Some(budget));
+        let now = Instant::now();
+        let change = budget.spend(if has_stopped { u64::MAX } else { count }, now);
         match (change, left) {
-            (Some(Change::On), Some(left)) => left.store(allowed, Ordering::Relaxed),
+            (Some(Change::On), Some(left)) => {
+                left.store(allowance(Some(budget)), Ordering::Relaxed);
+            }
             (None, Some(left)) if was_on => {
+                let more = budget.grant_again(now).and_then(|more| i64::try_from(more).ok());
                 // Unless it has just stopped, which the next round will see.
-                let refill = |left: i64| (left > 0).then_some(allowed);
+                let refill = |left: i64| more.filter(|_| left > 0);
                 let _ = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, refill);
             }
             _ => {}

@@ -61,8 +61,24 @@ fn processes_that_live_for_a_moment_are_all_there() {
     let Some(bench) = Bench::set_up() else { return };
     let Some(short) = bench.compile("short.c", "short", &[]) else { return };
     let run = ["run", "--quiet", "--no-decode", "--recording", "r", "--"];
-    let output = bench.spanwise(&run).arg(short).arg("20").output().expect("built for this test");
+    let output = bench.spanwise(&run).arg(short).args(["20", "20000"]).output();
+    let output = output.expect("built for this test");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     let work = count_by_thread(&bench.open("r"), &["leaf_work"]);
     assert_eq!(work.values().filter(|&&count| count > 0).count(), 20, "{work:?}");
+}
+
+/// A clock of each process would not have struck once.
+#[test]
+fn processes_that_live_for_less_than_a_sample_are_there_in_proportion() {
+    let Some(bench) = Bench::with("switch all the time") else { return };
+    let Some(short) = bench.compile("short.c", "short", &[]) else { return };
+    let run = ["run", "--quiet", "--no-decode", "--recording", "r", "--rate", "200", "--"];
+    let output = bench.spanwise(&run).arg(short).args(["600", "1000"]).output();
+    let output = output.expect("built for this test");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let work = count_by_thread(&bench.open("r"), &["leaf_work"]);
+    let hit = work.values().filter(|&&count| count > 0).count();
+    // One in five of them, on average.
+    assert!((40..300).contains(&hit), "{hit}");
 }

@@ -192,6 +192,46 @@ fn programs_that_it_starts_are_followed() {
     assert_eq!(names, ["deep", "sh"]);
 }
 
+/// Where the kernel tells of all processes that there are, too.
+#[test]
+fn nothing_is_kept_of_other_programs() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.deep() else { return };
+    let stranger = bench.path("stranger_to_it");
+    std::fs::copy("/bin/true", &stranger).expect("a program of every system");
+    let run = ["run", "--quiet", "--no-decode", "--recording", "r", "--"];
+    let mut recorder = Running::start(bench.spanwise(&run).arg(&deep).args(["2", "0"]));
+    while recorder.is_alive() {
+        let status = Command::new(&stranger).status();
+        assert!(status.expect("as before").success());
+    }
+    assert_eq!(recorder.wait().code(), Some(0));
+    let bytes = std::fs::read(bench.path("r").join("perf.data")).expect("a recording");
+    let has = |name: &[u8]| bytes.windows(name.len()).any(|bytes| bytes == name);
+    assert!(has(b"/deep"));
+    assert!(!has(b"stranger_to_it"));
+}
+
+/// There, processes have other numbers than the kernel's programs see.
+#[test]
+fn threads_are_sampled_in_a_namespace_of_their_own() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.deep() else { return };
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc"]);
+    let can = unshare.arg("true").output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        return eprintln!("skipped: no namespace of processes can be made");
+    }
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc"]).current_dir(bench.path("."));
+    let run = ["run", "--quiet", "--no-decode", "--recording", "r", "--"];
+    unshare.arg(env!("CARGO_BIN_EXE_spanwise")).args(run).arg(&deep).args(["4", "0"]);
+    let output = unshare.output().expect("as before");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    check_threads_of_deep(&bench, "r");
+}
+
 #[test]
 fn how_the_program_ended_is_passed_on() {
     let Some(bench) = Bench::set_up() else { return };

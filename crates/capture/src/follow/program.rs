@@ -255,6 +255,14 @@ pub(super) fn executing(maps: Maps) -> Vec<Instruction> {
     text
 }
 
+/// Takes the samples of threads that are recorded.
+pub(super) fn sampling(maps: Maps) -> Vec<Instruction> {
+    let mut text = Vec::from(key_of_current());
+    text.extend(look_up(maps, &if_begun(&end_with(1))));
+    text.extend(end());
+    text
+}
+
 /// Takes the stacks of threads that are recorded, as long as there may be more.
 pub(super) fn choosing(maps: Maps) -> Vec<Instruction> {
     let mut begun = count(maps, STACKS_LEFT_AT, -1);
@@ -274,8 +282,9 @@ mod tests {
     fn every_jump_stays_inside() {
         let maps =
             Maps { ring: 3, threads: 4, shared: 5, thread: ThreadLayout { tid: 1000, ran: 80 } };
-        let all = [switching(maps), making(maps), ending(maps), executing(maps), choosing(maps)];
-        for text in all {
+        let kept = [making(maps), ending(maps), executing(maps)];
+        let used = [switching(maps), sampling(maps), choosing(maps)];
+        for text in kept.into_iter().chain(used) {
             let jumps = text.iter().enumerate().filter_map(|(at, one)| Some((at, one.jumps()?)));
             for (at, over) in jumps {
                 assert!(at + 1 + over < text.len(), "from {at} over {over} of {}", text.len());

@@ -1,14 +1,17 @@
-//! Switches of threads, written by a program of ours in the kernel.
+//! The threads that are recorded, in a table that programs of ours in the kernel keep and use.
 //!
-//! An event of each thread with a record of each switch costs a thread 1.6 µs a switch, and
-//! half of one even while it is switched off: the kernel walks through all events of both
-//! threads. The program looks two threads up in a table and writes 32 bytes where one of them
-//! is recorded; and where there are too many switches, it stops by itself at the very one that
-//! is too many, and is taken away: then a switch costs what it did before. What it writes
-//! becomes the records that the kernel would have written.
+//! An event of each thread costs it a part of a microsecond at each switch, even while it is
+//! switched off, and one with a record of each switch 1.6 µs: the kernel walks through all events
+//! of both threads. Events of processors cost a switch nothing, and tell of everybody; programs
+//! choose among that, by a look into the table, before any stack is taken.
 //!
-//! It needs what few may: to load programs, and to see all switches of the machine. Who may not
-//! has the events.
+//! Another program writes switches, 32 bytes where one of the two threads is recorded; and where
+//! there are too many, it stops by itself at the very one that is too many, and is taken away:
+//! then a switch costs what it did before. What it writes becomes the records that the kernel
+//! would have written.
+//!
+//! All that needs what few may: to load programs, and to see the whole machine. Who may not has
+//! events of threads.
 
 mod btf;
 mod program;
@@ -35,11 +38,12 @@ const THREADS_MAX: u32 = 1 << 16;
 
 /// The programs, and what they write into.
 #[derive(Debug)]
-pub(crate) struct KernelSwitches {
+pub(crate) struct Followed {
     /// Closing these ends it all.
     switching: Option<OwnedFd>,
     _following: Vec<OwnedFd>,
     switching_program: OwnedFd,
+    sampling_program: OwnedFd,
     choosing_program: OwnedFd,
     ring: HitRing,
     shared: Shared,
@@ -47,9 +51,9 @@ pub(crate) struct KernelSwitches {
     maps: [OwnedFd; 3],
 }
 
-impl KernelSwitches {
+impl Followed {
     /// Follows the threads of these processes, and what they start; writes nothing yet.
-    pub(crate) fn begin(pids: &[i32], is_from_exec: bool) -> io::Result<KernelSwitches> {
+    pub(crate) fn begin(pids: &[i32], is_from_exec: bool) -> io::Result<Followed> {
         if !processes::has_the_kernels_numbers() {
             return Err(io::Error::other("numbers of processes are not the kernel's"));
         }
@@ -72,18 +76,19 @@ impl KernelSwitches {
             bpf::attach_to_tracepoint(&program, name)
         });
         let following = following.into_iter().collect::<io::Result<Vec<OwnedFd>>>()?;
-        let switches = KernelSwitches {
+        let followed = Followed {
             switching: None,
             _following: following,
             switching_program: bpf::tracepoint_program(&program::switching(maps))?,
+            sampling_program: bpf::sample_program(&program::sampling(maps))?,
             choosing_program: bpf::sample_program(&program::choosing(maps))?,
             ring: HitRing::map(&ring, RING_BYTES as usize)?,
             shared: Shared::map(&numbers)?,
             unseen: Unseen::default(),
             maps: [ring, threads, numbers],
         };
-        switches.add_threads(pids, if is_from_exec { FROM_EXEC } else { 0 })?;
-        Ok(switches)
+        followed.add_threads(pids, if is_from_exec { FROM_EXEC } else { 0 })?;
+        Ok(followed)
     }
 
     /// What they start from then on, a program puts into the table.
@@ -113,8 +118,13 @@ impl KernelSwitches {
         self.switching = None;
     }
 
-    /// Lets an event on a processor take stacks of the threads that are recorded alone.
-    pub(crate) fn choose(&self, event: &OwnedFd) -> io::Result<()> {
+    /// Lets an event of a processor sample the threads that are recorded alone.
+    pub(crate) fn choose_samples(&self, event: &OwnedFd) -> io::Result<()> {
+        sys::set_program(event, &self.sampling_program)
+    }
+
+    /// The same, as long as stacks may be taken.
+    pub(crate) fn choose_stacks(&self, event: &OwnedFd) -> io::Result<()> {
         sys::set_program(event, &self.choosing_program)
     }
 
@@ -177,7 +187,7 @@ mod tests {
     /// switches. `None`, with a word, where it may not.
     #[allow(clippy::print_stderr, reason = "a test that skips something says so")]
     fn switches_of_a_sleeper(naps: usize, most: i64) -> Option<Vec<Switch>> {
-        let begun = KernelSwitches::begin(&[std::process::id() as i32], false);
+        let begun = Followed::begin(&[std::process::id() as i32], false);
         let mut switches = match begun {
             Ok(switches) => switches,
             Err(error) => {
