@@ -263,7 +263,8 @@ fn own_place() -> io::Result<(Vec<u8>, u64)> {
 }
 
 fn many_switches() -> Finding {
-    let (ability, what) = (Ability::ManySwitches, "the same of threads that switch all the time");
+    let (ability, what) =
+        (Ability::ManySwitches, "threads that switch all the time, at little cost");
     match Followed::begin(&[std::process::id() as i32], false) {
         Ok(_) => found(ability, what, "tried: the kernel runs a program for it".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

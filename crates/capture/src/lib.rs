@@ -45,6 +45,7 @@ pub use calls::{CallsBy, CallsOptions};
 pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
+pub use opened::ClockOf;
 pub use processes::{mapped_files, program_path, running_processes};
 pub use pt::{CodeRange, PtOptions, TraceRecorded, TraceScope};
 #[doc(hidden)]

@@ -1,7 +1,6 @@
 //! What is recorded of threads, and all that is opened for it.
 
 use std::io;
-use std::os::fd::OwnedFd;
 
 use crate::budget::Wanted;
 use crate::event::{Attr, Event};
@@ -14,9 +13,19 @@ use crate::waits::{WaitOptions, Waits};
 use crate::watch::Watch;
 use crate::{Ability, CaptureError, processes};
 
+/// Whose clock says when a sample is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockOf {
+    /// That of processors, where one may.
+    Auto,
+    /// Costs threads that switch often nothing more, and interrupts others, too.
+    Processors,
+    Threads,
+}
+
 /// What is recorded of threads: samples of a clock, or the processor's own trace.
 pub(crate) enum What {
-    Clock(Attr),
+    Clock(Attr, ClockOf),
     Trace(Asked, TraceMemory),
 }
 
@@ -28,7 +37,8 @@ const TRACE_BYTES: usize = 256 << 20;
 impl What {
     pub(crate) fn of(options: &RecordOptions<'_>) -> Result<What, CaptureError> {
         let Some(pt) = &options.pt else {
-            return Ok(What::Clock(Attr::clock(options.rate_hz, options.stacks)));
+            let attr = Attr::clock(options.rate_hz, options.stacks);
+            return Ok(What::Clock(attr, options.clock));
         };
         let mut asked = Asked::of(pt)?;
         let (bytes, keeps_last) =
@@ -37,38 +47,33 @@ impl What {
         Ok(What::Trace(asked, TraceMemory { bytes, keeps_last, filter }))
     }
 
-    /// Opens the events of all processors, where one may, or else those of all threads of these
-    /// processes; they begin at once, or when a process runs its program.
+    /// Opens the events of processors, or of all threads of these processes, which begin at once
+    /// or when a process runs its program.
     pub(crate) fn open(&self, pids: &[i32], is_from_exec: bool) -> io::Result<Threads> {
-        let followed = self.for_processors(pids, is_from_exec);
-        let (mut rings, followed) =
-            followed.map_or((None, None), |(rings, followed)| (Some(rings), Some(followed)));
-        let is_for_threads = rings.is_none();
+        let (followed, mut rings) = match self {
+            What::Clock(attr, of) => Threads::follow((pids, is_from_exec), *attr, *of)?,
+            // Of everybody it would be too much.
+            What::Trace(..) => (None, None),
+        };
+        let is_for_processors = rings.is_some();
         let tids = processes::for_all_threads(pids, |tids| match &mut rings {
             None => self.for_threads(tids, is_from_exec).map(|new| rings = Some(new)),
-            Some(rings) if is_for_threads => rings.add_threads(tids),
-            Some(_) => Ok(()),
+            Some(_) if is_for_processors => Ok(()),
+            Some(rings) => rings.add_threads(tids),
         })?;
         let rings = rings.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
         if !is_from_exec {
             rings.enable()?;
         }
-        Ok(Threads { rings, followed, tids })
-    }
-
-    /// What hardware traces is too much of everybody.
-    fn for_processors(&self, pids: &[i32], is_from_exec: bool) -> Option<(Rings, Followed)> {
-        let What::Clock(attr) = self else { return None };
-        let followed = Followed::begin(pids, is_from_exec).ok()?;
-        let choose = |event: &OwnedFd| followed.choose_samples(event);
-        let rings = Rings::open_for_processors(CLOCK, *attr, choose).ok()?;
-        Some((rings, followed))
+        // What programs choose is seen inside of the kernel.
+        let followed = followed.filter(|_| rings.event.attr.has_kernel());
+        Ok(Threads { rings, followed, is_for_processors, tids })
     }
 
     fn for_threads(&self, tids: &[i32], is_from_exec: bool) -> io::Result<Rings> {
         let begins = |attr: Attr| if is_from_exec { attr.beginning_at_exec() } else { attr };
         match self {
-            What::Clock(attr) => Rings::open(CLOCK, begins(*attr), tids),
+            What::Clock(attr, _) => Rings::open(CLOCK, begins(*attr), tids),
             What::Trace(asked, memory) => {
                 Rings::open_trace("intel_pt", begins(asked.attr), tids, memory)
             }
@@ -77,7 +82,11 @@ impl What {
 
     pub(crate) fn refusal(&self, what: &str, error: io::Error) -> CaptureError {
         match self {
-            What::Clock(_) => rings::refusal(what, error),
+            What::Clock(_, ClockOf::Processors) => {
+                let what = format!("{what}: cannot be recorded by the clock of processors");
+                CaptureError::io(what, error).lacks(Ability::ManySwitches)
+            }
+            What::Clock(..) => rings::refusal(what, error),
             What::Trace(asked, _) => {
                 let ability = match asked.attr.has_kernel() && rings::is_refusal(&error) {
                     true => Ability::KernelFrames,
@@ -93,9 +102,32 @@ impl What {
 /// The threads of processes, with their events.
 pub(crate) struct Threads {
     rings: Rings,
-    /// Where the events are those of processors.
     followed: Option<Followed>,
+    is_for_processors: bool,
     tids: Vec<i32>,
+}
+
+impl Threads {
+    /// Has the kernel follow threads, and opens the events of processors that are theirs then, as
+    /// far as one may and as it is wanted.
+    fn follow(
+        (pids, is_from_exec): (&[i32], bool),
+        attr: Attr,
+        of: ClockOf,
+    ) -> io::Result<(Option<Followed>, Option<Rings>)> {
+        let followed = match (Followed::begin(pids, is_from_exec), of) {
+            (Err(error), ClockOf::Processors) => return Err(error),
+            (followed, _) => followed.ok(),
+        };
+        let open = |followed: &Followed| {
+            Rings::open_for_processors(CLOCK, attr, |event| followed.choose_samples(event))
+        };
+        let rings = match (followed.as_ref().filter(|_| of != ClockOf::Threads).map(open), of) {
+            (Some(Err(error)), ClockOf::Processors) => return Err(error),
+            (rings, _) => rings.and_then(Result::ok),
+        };
+        Ok((followed, rings))
+    }
 }
 
 /// All that is open from the beginning.
@@ -110,11 +142,11 @@ pub(crate) struct Opened {
 impl Opened {
     pub(crate) fn new(
         what: What,
-        Threads { rings, followed, tids }: Threads,
+        Threads { rings, followed, is_for_processors, tids }: Threads,
         pids: &[i32],
         (options, is_from_exec): (&RecordOptions<'_>, bool),
     ) -> Result<Opened, CaptureError> {
-        let family = followed.as_ref().map(|_| Family::new(pids));
+        let family = is_for_processors.then(|| Family::new(pids));
         let waits = wait_options(options, is_from_exec);
         let waits = Waits::open(waits, &rings, (&tids, followed));
         let mut tracer = None;

@@ -10,7 +10,7 @@ use crate::event::Stacks;
 use crate::family::Family;
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
-use crate::opened::{Opened, What, events};
+use crate::opened::{ClockOf, Opened, What, events};
 use crate::pt::{Piece, PtOptions, TraceRings, Tracer};
 use crate::python::{Python, PythonOptions};
 use crate::recorded::{CallsRecorded, Ended, Program, Recorded, Snapshot};
@@ -30,6 +30,7 @@ use crate::{CaptureError, processes, recording, sys};
 pub struct RecordOptions<'a> {
     /// Samples a second of each running thread; no more than [`crate::RATE_MAX_HZ`].
     pub rate_hz: u32,
+    pub clock: ClockOf,
     pub stacks: Stacks,
     /// When threads leave their processor and come back.
     pub switches: Wanted,

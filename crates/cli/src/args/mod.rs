@@ -30,8 +30,8 @@ pub(crate) use profiles::{
 pub(crate) use pt::{PtArgs, PtScopeArg};
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
-    AttachArgs, CallsByArg, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs, RunArgs,
-    SamplingArgs, StacksArg, SwitchesArg, WantedArg, size,
+    AttachArgs, CallsByArg, ClockArg, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs,
+    RunArgs, SamplingArgs, StacksArg, WantedArg, size,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};

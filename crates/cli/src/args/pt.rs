@@ -7,8 +7,8 @@ pub(crate) struct PtArgs {
     /// Record something else than samples
     #[arg(long, value_enum, value_name = "WHICH")]
     #[arg(conflicts_with_all = [
-        "rate", "stacks", "stack_bytes", "switches", "wait_stacks", "calls", "calls_by", "step",
-        "step_calls", "step_instructions", "python", "python_rate",
+        "rate", "clock", "stacks", "stack_bytes", "switches", "wait_stacks", "calls", "calls_by",
+        "step", "step_calls", "step_instructions", "python", "python_rate",
     ])]
     pub(crate) backend: Option<BackendArg>,
     /// Settings of the hardware, by the kernel's names for them, such as `cyc=0,psb_period=2`;

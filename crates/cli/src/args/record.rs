@@ -139,6 +139,10 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "HZ", default_value_t = 499)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rate: u32,
+    /// Whose clock says when a sample is taken: that of each processor costs less where threads
+    /// switch often, and interrupts other programs, too; it needs root
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = ClockArg::Auto)]
+    pub(crate) clock: ClockArg,
     /// How stacks are found
     #[arg(long, value_enum, value_name = "HOW", default_value_t = StacksArg::Auto)]
     pub(crate) stacks: StacksArg,
@@ -147,8 +151,8 @@ pub(crate) struct SamplingArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1024..=65_528))]
     pub(crate) stack_bytes: Option<u32>,
     /// Whether to record when threads stop running and go on
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = SwitchesArg::Auto)]
-    pub(crate) switches: SwitchesArg,
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
+    pub(crate) switches: WantedArg,
     /// Whether to record the stacks of threads that stop running, which say what they wait for,
     /// where one may look into the kernel
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
@@ -197,12 +201,13 @@ pub(crate) struct SamplingArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SwitchesArg {
-    /// But for times in which there are so many that it would slow the program down
+pub(crate) enum ClockArg {
+    /// That of processors, where one may
     Auto,
-    /// However many there are
-    Always,
-    Never,
+    /// Of processors: what others do is passed over in the kernel
+    Processors,
+    /// Of each thread, while it runs
+    Threads,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -6,9 +6,9 @@ use std::process::{ExitCode, ExitStatus};
 
 use anyhow::bail;
 use spanwise_capture::{
-    COMPANION, CallsBy, CallsOptions, CallsRecorded, Ended, FlightOptions, FunctionTrigger,
-    PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, StepOptions, SymbolPlaces,
-    TorchRecorded, Triggers, Wanted, When,
+    COMPANION, CallsBy, CallsOptions, CallsRecorded, ClockOf, Ended, FlightOptions,
+    FunctionTrigger, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, StepOptions,
+    SymbolPlaces, TorchRecorded, Triggers, Wanted, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::OpenOptions;
@@ -17,8 +17,8 @@ use super::call_patterns::CallPatterns;
 use super::choose::{choose, choose_name};
 use super::{convert, convert_trace, record_pt, report, view};
 use crate::args::{
-    AttachArgs, CallsByArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
-    SamplingArgs, StacksArg, SwitchesArg, WantedArg,
+    AttachArgs, CallsByArg, ClockArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
+    SamplingArgs, StacksArg, WantedArg,
 };
 use crate::failure::{self, note};
 use crate::output::{stderr_style, stdout, stdout_style};
@@ -175,8 +175,13 @@ fn with_options(
     let ranges = record_pt::ranges(&sampling.pt, files)?;
     let options = RecordOptions {
         rate_hz: sampling.rate,
+        clock: match sampling.clock {
+            ClockArg::Auto => ClockOf::Auto,
+            ClockArg::Processors => ClockOf::Processors,
+            ClockArg::Threads => ClockOf::Threads,
+        },
         stacks: stacks(sampling)?,
-        switches: wanted_switches(sampling.switches),
+        switches: wanted(sampling.switches),
         wait_stacks: wanted(sampling.wait_stacks),
         duration: sampling.duration,
         calls: (!sampling.calls.is_empty()).then_some(CallsOptions {
@@ -215,14 +220,6 @@ fn python(sampling: &SamplingArgs) -> Option<PythonOptions<'static>> {
         is_wanted: sampling.python == PythonArg::On,
         symbols_in: &symbols_in,
     })
-}
-
-fn wanted_switches(arg: SwitchesArg) -> Wanted {
-    match arg {
-        SwitchesArg::Auto => Wanted::Auto,
-        SwitchesArg::Always => Wanted::Always,
-        SwitchesArg::Never => Wanted::Never,
-    }
 }
 
 fn wanted(arg: WantedArg) -> Wanted {

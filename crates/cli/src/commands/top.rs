@@ -12,7 +12,7 @@ use std::thread;
 
 use anyhow::Context;
 use spanwise_capture::{
-    Ended, HeldSignals, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted,
+    ClockOf, Ended, HeldSignals, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -117,6 +117,7 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
     };
     let options = RecordOptions {
         rate_hz: args.rate,
+        clock: ClockOf::Auto,
         stacks: match cfg!(target_arch = "x86_64") {
             true => Stacks::Dwarf { bytes: super::record::STACK_BYTES },
             false => Stacks::FramePointers,

@@ -212,6 +212,17 @@ fn nothing_is_kept_of_other_programs() {
     assert!(!has(b"stranger_to_it"));
 }
 
+#[test]
+fn each_thread_may_have_a_clock_of_its_own() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.deep() else { return };
+    let run = ["run", "--quiet", "--no-decode", "--clock", "threads", "--recording", "r", "--"];
+    let output = bench.spanwise(&run).arg(&deep).args(["4", "0"]).output();
+    let output = output.expect("built for this test");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    check_threads_of_deep(&bench, "r");
+}
+
 /// There, processes have other numbers than the kernel's programs see.
 #[test]
 fn threads_are_sampled_in_a_namespace_of_their_own() {

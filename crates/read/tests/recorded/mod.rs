@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rings::{COLLISION, PARTIAL, Rings};
 use spanwise_capture::{
-    FlightOptions, PtOptions, RecordOptions, Stacks, TraceRecorded, TraceScope, TraceSource,
-    Triggers, Wanted, record_rings,
+    ClockOf, FlightOptions, PtOptions, RecordOptions, Stacks, TraceRecorded, TraceScope,
+    TraceSource, Triggers, Wanted, record_rings,
 };
 use spanwise_model::{NoticeKind, Trace};
 
@@ -144,6 +144,7 @@ fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {
         rate_hz: 1,
         stacks: Stacks::FramePointers,
         switches: Wanted::Always,
+        clock: ClockOf::Auto,
         wait_stacks: Wanted::Never,
         duration: Some(Duration::from_secs(1)),
         python: None,
