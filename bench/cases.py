@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from install import DEFAULT_BINARY, spanwise, version_told
+from install import DEFAULT_BINARY, say, spanwise, version_told
 from process import Failed, run_once, touch_memory
 from report import Row
 from traces import Trace, warm
+
+#: Short enough that nobody takes a slow peer for one that hangs.
+TELL_EVERY_S = 20
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,9 @@ class Case:
     """One row to measure: what to run, on which form of the trace.
 
     `{trace}` in a command stands for the file, `{folder}` for one to write into.
-    Times and memory are shown as multiples of those of the row `base`.
+    Times and memory are shown as multiples of those of the row `base`. `memory_x` is how
+    much memory it may take, in sizes of the trace: much where objects are made of all
+    that is read.
     """
 
     name: str
@@ -31,6 +39,7 @@ class Case:
     peer: Callable[[], list[str]] | None = None
     version: tuple[str, ...] = ()
     repeat: int = 1
+    memory_x: int | None = None
     left_out: str = ""
 
 
@@ -109,20 +118,42 @@ def measure_case(case: Case, trace: Trace, options: argparse.Namespace) -> Row:
                 run_once(before, env, timeout_s=options.timeout)
             size = trace.bytes if path.is_dir() else path.stat().st_size
             # Peers make objects of all they read; more than is used would only drive
-            # the traces out of memory.
-            touch_memory(size * (10 if case.peer else 2))
+            # the traces out of memory, and takes a second a gigabyte.
+            touch_memory(size * (case.memory_x or (10 if case.peer else 2)))
             for _ in range(options.repeat or case.repeat):
                 warm(path)
-                run, said = run_once(
-                    filled(command, path, folder), env, timeout_s=options.timeout
-                )
+                with told_to_run(case.title, options.timeout):
+                    run, said = run_once(
+                        filled(command, path, folder), env, timeout_s=options.timeout
+                    )
                 row.runs.append(run)
                 row.version = said.get("version", row.version)
-                row.read = said.get("read", row.read)
+                # The words are those of the run whose time is shown.
+                if run.compared_s == row.compared_s:
+                    row.read = said.get("read", row.read)
     except (Failed, OSError) as error:
         row.failure = str(error)
         row.runs.clear()
     return row
+
+
+@contextlib.contextmanager
+def told_to_run(title: str, timeout_s: float) -> Iterator[None]:
+    """Say now and then that a run goes on: slow peers say nothing for minutes."""
+    over, start = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(TELL_EVERY_S):
+            so_far_s = time.monotonic() - start
+            say(f"  {title} has run {so_far_s:.0f} s, at most {timeout_s:g} s")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 def filled(command: Sequence[str], trace: Path, folder: str) -> list[str]:

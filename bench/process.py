@@ -33,6 +33,11 @@ class Run:
     own_is_bound: bool
     others_cores: float
 
+    @property
+    def compared_s(self) -> float:
+        """The time to compare: without start-up, if the process tells it apart."""
+        return self.process_s if self.load_s is None else self.load_s
+
 
 class Failed(Exception):
     """A row that could not be measured; the message is shown in its place."""

@@ -37,8 +37,7 @@ class Row:
 
     @property
     def compared_s(self) -> float:
-        """The time to compare: without start-up, if the process tells it apart."""
-        return self.process_s if self.load_s is None else self.load_s
+        return min(run.compared_s for run in self.runs)
 
     @property
     def cpu_s(self) -> float:

@@ -81,7 +81,7 @@ int main(int count, char **words) {
         long calls = count > 2 ? atol(words[2]) : 1000000;
         for (long i = 0; i < calls; i++) small((uint64_t)i);
     } else {
-        for (int i = 0; i < 12000; i++) nested(20, 100000);
+        for (int i = 0; i < 40000; i++) nested(20, 100000);
     }
     printf("%llu %llu\n", (unsigned long long)(used() - before), (unsigned long long)(now() - start));
     return 0;

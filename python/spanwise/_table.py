@@ -120,6 +120,16 @@ class Table:
             return frame_with_shared_names(self)
         return _library("polars").DataFrame(self)
 
+    def to_polars_lazy(self) -> Any:
+        """A `polars.LazyFrame` with names shared as by `to_polars(share_names=True)`.
+
+        It is there at once. Polars looks whether each number has a name; here every query does
+        so for the names that it asks for, and for no others. Needs Polars 2.
+        """
+        from ._polars import lazy_frame_with_shared_names
+
+        return lazy_frame_with_shared_names(self)
+
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame`; names become categoricals. Needs PyArrow as well."""
         _library("pandas")

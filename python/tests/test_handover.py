@@ -18,11 +18,16 @@ import spanwise as sw
 from spanwise import _polars
 
 if not _polars._can_share(polars):
-    try:
-        sw.open(sys.argv[1], index=False).spans.to_polars(share_names=True)
-    except ImportError as reason:
-        assert "cannot share names" in str(reason)
-        print("skipped:", reason)
+    spans = sw.open(sys.argv[1], index=False).spans
+    for hand in (lambda: spans.to_polars(share_names=True), spans.to_polars_lazy):
+        try:
+            hand()
+        except ImportError as reason:
+            assert "cannot share names" in str(reason)
+            told = reason
+        else:
+            raise SystemExit("names were shared by a release that cannot")
+    print("skipped:", told)
     raise SystemExit
 
 def where(column):
@@ -30,6 +35,23 @@ def where(column):
 
 def check(table, is_shared):
     frame = table.to_polars(share_names=True)
+    check_frame(frame, table, is_shared)
+    lazy = table.to_polars_lazy()
+    assert lazy.collect_schema() == frame.schema
+    check_frame(lazy.collect(engine="in-memory"), table, is_shared)
+    names, durations = table["name"], table["dur_ns"]
+    for engine in ("in-memory", "streaming"):
+        few = lazy.filter(polars.col("dur_ns") > 1000).slice(3, 50).select("name")
+        expected = [name for name, dur in zip(names, durations) if dur > 1000][3:53]
+        assert few.collect(engine=engine)["name"].cast(polars.String).to_list() == expected
+        asked = lazy.filter(polars.col("name") == names[5]).select(polars.len())
+        assert asked.collect(engine=engine).item() == names.count(names[5])
+    # A query that asks for no name looks at none.
+    assert "cat.to" in lazy.select("name").explain()
+    assert "cat.to" not in lazy.select("dur_ns").explain()
+    return frame
+
+def check_frame(frame, table, is_shared):
     assert frame.columns == table.columns
     numbers = pyarrow.table(table.codes())
     for name in frame.columns:
@@ -38,7 +60,6 @@ def check(table, is_shared):
         column = frame[name]
         texts = column if table.texts(name) is None else column.cast(polars.String)
         assert texts.to_list() == table[name], name
-    return frame
 
 first, second = (sw.open(path, index=False) for path in sys.argv[1:])
 ours = check(first.spans, is_shared=True)

@@ -56,6 +56,13 @@ def test_mypy_finds_the_stubs_true():
     assert faults("mypy.stubtest", "--ignore-missing-stub", "spanwise._native") == ""
 
 
+def test_mypy_finds_no_fault_in_the_package():
+    # What is written, not what is installed: mypy takes that for somebody else's.
+    source = Path(__file__).parents[1]
+    configured = ("--no-incremental", "--config-file", str(source / "pyproject.toml"))
+    assert faults("mypy", *configured, str(source / "spanwise")) == ""
+
+
 RIGHT = """
 import spanwise as sw
 

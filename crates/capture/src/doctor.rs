@@ -313,7 +313,10 @@ fn calls_by_probes() -> Finding {
 /// What is asked of the kernel's tracing needs its folder, and to be root there.
 fn tracing_cure(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "sudo mount -t tracefs tracefs /sys/kernel/tracing",
+        io::ErrorKind::NotFound if sys::is_root() => "mount -t tracefs tracefs /sys/kernel/tracing",
+        io::ErrorKind::NotFound => {
+            "sudo mount -t tracefs tracefs /sys/kernel/tracing, and run spanwise as root"
+        }
         _ => "run spanwise as root",
     }
 }

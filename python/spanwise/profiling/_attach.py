@@ -42,7 +42,7 @@ def is_someone_listening() -> bool:
 
     try:
         address = ctypes.cast(_snapshot_function(), ctypes.c_void_p).value
-        return ctypes.string_at(address, 1) == BREAKPOINT
+        return address is not None and ctypes.string_at(address, 1) == BREAKPOINT
     except (AttributeError, OSError):
         return False
 

@@ -81,7 +81,7 @@ def refresh() -> None:
         enabled = [profiler for profiler in profilers if profiler.is_enabled]
         for profiler in profilers:
             profiler._subscribe()
-        if enabled and manager.global_config.enabled:
+        if manager is not None and enabled and manager.global_config.enabled:
             level = manager.global_config.level.value
             for profiler in enabled:
                 probes |= probes_for(profiler.config, manager._cap)

@@ -59,11 +59,12 @@ def wrap(function: Any, wanted: Wanted) -> Any:
         return _around_generator(function, wanted)
     place = place_of(function)
     site_of_class = None
-    if wanted.name_of_class is not None:
+    name_of_class = wanted.name_of_class
+    if name_of_class is not None:
         sites: dict = {}
 
         def site_of_class(class_: type) -> int:
-            name = wanted.name_of_class(class_)
+            name = name_of_class(class_)
             if name not in sites:
                 sites[name] = wanted.site(name=name, place=place)
             return sites[name]

@@ -228,7 +228,7 @@ class Controller:
             _native.mark(f"spanwise: {change}")
 
 
-def _now(manager: Any) -> tuple:
+def _now(manager: Any) -> tuple[float, Optional[str]]:
     return time.time(), manager.session_id
 
 

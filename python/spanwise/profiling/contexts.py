@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional
 from .. import _native
 from . import _gpu, _runtime, _sites, deep
 from .config import ProfilerLevel
-from .decorators import profile_function
+from .decorators import _finish, profile_function
 from .manager import get_global_profiler_manager
 
 
@@ -209,9 +209,7 @@ def profile_if_slow(threshold_seconds: float = 0.1) -> Callable:
                         metrics = {"threshold_seconds": threshold_seconds, "slow": True}
                         batch.add_operation(function.__name__, "slow", duration, metrics)
 
-        timed._profiled = True
-        timed._profile_config = {"threshold_seconds": threshold_seconds}
-        return timed
+        return _finish(timed, function, {"threshold_seconds": threshold_seconds})
 
     return decorate
 
@@ -237,8 +235,6 @@ def profile_memory_intensive(func: Any = None, *, threshold_mb: Optional[float] 
                     gained = (_native.memory() or 0.0) - before
                     operation.add_metric("memory_intensive", gained >= threshold_mb)
 
-        measured._profiled = True
-        measured._profile_config = {**options, "threshold_mb": threshold_mb}
-        return measured
+        return _finish(measured, function, {**options, "threshold_mb": threshold_mb})
 
     return decorate if func is None else decorate(func)

@@ -151,7 +151,7 @@ def profile_method(
 def _about_object(instance: Any) -> dict:
     """What is told of an object: never more than its own dictionary has."""
     attributes = getattr(instance, "__dict__", {})
-    metrics = {"self_attributes_count": len(attributes), "has_config": "config" in attributes}
+    metrics: dict = {"self_attributes_count": len(attributes), "has_config": "config" in attributes}
     name = attributes.get("name")
     if isinstance(name, str):
         metrics["object_name"] = name
@@ -202,7 +202,7 @@ def profile_component(
 ) -> Any:
     """Profiles all public methods of a class, static and class methods too."""
 
-    def decorate(class_: type) -> type:
+    def decorate(class_: Any) -> Any:
         component = component_name or class_.__name__.lower()
         profiled = []
         for name, member in list(vars(class_).items()):
@@ -318,15 +318,20 @@ def get_profile_config(profiled: Any) -> Optional[dict]:
 def remove_profiling(profiled: Any) -> Any:
     """What was there before it was decorated."""
     if inspect.isclass(profiled) and vars(profiled).get("_profiled_component"):
-        for name in profiled._profile_config["profiled_methods"]:
-            member = vars(profiled)[name]
-            if isinstance(member, (staticmethod, classmethod)):
-                setattr(profiled, name, type(member)(member.__func__.__wrapped__))
-            else:
-                setattr(profiled, name, member.__wrapped__)
-        del profiled._profiled_component, profiled._profile_config
-        return profiled
+        return _without_component(profiled)
     return getattr(profiled, "__wrapped__", profiled) if is_profiled(profiled) else profiled
+
+
+def _without_component(class_: Any) -> Any:
+    for name in class_._profile_config["profiled_methods"]:
+        member = vars(class_)[name]
+        if isinstance(member, (staticmethod, classmethod)):
+            held: Any = member.__func__
+            setattr(class_, name, type(member)(held.__wrapped__))
+        else:
+            setattr(class_, name, member.__wrapped__)
+    del class_._profiled_component, class_._profile_config
+    return class_
 
 
 ProfiledFunction = _native.ProfiledFunction

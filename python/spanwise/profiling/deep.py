@@ -152,7 +152,7 @@ class DeepTrace:
                 ready_ns = armed.recorder.ready_ns
                 if armed.operation == name and ready_ns is not None and start_ns >= ready_ns:
                     self._armed = None
-                    self._finish(armed, start_ns, end_ns)
+                    self._finish(armed, armed.recorder, start_ns, end_ns)
             elif armed is None and slow_ms > self.when_longer_than_ms and self._has_room():
                 self._arm(name, slow_ms, start_ns, end_ns)
 
@@ -204,18 +204,17 @@ class DeepTrace:
             reason = armed.recorder.discard() or "it did not come again while it was recorded"
             self._failed(armed.operation, armed.slow_ms, reason)
 
-    def _finish(self, armed: _Armed, start_ns: int, end_ns: int) -> None:
+    def _finish(self, armed: _Armed, recorder: Attach, start_ns: int, end_ns: int) -> None:
         """Ends a recording, which takes a moment, beside the program."""
 
         def finish() -> None:
-            reason = armed.recorder.finish()
+            reason = recorder.finish()
             with self._lock:
                 if reason is not None:
                     self._failed(armed.operation, armed.slow_ms, reason)
                     return
                 self._recordings.append(DeepRecording(
-                    armed.operation, "snapshot", armed.slow_ms, armed.recorder.folder,
-                    start_ns, end_ns,
+                    armed.operation, "snapshot", armed.slow_ms, recorder.folder, start_ns, end_ns
                 ))
 
         thread = threading.Thread(target=finish, name="spanwise-deep-end")

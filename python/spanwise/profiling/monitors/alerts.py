@@ -166,7 +166,8 @@ class AlertSystem:
         source = type(monitor).__name__
 
         def take(alert: Any) -> None:
-            kind = getattr(alert, "alert_type", None) or getattr(alert, "resource_type", "health")
+            kind: str = getattr(alert, "alert_type", "")
+            kind = kind or getattr(alert, "resource_type", "health")
             self.send_alert(
                 kind, SEVERITIES[alert.severity], kind.replace("_", " "), alert.message, source,
                 getattr(alert, "component", None), getattr(alert, "metrics", None),

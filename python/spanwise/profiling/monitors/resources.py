@@ -115,12 +115,15 @@ class ResourceMonitor(Watcher):
 
     def _snapshot(self) -> ResourceSnapshot:
         memory = _machine.memory_of_machine()
-        total, available = memory or (None, None)
-        used = None if total is None else total - available
+        percent = used = available = None
+        if memory is not None:
+            total, available = memory
+            used = total - available
+            percent = 100.0 * used / total
         snapshot = ResourceSnapshot(
             timestamp=time.time(),
             cpu_percent=self._cpu.percent(),
-            memory_percent=None if total is None else 100.0 * used / total,
+            memory_percent=percent,
             memory_used_mb=used,
             memory_available_mb=available,
             disk_usage_percent=_machine.disk_percent(),
