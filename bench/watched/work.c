@@ -1,7 +1,8 @@
-// Work of a known size, for measuring what it costs to be watched: `work one` computes in one
-// thread, `work threads` hands a token around eight threads, all on one processor and each woken
+// Work of a known size, for measuring what it costs to be watched: `work on` computes in one thread,
+// piece by piece, until it is ended, and prints when each began and ended and the processor time that
+// it took; `work threads` hands a token around eight threads, all on one processor and each woken
 // by the one before it, so that there are as many switches each time; `work calls N` calls a small
-// function N times. Prints its own processor time and wall time, in nanoseconds.
+// function N times, and both print their own processor time and wall time. All is in nanoseconds.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -59,6 +60,12 @@ static uint64_t now(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
+static uint64_t thread_time(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
 static uint64_t used(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -67,7 +74,7 @@ static uint64_t used(void) {
 }
 
 int main(int count, char **words) {
-    const char *mode = count > 1 ? words[1] : "one";
+    const char *mode = count > 1 ? words[1] : "on";
     uint64_t start = now(), before = used();
     if (strcmp(mode, "threads") == 0) {
         cpu_set_t one;
@@ -81,7 +88,14 @@ int main(int count, char **words) {
         long calls = count > 2 ? atol(words[2]) : 1000000;
         for (long i = 0; i < calls; i++) small((uint64_t)i);
     } else {
-        for (int i = 0; i < 40000; i++) nested(20, 100000);
+        for (;;) {
+            uint64_t began = now();
+            uint64_t used_before = thread_time();
+            for (int i = 0; i < 150; i++) nested(20, 100000);
+            uint64_t took = thread_time() - used_before;
+            printf("%llu %llu %llu\n", (unsigned long long)began, (unsigned long long)now(), (unsigned long long)took);
+            fflush(stdout);
+        }
     }
     printf("%llu %llu\n", (unsigned long long)(used() - before), (unsigned long long)(now() - start));
     return 0;

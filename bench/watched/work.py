@@ -1,4 +1,5 @@
-"""Work of a known size in Python; prints its own processor time and wall time."""
+"""Work in Python, piece by piece, until it is ended: prints when each began and ended, and the
+processor time that it took, in nanoseconds."""
 import time
 
 
@@ -10,7 +11,8 @@ def nested(depth, count):
     return leaf(count) if depth == 0 else nested(depth - 1, count) + 1
 
 
-start, before = time.monotonic_ns(), time.process_time_ns()
-for _ in range(12000):
-    nested(20, 5000)
-print(time.process_time_ns() - before, time.monotonic_ns() - start)
+while True:
+    start, before = time.monotonic_ns(), time.process_time_ns()
+    for _ in range(50):
+        nested(20, 5000)
+    print(start, time.monotonic_ns(), time.process_time_ns() - before, flush=True)

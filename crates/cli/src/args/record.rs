@@ -136,7 +136,7 @@ impl LiveArgs {
 pub(crate) struct SamplingArgs {
     /// Samples a second of each running thread, at most 10000: beyond that a machine with an
     /// emulated clock does nothing else
-    #[arg(long, value_name = "HZ", default_value_t = 499)]
+    #[arg(long, value_name = "HZ", default_value_t = 299)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rate: u32,
     /// Whose clock says when a sample is taken: that of each processor costs less where threads
