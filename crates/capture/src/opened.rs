@@ -4,7 +4,6 @@ use std::io;
 
 use crate::budget::Wanted;
 use crate::event::{Attr, Event};
-use crate::family::Family;
 use crate::follow::Followed;
 use crate::pt::{Asked, Tracer};
 use crate::rings::{self, Rings, TraceMemory};
@@ -67,7 +66,7 @@ impl What {
         }
         // What programs choose is seen inside of the kernel.
         let followed = followed.filter(|_| rings.event.attr.has_kernel());
-        Ok(Threads { rings, followed, is_for_processors, tids })
+        Ok(Threads { rings, followed, tids })
     }
 
     fn for_threads(&self, tids: &[i32], is_from_exec: bool) -> io::Result<Rings> {
@@ -103,7 +102,6 @@ impl What {
 pub(crate) struct Threads {
     rings: Rings,
     followed: Option<Followed>,
-    is_for_processors: bool,
     tids: Vec<i32>,
 }
 
@@ -120,7 +118,7 @@ impl Threads {
             (followed, _) => followed.ok(),
         };
         let open = |followed: &Followed| {
-            Rings::open_for_processors(CLOCK, attr, |event| followed.choose_samples(event))
+            Rings::open_for_processors(CLOCK, attr, pids, |event| followed.choose_samples(event))
         };
         let rings = match (followed.as_ref().filter(|_| of != ClockOf::Threads).map(open), of) {
             (Some(Err(error)), ClockOf::Processors) => return Err(error),
@@ -133,8 +131,6 @@ impl Threads {
 /// All that is open from the beginning.
 pub(crate) struct Opened {
     pub(crate) rings: Rings,
-    /// Where the rings tell of all processes.
-    pub(crate) family: Option<Family>,
     pub(crate) waits: Waits,
     pub(crate) tracer: Option<Tracer>,
 }
@@ -142,11 +138,9 @@ pub(crate) struct Opened {
 impl Opened {
     pub(crate) fn new(
         what: What,
-        Threads { rings, followed, is_for_processors, tids }: Threads,
-        pids: &[i32],
+        Threads { rings, followed, tids }: Threads,
         (options, is_from_exec): (&RecordOptions<'_>, bool),
     ) -> Result<Opened, CaptureError> {
-        let family = is_for_processors.then(|| Family::new(pids));
         let waits = wait_options(options, is_from_exec);
         let waits = Waits::open(waits, &rings, (&tids, followed));
         let mut tracer = None;
@@ -156,7 +150,7 @@ impl Opened {
             new.open_side(&rings, &tids, is_from_exec).map_err(cannot)?;
             tracer = Some(new);
         }
-        Ok(Opened { rings, family, waits, tracer })
+        Ok(Opened { rings, waits, tracer })
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::event::{Attr, Event};
+use crate::family::Family;
 use crate::pt::{TraceClock, TraceRings};
 use crate::records::records;
 use crate::ring::{AuxRing, Ring};
@@ -29,6 +30,8 @@ pub(crate) struct Rings {
     pub(crate) event: Event,
     filter: Option<CString>,
     buffer: Vec<u8>,
+    /// Where everybody is told of.
+    family: Option<Family>,
 }
 
 /// What the rings of hardware that writes a trace by itself are to be like.
@@ -72,13 +75,15 @@ impl Rings {
     }
 
     /// Opens the event for all processors, and lets `choose` say whose samples are taken before it
-    /// begins. Names and mappings are told of everybody.
+    /// begins: those of these processes and of what they start.
     pub(crate) fn open_for_processors(
         name: &str,
         attr: Attr,
+        pids: &[i32],
         choose: impl Fn(&OwnedFd) -> io::Result<()>,
     ) -> io::Result<Rings> {
-        let rings = Rings::open_as(name, attr.of_processor(), &[ANYBODY], None)?;
+        let mut rings = Rings::open_as(name, attr.of_processor(), &[ANYBODY], None)?;
+        rings.family = Some(Family::new(pids));
         rings.events().try_for_each(choose)?;
         rings.enable()?;
         Ok(rings)
@@ -129,7 +134,7 @@ impl Rings {
             }
         }
         let event = Event { name: name.to_owned(), attr, ids };
-        Ok(Rings { processors, event, filter, buffer: Vec::new() })
+        Ok(Rings { processors, event, filter, buffer: Vec::new(), family: None })
     }
 
     /// Adds threads that were not there before; those that are gone already are passed over.
@@ -230,9 +235,13 @@ impl Rings {
             self.buffer.clear();
             processor.ring.drain(&mut self.buffer);
             let whole = records(&self.buffer).map(|record| record.bytes.len()).sum::<usize>();
-            take(&mut self.buffer[..whole])?;
+            let bytes = &mut self.buffer[..whole];
+            take(match &mut self.family {
+                Some(family) => family.sift(bytes),
+                None => bytes,
+            })?;
         }
-        Ok(())
+        self.family.as_mut().map_or(Ok(()), |family| take(&mut family.own()))
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::budget::Wanted;
 use crate::calls::{CallCounts, Calls, CallsOptions, FunctionCounts};
 use crate::event::Stacks;
-use crate::family::Family;
 use crate::keep::{Facts, Keeper};
 use crate::launch::Child;
 use crate::opened::{ClockOf, Opened, What, events};
@@ -84,7 +83,7 @@ pub fn record_program(
     let what = What::of(options)?;
     let pids = &[child.pid];
     let threads = what.open(pids, true).map_err(|error| what.refusal(program, error))?;
-    let opened = Opened::new(what, threads, pids, (options, true))?;
+    let opened = Opened::new(what, threads, (options, true))?;
     let mut session = Session::begin(opened, words, pids, options)?;
     session.write_torch_traces(torch)?;
     if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
@@ -116,7 +115,7 @@ pub fn record_processes(
     let fail = |error| what.refusal(&format!("process {}", pid_list.join(",")), error);
     let threads = what.open(pids, false).map_err(fail)?;
     let command = processes::command(pids.first().copied().unwrap_or(0));
-    let opened = Opened::new(what, threads, pids, (options, false))?;
+    let opened = Opened::new(what, threads, (options, false))?;
     let mut session = Session::begin(opened, command, pids, options)?;
     session.tell_what_was_there()?;
     if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
@@ -138,7 +137,6 @@ const YOUNG: Duration = Duration::from_secs(1);
 
 struct Session<'a> {
     rings: Rings,
-    family: Option<Family>,
     waits: Waits,
     tracer: Option<Tracer>,
     keeper: Keeper,
@@ -159,7 +157,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(
-        Opened { rings, family, waits, tracer }: Opened,
+        Opened { rings, waits, tracer }: Opened,
         command: Vec<String>,
         pids: &[i32],
         options: &'a RecordOptions<'a>,
@@ -179,7 +177,6 @@ impl<'a> Session<'a> {
                 events((&rings, tracer.as_ref()), &waits, watch.as_ref()),
             )?,
             rings,
-            family,
             waits,
             tracer,
             watch,
@@ -352,17 +349,7 @@ impl<'a> Session<'a> {
 
     fn empty_rings(&mut self) -> Result<(), CaptureError> {
         let Session {
-            rings,
-            family,
-            tracer,
-            keeper,
-            tally,
-            watch,
-            waits,
-            python,
-            calls,
-            new_files,
-            ..
+            rings, tracer, keeper, tally, watch, waits, python, calls, new_files, ..
         } = self;
         let has_steps = self.steps.is_some();
         let mut trouble = None;
@@ -394,13 +381,7 @@ impl<'a> Session<'a> {
             keeper.keep(bytes)
         };
         waits.begin_round();
-        rings.drain(|bytes| match family {
-            Some(family) => take(waits, family.sift(bytes)),
-            None => take(waits, bytes),
-        })?;
-        if let Some(family) = family {
-            take(waits, &mut family.own())?;
-        }
+        rings.drain(|bytes| take(waits, bytes))?;
         let mut made = waits.made();
         take(waits, &mut made)?;
         let (throttled, told) = waits.spend();

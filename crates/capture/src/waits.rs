@@ -1,7 +1,7 @@
 //! When threads leave their processor and come back, and with which stacks they leave.
 //!
-//! A record of a switch costs a thread some of a microsecond, and its stack five to thirty: nothing,
-//! where threads wait for something, and most of the time of a program whose threads only
+//! A record of a switch costs a thread some of a microsecond, and its stack five to thirty:
+//! nothing, where threads wait for something, and most of the time of a program whose threads only
 //! hand something around. So both have a budget, and are left out for a while where it is
 //! spent, which is told and stands in the recording.
 //!

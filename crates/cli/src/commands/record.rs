@@ -175,11 +175,7 @@ fn with_options(
     let ranges = record_pt::ranges(&sampling.pt, files)?;
     let options = RecordOptions {
         rate_hz: sampling.rate,
-        clock: match sampling.clock {
-            ClockArg::Auto => ClockOf::Auto,
-            ClockArg::Processors => ClockOf::Processors,
-            ClockArg::Threads => ClockOf::Threads,
-        },
+        clock: clock(sampling.clock),
         stacks: stacks(sampling)?,
         switches: wanted(sampling.switches),
         wait_stacks: wanted(sampling.wait_stacks),
@@ -220,6 +216,14 @@ fn python(sampling: &SamplingArgs) -> Option<PythonOptions<'static>> {
         is_wanted: sampling.python == PythonArg::On,
         symbols_in: &symbols_in,
     })
+}
+
+fn clock(arg: ClockArg) -> ClockOf {
+    match arg {
+        ClockArg::Auto => ClockOf::Auto,
+        ClockArg::Processors => ClockOf::Processors,
+        ClockArg::Threads => ClockOf::Threads,
+    }
 }
 
 fn wanted(arg: WantedArg) -> Wanted {
