@@ -198,7 +198,8 @@ impl Waits {
             return;
         }
         self.counts[1] += 1;
-        if self.is_by_program
+        // Events of threads tell the switch behind the stack themselves.
+        if self.switches.as_ref().is_some_and(|kept| kept.is_by_program)
             && let (Some(tid), Some(time)) = (record.thread(), record.time())
         {
             self.stack_times.insert((tid as u32, time));

@@ -177,12 +177,12 @@ impl<'a> Watch<'a> {
         })
     }
 
-    /// True where the function was found in some file, or none is asked for.
     /// Whether samples of this event are of something that is watched.
     pub(crate) fn is_own(&self, id: u64) -> bool {
         self.by_id.contains_key(&id)
     }
 
+    /// True where the function was found in some file, or none is asked for.
     pub(crate) fn has_found_function(&self) -> bool {
         let mut places = self.watched.iter().map(|watched| watched.place.2);
         let is_needed = |function: FunctionTrigger<'_>| !function.is_optional;
