@@ -216,19 +216,18 @@ mod tests {
     #[test]
     fn each_wait_of_a_new_thread_is_written() {
         let Some(switches) = switches_of_a_sleeper(20, 1_000_000) else { return };
-        let waits = switches.iter().filter(|switch| switch.is_out && !switch.is_preempted);
-        assert!(waits.count() >= 20, "{switches:?}");
         assert!(switches.iter().all(|switch| switch.pid == std::process::id()));
         // First it comes, and then it leaves and comes by turns.
         let outs: Vec<bool> = switches.iter().map(|switch| switch.is_out).collect();
         let turns: Vec<bool> = (0..outs.len()).map(|at| at % 2 == 1).collect();
         assert_eq!(outs, turns);
-        for pair in switches.windows(2) {
-            assert!(pair[0].time <= pair[1].time, "{pair:?}");
-            let is_nap = pair[0].is_out && !pair[0].is_preempted;
-            let lasted = pair[1].time - pair[0].time;
-            assert!(!is_nap || lasted >= 900_000, "a nap of {lasted} ns");
-        }
+        assert!(switches.is_sorted_by_key(|switch| switch.time), "{switches:?}");
+        // It may wait for others of this process besides, and not for long.
+        let lasted = |pair: &[Switch]| pair[1].time - pair[0].time;
+        let is_nap =
+            |pair: &[Switch]| pair[0].is_out && !pair[0].is_preempted && lasted(pair) >= 900_000;
+        let naps = switches.windows(2).filter(|pair| is_nap(pair)).count();
+        assert!(naps >= 20, "{naps} naps: {switches:?}");
     }
 
     #[test]
