@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _native
 from ._compare import Comparison, Side, compare
+from ._files import replaced
 from ._table import Table
 from ._trace import Path, Trace, open
 
@@ -75,7 +76,8 @@ class Tracer:
             raise RuntimeError(f"nothing was recorded: {said or f'status {done.returncode}'}")
         if html:
             page = open(recording, index=False).report(format="html")
-            trace.with_suffix(".html").write_text(page, encoding="utf-8")
+            with replaced(str(trace.with_suffix(".html"))) as out:
+                out.write(page.encode())
         return trace
 
     def trace_slow(

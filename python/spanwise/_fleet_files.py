@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Union
 
 from . import _native
+from ._files import replaced
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -70,14 +71,8 @@ def written_whole(path: str, storage: Mapping[str, Any]) -> Iterator[Any]:
             yield out
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    making = f"{path}.making-{os.getpid()}"
-    try:
-        with open(making, "wb") as out:
-            yield out
-        os.replace(making, path)
-    finally:
-        if os.path.exists(making):
-            os.unlink(making)
+    with replaced(path) as out:
+        yield out
 
 
 def in_words(reason: Exception, file: str) -> str:

@@ -280,6 +280,10 @@ class Trace:
     off_cpu = _section(
         "offcpu", "Each thread, where recorded: running, blocked on what, waiting for a CPU."
     )
+    counted_calls = _section(
+        "counted-calls",
+        "Calls that were counted instead of being recorded (run --calls), by function.",
+    )
     locks = _section("locks", "Waits for locks, where recorded, by lock and call stack.")
     lock_threads = _section("lock-threads", "Waits for locks by thread and sort of lock.")
     hot_functions = _section("functions", "Functions by self time.")

@@ -33,11 +33,18 @@ class Viewer:
 
     def open(self) -> bool:
         """Open the page in the browser; whether there is one."""
+        import weakref
         import webbrowser
+        from pathlib import Path
 
         # Without a desktop, a browser of the terminal would take that over.
-        desktop = sys.platform != "linux" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ})
-        return desktop and webbrowser.open(self.url)
+        if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}:
+            return False
+        # Everybody can read the arguments of a process, so a browser is given a private file
+        # that leads to the address.
+        file = Path(self._viewer.redirect_file())
+        weakref.finalize(self, self._viewer.remove_redirect_file)
+        return webbrowser.open(file.as_uri())
 
     def wait(self) -> None:
         """Keep a program alive for its page, until Ctrl-C."""

@@ -179,3 +179,20 @@ def test_saving_as_it_goes_writes_each_operation_once(monkeypatch):
         one.end_operation(one.start_operation("step", "work"))
     # Ten at a time however many there were before.
     assert handed == [10] * 100
+
+
+def check_cell(value, expected):
+    assert outputs.csv_cell(value) == expected
+
+
+def test_csv_begins_no_formula_and_carries_no_escapes():
+    check_cell("=1+1", "'=1+1")
+    check_cell("+cmd|x", "'+cmd|x")
+    check_cell("-2+3", "'-2+3")
+    check_cell("@SUM(1)", "'@SUM(1)")
+    check_cell("'=1", "''=1")
+    check_cell("\r=1", "\\r=1")
+    check_cell("-5.5e-3", "-5.5e-3")
+    check_cell(-5, -5)
+    check_cell("a\x1b[31m\x9b\u202eb\n", "a\\u{1b}[31m\\u{9b}\\u{202e}b\n")
+    check_cell("forward", "forward")

@@ -83,7 +83,22 @@ def check_opened(monkeypatch, browser, notebook, desktop, expected):
     if desktop:
         monkeypatch.setenv("DISPLAY", ":0")
     with sw.open(SMALL, index=False).view(browser=browser) as viewer:
-        assert opened == [viewer.url] * expected
+        assert len(opened) == expected
+        for address in opened:
+            check_leads_to(address, viewer)
+        paths = [Path(address.removeprefix("file://")) for address in opened]
+    assert not any(path.exists() or path.parent.exists() for path in paths)
+
+
+def check_leads_to(address, viewer):
+    """A private file leads to the page; what a browser is started with says nothing of it."""
+    token = viewer.url.split("/")[3]
+    path = Path(address.removeprefix("file://"))
+    assert address.startswith("file:///") and token not in address
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert f"url={viewer.url}\"" in path.read_text()
+    asked(viewer)
+    assert not path.exists()
 
 
 def test_the_browser_opens_unless_a_notebook_shows_it(monkeypatch):

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { otherViewers } from "./others.mjs";
-import { convert, startBrowser, stopBrowser, visit } from "./page.mjs";
+import { convert, startBrowser, stopBrowser, visit, writePage } from "./page.mjs";
 import { Recorder } from "./recorder.mjs";
 
 const LLAMA = "testdata/kineto/llama_small.json.gz";
@@ -173,6 +173,55 @@ async function asksSql(it) {
   const there = await it.until((now) => now.selected !== null);
   assert.equal(there.selected, wanted);
   return `${rows} rows, and the span of one`;
+}
+
+async function cancelsSql(it) {
+  await it.settled();
+  await it.page.getByRole("tab", { name: "SQL" }).click();
+  const told = it.page.locator(".sql-result");
+  const run = async (query) => {
+    await it.page.getByLabel("Query").fill(query);
+    await it.page.getByRole("button", { name: "Run" }).click();
+  };
+  const cancel = it.page.getByRole("button", { name: "Cancel" });
+  // More than may run at the same time: the server must have stopped each of them.
+  for (let round = 0; round < 6; round += 1) {
+    await run("with recursive n(x) as (select 1 union all select x + 1 from n) select max(x) from n");
+    await told.getByText("Running").waitFor();
+    await cancel.click();
+    await told.getByText("Canceled.").waitFor();
+    assert.ok(await cancel.isDisabled());
+  }
+  await it.page.waitForFunction(async () => {
+    const answer = await fetch("api/query", { method: "POST", body: "select 1" });
+    return answer.status === 200;
+  });
+  await run("with recursive n(x) as (select 1 union all select x + 1 from n limit 5000) select printf('%.*c', 9000, 'x') from n");
+  await told.getByText("only what fits into 8 MiB is shown").waitFor();
+  return "six endless queries, and an answer that is cut";
+}
+
+/** Pages that are written for others: their policy lets their own script and styles work. */
+async function writesPages(it) {
+  const folder = mkdtempSync(join(tmpdir(), "pages-"));
+  const hidden = () => [...document.querySelectorAll("g.f")].filter((frame) => frame.style.display === "none").length;
+  try {
+    for (const command of ["flame", "html"]) {
+      const page = await it.page.context().newPage();
+      page.on("console", (message) => it.errors.push(`${command}: ${message.text()}`));
+      page.on("pageerror", (error) => it.errors.push(`${command}: ${error.message}`));
+      await page.goto(`file://${writePage(command, LLAMA, join(folder, `${command}.html`))}`);
+      const font = await page.locator(".flame text").first().evaluate((text) => getComputedStyle(text).font);
+      assert.match(font, /monospace/);
+      const before = await page.evaluate(hidden);
+      await page.locator("g.f").last().dispatchEvent("click");
+      assert.ok((await page.evaluate(hidden)) > before, "a click zooms");
+      await page.close();
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  return "a flame graph and a report, with their styles and their script";
 }
 
 async function comparesTwo(it) {
@@ -417,6 +466,8 @@ const CASES = [
   ["address", [LLAMA], addressKeepsAll],
   ["findings", [LLAMA], findingsLead],
   ["sql", [LLAMA], asksSql],
+  ["cancel", [LLAMA], cancelsSql],
+  ["pages", [LLAMA], writesPages],
   ["compare", [LLAMA, LLAMA_EAGER], comparesTwo],
   ["compare-rows", [LLAMA, LLAMA_EAGER], rowsLeadToBoth],
   ["compare-flames", [LLAMA, LLAMA_EAGER], comparesFlames],

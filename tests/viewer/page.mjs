@@ -97,6 +97,12 @@ async function takeBuilt(page) {
   }
 }
 
+/** Has a command write a page about the trace; gives the file. */
+export function writePage(command, trace, file) {
+  execFileSync(spanwise, [command, "--no-index", "--quiet", trace, "-o", file], { timeout: START_MAX_MS });
+  return file;
+}
+
 class Visit {
   constructor(name, page, server, errors) {
     this.name = name;

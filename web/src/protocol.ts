@@ -187,6 +187,8 @@ export interface QueryAnswer {
   columns: string[];
   rows: QueryValue[][];
   more: boolean;
+  /** What is not there, and what to do about it. */
+  cut: string | null;
   /** How long the server thought about it. */
   took_ns: number;
 }

@@ -114,8 +114,8 @@ export function askFlame(what: FlameQuestion, signal: AbortSignal): Promise<Flam
   return askJson("api/flame", { trace, value, ...range, track, group, base }, { signal });
 }
 
-export function askQuery(text: string): Promise<QueryAnswer> {
-  return askJson("api/query", {}, { method: "POST", body: text });
+export function askQuery(text: string, signal: AbortSignal): Promise<QueryAnswer> {
+  return askJson("api/query", {}, { method: "POST", body: text, signal });
 }
 
 /** The server knows whole nanoseconds only; a range never gets shorter by that. */

@@ -9,13 +9,14 @@ use crate::{Failure, licence};
 /// A crate of ours; then what it may use: of ours, from outside, in its tests only.
 const ROOMS: &[[&str; 4]] = &[
     ["spanwise-model", "", "arrow-buffer hashbrown serde thiserror", "proptest"],
+    ["spanwise-files", "", "libc rustix", "tempfile"],
     ["spanwise-flow", "spanwise-model", "", "proptest"],
     ["spanwise-pt", "", "", "libc proptest"],
     [
         "spanwise-read",
-        "spanwise-model spanwise-flow spanwise-pt",
+        "spanwise-files spanwise-model spanwise-flow spanwise-pt",
         "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 \
-         framehop gimli liblzma memchr memmap2 object rustc-demangle rustix serde serde_json \
+         framehop gimli liblzma memchr object rustc-demangle rustix serde serde_json \
          thiserror zstd",
         "libc proptest spanwise-capture spanwise-probe spanwise-write tempfile",
     ],
@@ -30,11 +31,11 @@ const ROOMS: &[[&str; 4]] = &[
     ],
     [
         "spanwise-answer",
-        "spanwise-model spanwise-read spanwise-analyze spanwise-write",
+        "spanwise-files spanwise-model spanwise-read spanwise-analyze spanwise-write",
         "thiserror",
         "",
     ],
-    ["spanwise-capture", "", "libc", "tempfile"],
+    ["spanwise-capture", "spanwise-files", "libc", "tempfile"],
     ["spanwise-probe", "spanwise-probe-macros", "", ""],
     ["spanwise-probe-macros", "", "", ""],
     ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],
@@ -47,10 +48,10 @@ const ROOMS: &[[&str; 4]] = &[
     ],
     [
         "spanwise",
-        "spanwise-answer spanwise-capture spanwise-model spanwise-flow spanwise-read \
-         spanwise-analyze spanwise-query spanwise-serve spanwise-write",
+        "spanwise-answer spanwise-capture spanwise-files spanwise-model spanwise-flow \
+         spanwise-read spanwise-analyze spanwise-query spanwise-serve spanwise-write",
         "anyhow clap clap_complete terminal_size",
-        "flate2 libc serde_json tempfile",
+        "flate2 libc serde_json tempfile zstd",
     ],
     ["xtask", "", "anyhow serde_json", ""],
 ];

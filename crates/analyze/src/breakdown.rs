@@ -4,9 +4,13 @@
 //! then communication (exposed: nothing computes meanwhile), then copies (exposed:
 //! neither), else idle. So the four parts add up to the window, to the nanosecond.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use spanwise_model::TrackId;
+
 use crate::device::{Device, WorkKind, WorkKinds, devices};
-use crate::host::HostStates;
-use crate::intervals::{Interval, IntervalSet, length};
+use crate::intervals::{CoveredSet, Interval, IntervalSet, length};
 use crate::steps::Steps;
 use crate::{Facts, TotalNanos};
 
@@ -57,18 +61,18 @@ impl BreakdownRow {
 
 /// Each GPU over the whole window, then each over every step.
 pub fn breakdown(facts: &Facts<'_>) -> Vec<BreakdownRow> {
-    let host = |device: &Device<'_>| host_working(facts, facts.host_states(), device);
-    breakdown_with(facts, &host)
+    let mut hosts = Hosts::new(facts);
+    breakdown_with(facts, &mut |device| hosts.of(device))
 }
 
 /// The same without the balance, for which every moment of the host must be looked at.
 pub(crate) fn device_breakdown(facts: &Facts<'_>) -> Vec<BreakdownRow> {
-    breakdown_with(facts, &|_| None)
+    breakdown_with(facts, &mut |_| None)
 }
 
 fn breakdown_with(
     facts: &Facts<'_>,
-    host: &dyn Fn(&Device<'_>) -> Option<IntervalSet>,
+    host: &mut dyn FnMut(&Device<'_>) -> Option<Rc<CoveredSet>>,
 ) -> Vec<BreakdownRow> {
     let trace = facts.trace();
     let mut kinds = WorkKinds::new(trace);
@@ -92,7 +96,7 @@ struct Use<'a> {
     communication: IntervalSet,
     copy: IntervalSet,
     /// When a thread that launches work for the device worked.
-    host: Option<IntervalSet>,
+    host: Option<Rc<CoveredSet>>,
 }
 
 impl<'a> Use<'a> {
@@ -100,7 +104,7 @@ impl<'a> Use<'a> {
         facts: &Facts<'_>,
         device: &'a Device<'_>,
         kinds: &mut WorkKinds<'_>,
-        host: Option<IntervalSet>,
+        host: Option<Rc<CoveredSet>>,
     ) -> Self {
         let spans = facts.trace().spans();
         let mut intervals: [Vec<Interval>; 3] = Default::default();
@@ -134,32 +138,59 @@ impl<'a> Use<'a> {
             idle_ns: window_ns - busy.total_ns(),
             communication_ns: communication.total_ns(),
             copy_ns: copy.total_ns(),
-            balance: self.host.as_ref().map(|host| balance(&host.cut_to(window), &busy, window_ns)),
+            balance: self.host.as_ref().map(|host| balance(host, &busy, window)),
         }
     }
 }
 
-fn balance(host: &IntervalSet, device: &IntervalSet, window_ns: TotalNanos) -> Balance {
-    let both_ns = host.intersection(device).total_ns();
-    let host_only_ns = host.total_ns() - both_ns;
+/// `device` lies in the window.
+fn balance(host: &CoveredSet, device: &IntervalSet, window: Interval) -> Balance {
+    let both_ns = device.iter().map(|interval| host.covered_ns(interval)).sum();
+    let host_only_ns = host.covered_ns(window) - both_ns;
     let device_only_ns = device.total_ns() - both_ns;
-    let neither_ns = window_ns - both_ns - host_only_ns - device_only_ns;
+    let neither_ns = length(window) - both_ns - host_only_ns - device_only_ns;
     Balance { both_ns, host_only_ns, device_only_ns, neither_ns }
 }
 
-/// When any thread that launched work of this device worked.
-fn host_working(
-    facts: &Facts<'_>,
-    states: &HostStates,
-    device: &Device<'_>,
-) -> Option<IntervalSet> {
-    let spans = facts.trace().spans();
-    let calls = device.work().filter_map(|work| spans.launch(work));
-    let mut threads: Vec<_> = calls.map(|call| spans.track(call)).collect();
-    threads.sort_unstable();
-    threads.dedup();
-    let working = threads.into_iter().filter_map(|thread| states.of(thread));
-    working.map(|states| states.working.clone()).reduce(|all, one| all.union(&one))
+/// When the threads worked that launched work of a device.
+struct Hosts<'a, 't> {
+    facts: &'a Facts<'t>,
+    /// By threads: devices mostly share them.
+    known: BTreeMap<Vec<TrackId>, Option<Rc<CoveredSet>>>,
+    /// So many intervals are put together; a file may have other threads for every device.
+    intervals_left: usize,
+}
+
+impl<'a, 't> Hosts<'a, 't> {
+    fn new(facts: &'a Facts<'t>) -> Self {
+        let intervals_left = 16 * facts.trace().spans().len() + (1 << 16);
+        Hosts { facts, known: BTreeMap::new(), intervals_left }
+    }
+
+    /// When any of its threads worked; `None` where that is not known.
+    fn of(&mut self, device: &Device<'_>) -> Option<Rc<CoveredSet>> {
+        let spans = self.facts.trace().spans();
+        let calls = device.work().filter_map(|work| spans.launch(work));
+        let mut threads: Vec<TrackId> = calls.map(|call| spans.track(call)).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        if let Some(known) = self.known.get(&threads) {
+            return known.clone();
+        }
+        let working = self.working(&threads);
+        self.known.insert(threads, working.clone());
+        working
+    }
+
+    fn working(&mut self, threads: &[TrackId]) -> Option<Rc<CoveredSet>> {
+        let states = self.facts.host_states();
+        let sets = || threads.iter().filter_map(|&thread| Some(&states.of(thread)?.working));
+        let count = sets().map(IntervalSet::len).sum();
+        self.intervals_left = self.intervals_left.checked_sub(count)?;
+        sets().next()?;
+        let intervals = sets().flat_map(IntervalSet::iter).collect();
+        Some(Rc::new(CoveredSet::new(IntervalSet::new(intervals))))
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub struct CompatTable {
     pub columns: Vec<&'static str>,
     /// One value a column.
     pub rows: Vec<Vec<CompatValue>>,
+    /// What of the trace is not in it.
+    pub left_out: Option<String>,
 }
 
 /// One value as the other tool gives it.

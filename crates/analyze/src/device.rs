@@ -1,5 +1,7 @@
 //! The GPUs of a trace: their streams, and the work on each in order of time.
 
+use std::collections::HashMap;
+
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace, TrackId, TrackKind};
 
 use crate::intervals::IntervalSet;
@@ -56,22 +58,20 @@ pub(crate) fn is_communication(kernel: &str) -> bool {
 
 /// All GPUs with work, in order of their numbers.
 pub(crate) fn devices(trace: &Trace) -> Vec<Device<'_>> {
-    let mut found: Vec<(StrId, Device<'_>)> = Vec::new();
+    let mut places: HashMap<StrId, usize> = HashMap::new();
+    let mut devices: Vec<Device<'_>> = Vec::new();
     for (track, row) in trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::GpuStream) {
         let work = stream_work(trace, track);
         if work.is_empty() {
             continue;
         }
         let stream = Stream { id: trace.strings().get(row.thread), work };
-        match found.iter_mut().find(|(process, _)| *process == row.process) {
-            Some((_, device)) => device.streams.push(stream),
-            None => {
-                let id = trace.strings().get(row.process);
-                found.push((row.process, Device { id, streams: vec![stream] }));
-            }
-        }
+        let place = *places.entry(row.process).or_insert_with(|| {
+            devices.push(Device { id: trace.strings().get(row.process), streams: Vec::new() });
+            devices.len() - 1
+        });
+        devices[place].streams.push(stream);
     }
-    let mut devices: Vec<Device<'_>> = found.into_iter().map(|(_, device)| device).collect();
     for device in &mut devices {
         device.streams.sort_by_key(|stream| by_number(stream.id));
     }

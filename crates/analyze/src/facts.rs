@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use spanwise_model::{Nanos, Trace};
 
 use crate::host::HostStates;
+use crate::syncs::AskedOperators;
 use crate::{
     Frames, GpuUse, Memory, Names, Phases, SelfTime, ThreadTime, TotalNanos, Waits, gpu_use,
     self_time, thread_times,
@@ -22,6 +23,7 @@ pub struct Facts<'a> {
     threads: OnceLock<Vec<ThreadTime>>,
     host_states: OnceLock<HostStates>,
     memory: OnceLock<Memory>,
+    asked_operators: OnceLock<AskedOperators>,
 }
 
 impl<'a> Facts<'a> {
@@ -37,6 +39,7 @@ impl<'a> Facts<'a> {
             threads: OnceLock::new(),
             host_states: OnceLock::new(),
             memory: OnceLock::new(),
+            asked_operators: OnceLock::new(),
         }
     }
 
@@ -86,6 +89,11 @@ impl<'a> Facts<'a> {
     /// When the threads that launch GPU work worked, and when they waited.
     pub(crate) fn host_states(&self) -> &HostStates {
         self.host_states.get_or_init(|| HostStates::new(self.trace, self.waits()))
+    }
+
+    /// What the program asked for around each span.
+    pub(crate) fn asked_operators(&self) -> &AskedOperators {
+        self.asked_operators.get_or_init(|| AskedOperators::new(self.trace))
     }
 
     /// Allocations and frees of each device.

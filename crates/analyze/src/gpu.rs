@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace, TrackKind};
+use spanwise_model::{Device, Nanos, SpanId, SpanKind, StrId, Trace, Track, TrackKind};
 
 use crate::launch::{LauncherKey, Launchers};
 use crate::{Frames, Launcher, Names, Origin, TotalNanos};
@@ -194,21 +194,25 @@ impl Cells {
 }
 
 fn devices(trace: &Trace) -> Vec<DeviceUse> {
-    let mut ids: Vec<StrId> = Vec::new();
+    let mut streams: BTreeMap<StrId, Vec<&Track>> = BTreeMap::new();
     for track in trace.tracks().rows().iter().filter(|row| row.kind == TrackKind::GpuStream) {
-        if !ids.contains(&track.process) {
-            ids.push(track.process);
-        }
+        streams.entry(track.process).or_default().push(track);
     }
+    // The first of those that the source tells of under one number.
+    let told = trace.info().devices.iter().rev();
+    let told: HashMap<String, &Device> =
+        told.map(|device| (device.id.to_string(), device)).collect();
     let text = |id: &StrId| trace.strings().get(*id);
+    let mut devices: Vec<(StrId, Vec<&Track>)> = streams.into_iter().collect();
     // Numbers in order of numbers, then anything else.
-    ids.sort_by_key(|id| (text(id).parse::<u64>().unwrap_or(u64::MAX), text(id)));
-    ids.into_iter().map(|id| device(trace, id)).collect()
+    devices.sort_by_key(|(id, _)| (text(id).parse::<u64>().unwrap_or(u64::MAX), text(id)));
+    let device = |(id, streams): (StrId, Vec<&Track>)| {
+        device(trace, text(&id), told.get(text(&id)).copied(), &streams)
+    };
+    devices.into_iter().map(device).collect()
 }
 
-fn device(trace: &Trace, id: StrId) -> DeviceUse {
-    let id_text = trace.strings().get(id);
-    let known = trace.info().devices.iter().find(|device| device.id.to_string() == id_text);
+fn device(trace: &Trace, id_text: &str, known: Option<&Device>, streams: &[&Track]) -> DeviceUse {
     let (from, to) = trace.window().unwrap_or((0, 0));
     let mut row = DeviceUse {
         id: id_text.to_owned(),
@@ -223,10 +227,7 @@ fn device(trace: &Trace, id: StrId) -> DeviceUse {
         longest_gap: (from, from),
     };
     let mut intervals = Vec::new();
-    for track in trace.tracks().rows() {
-        if track.kind != TrackKind::GpuStream || track.process != id {
-            continue;
-        }
+    for track in streams {
         let before = row.work_count;
         for span in track.span_ids() {
             let dur = i128::from(trace.spans().dur(span));

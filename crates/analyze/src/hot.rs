@@ -34,7 +34,7 @@ pub fn hot_functions(facts: &Facts<'_>) -> HotFunctions {
     let spans = trace.spans();
     for (id, track) in trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread) {
         for span in track.span_ids() {
-            if !on_stack[usize::from(spans.category(span).0)] {
+            if !on_stack[spans.category(span).index()] {
                 continue;
             }
             let sum = sums.of(names.merged(spans.name(span)), trace.kind(span));

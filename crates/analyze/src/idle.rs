@@ -67,9 +67,9 @@ pub fn idle(facts: &Facts<'_>) -> Vec<IdleRow> {
         if device.streams.len() < 2 {
             continue;
         }
+        // Only gaps of the stream are held against it: there, all that is busy is another one.
+        let elsewhere = device.busy(trace);
         for stream in &device.streams {
-            let others = device.streams.iter().filter(|other| other.id != stream.id);
-            let elsewhere = busy(trace, others.flat_map(|other| other.work.iter().copied()));
             let lane = Lane { facts, work: stream.work.clone(), elsewhere: &elsewhere };
             rows.extend(lane.rows(device.id, Some(stream.id)));
         }

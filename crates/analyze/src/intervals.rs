@@ -10,6 +10,37 @@ use crate::TotalNanos;
 /// From, and the first nanosecond after.
 pub(crate) type Interval = (Nanos, Nanos);
 
+/// A set that tells how much of a window it covers without walking through it.
+pub(crate) struct CoveredSet {
+    set: IntervalSet,
+    /// By interval: the length of all before it; and of all.
+    before_ns: Vec<TotalNanos>,
+}
+
+impl CoveredSet {
+    pub(crate) fn new(set: IntervalSet) -> Self {
+        let mut before_ns = vec![0];
+        let mut sum = 0;
+        before_ns.extend(set.iter().map(|interval| {
+            sum += length(interval);
+            sum
+        }));
+        CoveredSet { set, before_ns }
+    }
+
+    /// The same as [`IntervalSet::covered_ns`].
+    pub(crate) fn covered_ns(&self, (from, to): Interval) -> TotalNanos {
+        let first = self.set.0.partition_point(|interval| interval.1 <= from);
+        let end = self.set.0.partition_point(|interval| interval.0 < to);
+        if first >= end {
+            return 0;
+        }
+        let outside =
+            length((self.set.0[first].0, from)).max(0) + length((to, self.set.0[end - 1].1)).max(0);
+        self.before_ns[end] - self.before_ns[first] - outside
+    }
+}
+
 /// Intervals that ascend, have a length, and neither overlap nor touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct IntervalSet(Vec<Interval>);
@@ -28,6 +59,10 @@ impl IntervalSet {
             }
         }
         IntervalSet(set)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Interval> {
@@ -149,6 +184,10 @@ mod tests {
             prop_assert_eq!(a.intersection(&b), of_moments(|at| in_a[at] && in_b[at]));
             prop_assert_eq!(a.minus(&b), of_moments(|at| in_a[at] && !in_b[at]));
             prop_assert_eq!(a.gaps((0, CLOCK)), of_moments(|at| !in_a[at]));
+            let covered = CoveredSet::new(a.clone());
+            for window in b.iter() {
+                prop_assert_eq!(covered.covered_ns(window), a.covered_ns(window));
+            }
             prop_assert_eq!(a.total_ns(), in_a.iter().filter(|&&is| is).count() as i128);
         }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use spanwise_model::{CategoryId, SpanId, StrId, Trace};
+use spanwise_model::{NO_ROW, SpanId, StrId, Trace};
 
 use crate::{Frames, Names};
 
@@ -54,15 +54,45 @@ pub(crate) struct Launchers<'a> {
     trace: &'a Trace,
     frames: &'a Frames,
     names: &'a Names<'a>,
-    /// From a backward operator to its forward one. Looked up only.
-    forward: HashMap<SpanId, SpanId>,
+    forward: ForwardOperators,
+}
+
+/// From spans to the forward operator that the innermost backward operator around them
+/// differentiates.
+pub(crate) struct ForwardOperators {
+    /// By span; empty where there is none at all.
+    of: Vec<u32>,
+}
+
+impl ForwardOperators {
+    /// One forward pass: a parent always stands before its children (I3).
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let forward = forward_operators(trace);
+        if forward.is_empty() {
+            return ForwardOperators { of: Vec::new() };
+        }
+        let mut of = vec![NO_ROW; trace.spans().len()];
+        for (row, &parent) in trace.spans().parent_column().iter().enumerate() {
+            of[row] = match forward.get(&SpanId(row as u32)) {
+                Some(forward) => forward.0,
+                None if parent == NO_ROW => NO_ROW,
+                None => of[parent as usize],
+            };
+        }
+        ForwardOperators { of }
+    }
+
+    /// For a span in a backward operator, itself included.
+    pub(crate) fn of(&self, span: SpanId) -> Option<SpanId> {
+        self.of.get(span.index()).filter(|&&row| row != NO_ROW).map(|&row| SpanId(row))
+    }
 }
 
 /// From backward operators to the forward ones that they differentiate.
-pub(crate) fn forward_operators(trace: &Trace) -> HashMap<SpanId, SpanId> {
+fn forward_operators(trace: &Trace) -> HashMap<SpanId, SpanId> {
     let links = trace.links();
     let is_forward_backward = |category: u16| {
-        trace.strings().get(trace.categories().get(CategoryId(category)).name) == FORWARD_BACKWARD
+        trace.strings().get(trace.categories().get(category.into()).name) == FORWARD_BACKWARD
     };
     let arrows = links.iter().zip(links.category.iter());
     arrows
@@ -73,7 +103,7 @@ pub(crate) fn forward_operators(trace: &Trace) -> HashMap<SpanId, SpanId> {
 
 impl<'a> Launchers<'a> {
     pub(crate) fn new(trace: &'a Trace, frames: &'a Frames, names: &'a Names<'a>) -> Self {
-        Launchers { trace, frames, names, forward: forward_operators(trace) }
+        Launchers { trace, frames, names, forward: ForwardOperators::new(trace) }
     }
 
     pub(crate) fn of(&self, work: SpanId) -> LauncherKey {
@@ -85,16 +115,12 @@ impl<'a> Launchers<'a> {
         if let Some(line) = self.frames.line(call) {
             return LauncherKey { origin: Origin::Python, line: Some(name(line)), operator };
         }
-        let forward = self.ancestors(call).find_map(|span| self.forward.get(&span));
-        match forward.and_then(|&forward| self.frames.line(forward)) {
+        let forward = self.forward.of(call);
+        match forward.and_then(|forward| self.frames.line(forward)) {
             Some(line) => {
                 LauncherKey { origin: Origin::BackwardOf, line: Some(name(line)), operator }
             }
             None => LauncherKey { origin: Origin::NoPython, line: None, operator },
         }
-    }
-
-    fn ancestors(&self, span: SpanId) -> impl Iterator<Item = SpanId> {
-        std::iter::successors(Some(span), |&span| self.trace.spans().parent(span))
     }
 }

@@ -13,6 +13,7 @@ mod classes;
 mod compare;
 mod compat;
 mod correlate;
+mod counted_calls;
 mod cover;
 mod critical;
 mod device;
@@ -80,6 +81,7 @@ pub use compare::{
 };
 pub use compat::{CompatTable, CompatValue};
 pub use correlate::{Correlations, Moved, Mover, Outcome, SAMPLES_MIN, correlate};
+pub use counted_calls::{CountedCallsRow, counted_calls};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use diff::{
     DiffOptions, FunctionDiff, ProfileDiff, SideSums, base_and_other, difference, profile_diff,
@@ -136,7 +138,7 @@ pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;
 pub use stacks::{SampleRow, Samples, StackRow, samples};
 pub use step_classes::{StepClassTimes, StepClasses, step_classes};
-pub use steps::step_numbers;
+pub use steps::{ignored_steps, step_numbers};
 pub use syncs::{SyncRow, syncs};
 pub use tables::TableError;
 use threads::thread_times;

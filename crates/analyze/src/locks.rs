@@ -9,8 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use spanwise_model::{
-    AwaitedLock, BlockedOn, CategoryId, Nanos, SpanId, SpanKind, ThreadState, Trace, TrackId,
-    WAKEUP_CATEGORY,
+    AwaitedLock, BlockedOn, Nanos, SpanId, SpanKind, ThreadState, Trace, TrackId, WAKEUP_CATEGORY,
 };
 
 use crate::off_cpu::{OffPeriod, States, has_kind, off_periods, thread_name};
@@ -180,7 +179,7 @@ fn add_wakers(trace: &Trace, owner: &HashMap<SpanId, usize>, waits: &mut [WaitFo
 pub(crate) fn woken_by(trace: &Trace) -> BTreeMap<SpanId, SpanId> {
     let links = trace.links();
     let is_wakeup = |category: u16| {
-        let category = trace.categories().get(CategoryId(category));
+        let category = trace.categories().get(category.into());
         trace.strings().get(category.name) == WAKEUP_CATEGORY
     };
     let arrows = links.iter().zip(links.category.iter());

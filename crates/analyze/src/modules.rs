@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use spanwise_model::{NO_ROW, SpanId, SpanKind, StrId, Trace};
 
 use crate::gpu::gpu_work;
-use crate::launch::forward_operators;
+use crate::launch::ForwardOperators;
 use crate::{Facts, TotalNanos};
 
 const MODULE: &str = "nn.Module: ";
@@ -95,16 +95,12 @@ impl ModuleTree {
 
     fn place_work(&mut self, facts: &Facts<'_>, node_of: &[u32]) {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
-        let forward = forward_operators(trace);
+        let forward = ForwardOperators::new(trace);
         for work in gpu_work(trace) {
             let call = spans.launch(work);
             let node = |span: SpanId| Some(node_of[span.index()]).filter(|&node| node != NO_ROW);
-            let differentiated = |call: SpanId| {
-                let mut around = std::iter::successors(Some(call), |&span| spans.parent(span));
-                around.find_map(|span| forward.get(&span).copied())
-            };
             let direct = call.and_then(node);
-            let backward = || call.and_then(differentiated).and_then(node);
+            let backward = || call.and_then(|call| forward.of(call)).and_then(node);
             let (node, is_backward) = match direct {
                 Some(node) => (Some(node), false),
                 None => (backward(), true),
@@ -214,7 +210,7 @@ pub fn module_use(facts: &Facts<'_>) -> ModuleUse {
 
 fn new_row(parent: Option<&ModuleRow>, class: &str) -> ModuleRow {
     ModuleRow {
-        path: parent.map_or(class.to_owned(), |parent| format!("{}/{class}", parent.path)),
+        path: parent.map_or(class.to_owned(), |parent| longer_path(&parent.path, class)),
         class: class.to_owned(),
         depth: parent.map_or(0, |parent| parent.depth + 1),
         instances: 0,
@@ -223,6 +219,23 @@ fn new_row(parent: Option<&ModuleRow>, class: &str) -> ModuleRow {
         gpu: ModuleTime::default(),
         gpu_self_ns: 0,
     }
+}
+
+/// A path longer than this loses what is in its middle: all paths of modules that lie a
+/// thousand deep would be a thousand times the trace.
+const PATH_BYTES_MAX: usize = 2000;
+const CUT: &str = "/…/";
+
+/// A path with one more class. Long ones keep their ends.
+pub(crate) fn longer_path(path: &str, class: &str) -> String {
+    let longer = format!("{path}/{class}");
+    if longer.len() <= PATH_BYTES_MAX {
+        return longer;
+    }
+    let half = PATH_BYTES_MAX / 2 - CUT.len();
+    let head = longer.find(CUT).unwrap_or(longer.floor_char_boundary(half));
+    let tail = longer.ceil_char_boundary((longer.len() - half).max(head));
+    format!("{}{CUT}{}", &longer[..head], &longer[tail..])
 }
 
 /// Rows under their parents, siblings with most time first.

@@ -102,7 +102,7 @@ pub(crate) fn takes_part(trace: &Trace) -> Vec<bool> {
     let on_stack = on_stack_by_category(trace);
     let takes = spans
         .ids()
-        .map(|span| on_stack[usize::from(spans.category(span).0)] && !is_asynchronous(trace, span));
+        .map(|span| on_stack[spans.category(span).index()] && !is_asynchronous(trace, span));
     takes.collect()
 }
 

@@ -1,6 +1,6 @@
 //! The steps of a run, one after the other.
 
-use spanwise_model::{Nanos, SpanId, StrId, Trace};
+use spanwise_model::{Nanos, SpanId, StrId, Trace, Track};
 
 use crate::Batch;
 
@@ -32,6 +32,27 @@ pub(crate) struct Step {
 /// that a serving engine annotates.
 pub(crate) struct Steps(Vec<Step>);
 
+/// Whether every track could be told step by step: where it could not, there are none.
+///
+/// Answers have a value for each step of each track. A recording has many spans in a step, so
+/// that these are fewer than its spans. A file made to have as many steps as tracks, and little
+/// else, would cost the square of its size.
+fn are_affordable(trace: &Trace, steps: usize) -> bool {
+    let is_used = |track: &&Track| !track.spans.is_empty();
+    let tracks = trace.tracks().rows().iter().filter(is_used).count();
+    steps.saturating_mul(tracks) <= VALUES_PER_SPAN_MAX * trace.spans().len() + VALUES_MIN
+}
+
+const VALUES_PER_SPAN_MAX: usize = 32;
+const VALUES_MIN: usize = 1 << 16;
+
+/// Says how many marks of steps are not taken as steps, since there are too many for the tracks.
+pub fn ignored_steps(trace: &Trace) -> Option<usize> {
+    let marked = [Steps::all_of_profiler(trace), Steps::all_of_batches(trace)];
+    let used = marked.iter().map(|steps| steps.0.len()).find(|&count| count > 0)?;
+    (!are_affordable(trace, used)).then_some(used)
+}
+
 impl Steps {
     pub(crate) fn new(trace: &Trace) -> Self {
         let steps = Steps::of_profiler(trace);
@@ -43,12 +64,28 @@ impl Steps {
 
     /// Those that the profiler was told of.
     pub(crate) fn of_profiler(trace: &Trace) -> Self {
-        let numbered = |name: &str| name.strip_prefix(STEP)?.parse().ok();
-        Steps::marked(trace, |name| Some((numbered(name)?, None)))
+        Steps::all_of_profiler(trace).if_affordable(trace)
     }
 
     /// The batches that a serving engine annotates, the outer where they nest.
     pub(crate) fn of_batches(trace: &Trace) -> Self {
+        Steps::all_of_batches(trace).if_affordable(trace)
+    }
+
+    pub(crate) fn none() -> Self {
+        Steps(Vec::new())
+    }
+
+    fn if_affordable(self, trace: &Trace) -> Self {
+        if are_affordable(trace, self.0.len()) { self } else { Steps::none() }
+    }
+
+    fn all_of_profiler(trace: &Trace) -> Self {
+        let numbered = |name: &str| name.strip_prefix(STEP)?.parse().ok();
+        Steps::marked(trace, |name| Some((numbered(name)?, None)))
+    }
+
+    fn all_of_batches(trace: &Trace) -> Self {
         let mut steps = Steps::marked(trace, |name| Some((0, Some(Batch::parse(name)?))));
         for (number, step) in steps.0.iter_mut().enumerate() {
             step.number = number as i64;
@@ -140,6 +177,26 @@ mod tests {
             &[("step[EXTEND bs=1 toks=4]", 0, 10), (execute, 1, 5), ("step[DECODE bs=1]", 20, 5)],
             &[(0, 10, 0), (20, 25, 1)],
         );
+    }
+
+    /// So many threads with a step each, and little else.
+    #[track_caller]
+    fn check_marks(count: usize, expected: Option<usize>) {
+        let mut sample = Sample::default();
+        for at in 0..count {
+            let (thread, name) = (at.to_string(), format!("ProfilerStep#{at}"));
+            sample.span(&thread, SpanKind::Annotation, &name, at as i64, 1);
+        }
+        let trace = sample.finish();
+        assert_eq!(ignored_steps(&trace), expected);
+        let steps = Steps::new(&trace).rows().len();
+        assert_eq!(steps, if expected.is_some() { 0 } else { count });
+    }
+
+    #[test]
+    fn more_marks_than_the_tracks_of_a_recording_have_are_no_steps() {
+        check_marks(200, None);
+        check_marks(400, Some(400));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace};
+use spanwise_model::{NO_ROW, Nanos, SpanId, SpanKind, StrId, Trace};
 
 use crate::device::{Device, devices};
 use crate::intervals::{IntervalSet, length};
@@ -116,16 +116,34 @@ fn drained_gap(facts: &Facts<'_>, idle: &IntervalSet, call: SpanId) -> Option<(N
 fn place(facts: &Facts<'_>, call: SpanId) -> Place {
     let spans = facts.trace().spans();
     let name = |span: SpanId| facts.names().merged(spans.name(span));
-    let operator = asked_operator(facts.trace(), spans.parent(call));
+    let operator = facts.asked_operators().around(spans.parent(call));
     (name(call), operator.map(name), facts.frames().line(call).map(name))
 }
 
-/// The outermost operator around a span, itself included, below the Python line: what the
+/// By span: the outermost operator around it, itself included, below the Python line: what the
 /// program asked for, rather than what that came down to.
-pub(crate) fn asked_operator(trace: &Trace, span: Option<SpanId>) -> Option<SpanId> {
-    let around = std::iter::successors(span, |&span| trace.spans().parent(span));
-    let below_python = around.take_while(|&span| trace.kind(span) != SpanKind::Python);
-    below_python.filter(|&span| trace.kind(span) == SpanKind::Operator).last()
+pub(crate) struct AskedOperators(Vec<u32>);
+
+impl AskedOperators {
+    /// One forward pass: a parent always stands before its children (I3).
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let spans = trace.spans();
+        let mut asked = vec![NO_ROW; spans.len()];
+        for (row, &parent) in spans.parent_column().iter().enumerate() {
+            let outer = if parent == NO_ROW { NO_ROW } else { asked[parent as usize] };
+            asked[row] = match trace.kind(SpanId(row as u32)) {
+                SpanKind::Python => NO_ROW,
+                SpanKind::Operator if outer == NO_ROW => row as u32,
+                _ => outer,
+            };
+        }
+        AskedOperators(asked)
+    }
+
+    pub(crate) fn around(&self, span: Option<SpanId>) -> Option<SpanId> {
+        let row = self.0[span?.index()];
+        (row != NO_ROW).then_some(SpanId(row))
+    }
 }
 
 fn empty_row(facts: &Facts<'_>, (call, operator, line): Place) -> SyncRow {

@@ -29,7 +29,7 @@ pub fn tracelens_tables(facts: &Facts<'_>, keys: &[&str]) -> Vec<CompatTable> {
             "gpu_timeline" => timeline.rows(),
             _ => kernel_summary(facts, &timeline),
         };
-        CompatTable { key, title, columns, rows }
+        CompatTable { key, title, columns, rows, left_out: None }
     };
     wanted.map(table).collect()
 }

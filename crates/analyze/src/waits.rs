@@ -145,7 +145,7 @@ impl<'a> WaitMarks<'a> {
     /// What the span itself waits for.
     pub(crate) fn kind(&mut self, span: SpanId) -> Option<WaitKind> {
         let spans = self.trace.spans();
-        let kind = self.span_kinds[usize::from(spans.category(span).0)];
+        let kind = self.span_kinds[spans.category(span).index()];
         let slot = &mut self.by_name[spans.name(span).index()];
         let wait = match *slot {
             Some((of, wait)) if of == kind => wait,

@@ -107,11 +107,7 @@ pub fn compare_traces(base: &Trace, other: &Trace) -> (Document, SidePlaces) {
 pub fn read_baseline(path: &Path) -> Result<(Vec<CompareSeries>, CompareOptions), AnswerError> {
     let cannot = |error| AnswerError::file(path, "cannot be read", error);
     let not = |what: String| AnswerError::Asked(format!("{}: {what}", path.display()));
-    let size = std::fs::metadata(path).map_err(cannot)?.len();
-    if size > BASELINE_BYTES_MAX {
-        return Err(not(format!("not a baseline: it has {size} bytes")));
-    }
-    let bytes = std::fs::read(path).map_err(cannot)?;
+    let bytes = spanwise_files::read_at_most(path, BASELINE_BYTES_MAX).map_err(cannot)?;
     let text =
         String::from_utf8(bytes).map_err(|_| not("not a baseline: it is not text".into()))?;
     parse_baseline(&text).map_err(|error| not(error.to_string()))

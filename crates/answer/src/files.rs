@@ -1,9 +1,11 @@
 //! Names of files: which traces a folder holds, which rank a name speaks of; and files that
-//! appear whole or not at all.
+//! results are written to.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use spanwise_files::Written;
 
 use crate::AnswerError;
 
@@ -61,26 +63,14 @@ pub fn rank_of(path: &Path) -> Option<i64> {
     after[..digits].parse().ok()
 }
 
-/// Writes beside the target and renames, so that nobody sees half a file; gives its bytes.
-pub fn replace_file(
+/// Writes what was asked for to the file, pipe or device of that name; a file appears whole or
+/// not at all.
+pub fn write_output(
     target: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<usize, AnswerError> {
-    let mut name = target.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".making-{}", std::process::id()));
-    let making = target.with_file_name(name);
-    let fill = || -> io::Result<usize> {
-        let mut file = io::BufWriter::new(fs::File::create_new(&making)?);
-        write(&mut file)?;
-        let file = file.into_inner()?;
-        fs::rename(&making, target)?;
-        Ok(file.metadata()?.len() as usize)
-    };
-    let written = fill();
-    if written.is_err() {
-        let _ = fs::remove_file(&making);
-    }
-    written.map_err(|error| AnswerError::file(target, "cannot be written", error))
+) -> Result<Written, AnswerError> {
+    spanwise_files::write_output(target, write)
+        .map_err(|error| AnswerError::file(target, "cannot be written", error))
 }
 
 #[cfg(test)]

@@ -19,7 +19,10 @@ pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Opened, ReadError>
     match spanwise_read::open(path, options) {
         Ok(trace) => Ok(Opened::Trace(Box::new(trace))),
         Err(error @ ReadError { kind: ReadErrorKind::NotATrace { .. }, .. }) => {
-            let profile = spanwise_read::open_profile(path).map_err(|_| error)?;
+            let profile = spanwise_read::open_profile(path).map_err(|of_profile| {
+                let is_too_large = matches!(of_profile.kind, ReadErrorKind::TooLarge { .. });
+                if is_too_large { of_profile } else { error }
+            })?;
             Ok(Opened::Profile(Box::new(profile)))
         }
         Err(error) => Err(error),

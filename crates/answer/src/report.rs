@@ -1,7 +1,7 @@
 //! A report on one trace, as a document.
 
-use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds};
-use spanwise_model::{Notice, Notices};
+use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, ignored_steps};
+use spanwise_model::{Notice, Notices, Trace};
 use spanwise_write::{Document, Source, Top};
 
 use crate::sections::{Answers, Asked, chosen};
@@ -25,8 +25,16 @@ impl<'a, 't> Asked<'a, 't> {
 
 /// The sections that are named, or the usual ones where none is.
 pub fn report(asked: &Asked<'_, '_>) -> Document {
-    let hint = notices_hint(asked.facts.trace().notices(), asked.source.file);
-    Document { sections: chosen(asked), hints: hint.into_iter().collect() }
+    let trace = asked.facts.trace();
+    let hints = notices_hint(trace.notices(), asked.source.file).into_iter();
+    Document { sections: chosen(asked), hints: hints.chain(steps_hint(trace)).collect() }
+}
+
+/// One line for those who miss the steps of a trace.
+fn steps_hint(trace: &Trace) -> Option<String> {
+    let marks = ignored_steps(trace)?;
+    let count = spanwise_write::count_text(marks as i128);
+    Some(format!("{count} marks of steps are not taken as steps: too many for its tracks"))
 }
 
 /// One line for those who would believe the numbers without knowing.

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use spanwise_analyze::{
     ClassRules, ClassUse, CriticalPath, DevicePeaks, Facts, Finding, PhaseUse, Thresholds,
-    architecture, breakdown, class_use, critical_path, findings, hot_functions, idle, launches,
-    layer_use, lock_threads, locks, memory_churn, memory_peak, memory_timeline, memory_use,
-    metrics, module_use, off_cpu, phase_use, queues, roofline, syncs,
+    architecture, breakdown, class_use, counted_calls, critical_path, findings, hot_functions,
+    idle, launches, layer_use, lock_threads, locks, memory_churn, memory_peak, memory_timeline,
+    memory_use, metrics, module_use, off_cpu, phase_use, queues, roofline, syncs,
 };
 use spanwise_model::{map_indices, threads_available};
 use spanwise_write::{Section, Source, Top};
@@ -273,6 +273,14 @@ pub const SECTIONS: &[SectionRow] = &[
         about: "each thread, where recorded: running, blocked on what, waiting for a CPU",
         shown: Shown::WhereRecorded,
         build: |asked| spanwise_write::off_cpu_section(&off_cpu(asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "counted-calls",
+        about: "calls that were counted instead of being recorded (run --calls), by function",
+        shown: Shown::WhereRecorded,
+        build: |asked| {
+            spanwise_write::counted_calls_section(&counted_calls(asked.facts), asked.top)
+        },
     },
     SectionRow {
         key: "locks",

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 
+use crate::calls::ReturnsBy;
 use crate::event::{Attr, Stacks};
 use crate::follow::Followed;
 use crate::probe::Probe;
@@ -15,7 +16,7 @@ use crate::python::Memory;
 use crate::ring::Ring;
 use crate::rings::{Rings, TraceMemory};
 use crate::torch::Torch;
-use crate::{CallsBy, calls, processes, step, sys};
+use crate::{CallsBy, FunctionPlaces, calls, processes, step, sys};
 
 /// Something that a recording may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,19 +233,20 @@ fn other_users() -> Finding {
             what,
             is_there: false,
             detail: format!("tried on process 1: {error}"),
-            cure: Some(GIVE_RIGHTS.to_owned()),
+            cure: Some(AS_ROOT.to_owned()),
         },
     }
 }
 
-const GIVE_RIGHTS: &str = "sudo setcap cap_perfmon,cap_sys_ptrace=ep $(which spanwise)";
+/// Not `setcap` on the program: whoever may run it could then read the memory of every process.
+const AS_ROOT: &str = "sudo $(which spanwise) attach -p PID";
 
 /// A probe of this very program, where nobody passes meanwhile.
 fn probes() -> Finding {
     let (ability, what) = (Ability::Probes, "snapshots when a function is called (--trigger)");
-    let tried = own_place().and_then(|(path, offset)| {
+    let tried = own_function().and_then(|(path, places)| {
         let path = str::from_utf8(&path).map_err(io::Error::other)?;
-        let probe = Probe::define(path, offset, false)?;
+        let probe = Probe::define(path, places.entry, &[])?;
         sys::open_event(&Attr::tracepoint(probe.number), 0, -1).map(drop)
     });
     match tried {
@@ -254,12 +256,9 @@ fn probes() -> Finding {
 }
 
 /// A function of this program: its file, and where in it.
-fn own_place() -> io::Result<(Vec<u8>, u64)> {
-    let address = own_place as *const () as u64;
-    let own = processes::mappings(std::process::id() as i32);
-    let own = own.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
-    let own = own.ok_or_else(|| io::Error::other("this program is not in its own memory"))?;
-    Ok((own.path, address - own.start + own.file_offset))
+fn own_function() -> io::Result<(Vec<u8>, FunctionPlaces)> {
+    let own = calls::own_function();
+    own.ok_or_else(|| io::Error::other("this program is not in its own memory"))
 }
 
 fn many_switches() -> Finding {
@@ -283,7 +282,15 @@ fn many_switches() -> Finding {
 fn calls() -> Finding {
     let (ability, what) = (Ability::Calls, "every call of chosen functions (--calls)");
     match try_calls(CallsBy::Bpf) {
-        Ok(()) => found(ability, what, "tried: the kernel allows it".to_owned()),
+        Ok(ReturnsBy::Program) => {
+            let detail = "tried: the kernel allows it, and that its program performs returns";
+            found(ability, what, detail.to_owned())
+        }
+        Ok(ReturnsBy::Stepping) => {
+            let detail = "tried: the kernel allows it; it executes each return as a single step, \
+                          which costs microseconds";
+            found(ability, what, detail.to_owned())
+        }
         Err(error) => {
             let cure = match error.raw_os_error() {
                 Some(libc::EINVAL) => "use a kernel of 6.6 or later",
@@ -294,8 +301,8 @@ fn calls() -> Finding {
     }
 }
 
-fn try_calls(by: CallsBy) -> io::Result<()> {
-    own_place().and_then(|(path, offset)| calls::try_on_ourselves(by, &path, offset))
+fn try_calls(by: CallsBy) -> io::Result<ReturnsBy> {
+    own_function().and_then(|(path, places)| calls::try_on_ourselves(by, &path, &places))
 }
 
 pub(crate) fn has_calls_by_bpf() -> bool {
@@ -305,7 +312,7 @@ pub(crate) fn has_calls_by_bpf() -> bool {
 fn calls_by_probes() -> Finding {
     let (ability, what) = (Ability::CallsByProbes, "calls without BPF (--calls-by uprobes)");
     match try_calls(CallsBy::Probes) {
-        Ok(()) => found(ability, what, "tried: the kernel allows it".to_owned()),
+        Ok(_) => found(ability, what, "tried: the kernel allows it".to_owned()),
         Err(error) => lacks(ability, what, format!("tried: {error}"), tracing_cure(&error)),
     }
 }
@@ -396,6 +403,16 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    /// Rights that a file gives are given to everybody who may run it.
+    #[test]
+    fn no_cure_gives_rights_to_everybody() {
+        assert!(!AS_ROOT.contains("setcap"));
+        for finding in examine() {
+            let cure = finding.cure.unwrap_or_default();
+            assert!(!cure.contains("setcap"), "{:?}: {cure}", finding.ability);
+        }
+    }
 
     #[test]
     fn intel_pt_is_there_only_where_the_kernel_opens_it() {

@@ -26,6 +26,7 @@ mod field {
     pub(super) const CALLCHAIN: u64 = 1 << 5;
     pub(super) const CPU: u64 = 1 << 7;
     pub(super) const PERIOD: u64 = 1 << 8;
+    pub(super) const RAW: u64 = 1 << 10;
     pub(super) const REGS_USER: u64 = 1 << 12;
     pub(super) const STACK_USER: u64 = 1 << 13;
     pub(super) const IDENTIFIER: u64 = 1 << 16;
@@ -64,7 +65,7 @@ const CONTEXT_SWITCHES: u64 = 3;
 const DUMMY: u64 = 9;
 
 /// All registers of x86-64 but those of segments, as perf itself records them.
-const REGISTERS_X86_64: u64 = 0x00ff_0fff;
+pub(crate) const REGISTERS_X86_64: u64 = 0x00ff_0fff;
 
 /// The registers of the first two arguments: `rsi` and `rdi` on x86-64, elsewhere the first two.
 const ARGUMENTS: u64 = if cfg!(target_arch = "x86_64") { 1 << 4 | 1 << 5 } else { 1 | 1 << 1 };
@@ -224,6 +225,11 @@ impl Attr {
     pub(crate) fn with_arguments(self) -> Attr {
         let sample_type = self.sample_type | field::REGS_USER;
         Attr { sample_type, regs_user: ARGUMENTS, ..self }
+    }
+
+    /// With what its probe fetches.
+    pub(crate) fn with_fetched(self) -> Attr {
+        Attr { sample_type: self.sample_type | field::RAW, ..self }
     }
 
     pub(crate) fn has_arguments(&self) -> bool {

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::Arc;
+
+use spanwise_files::Folder;
 
 use crate::calls::{CALLS_FILE, CallCounts};
 use crate::event::{Event, Stacks};
@@ -35,8 +38,22 @@ impl<'a> Facts<'a> {
         pids: &[i32],
         options: &'a RecordOptions<'a>,
     ) -> Facts<'a> {
+        let command = if options.keeps_arguments { command } else { program_of(command) };
         Facts { command, pids: pids.to_vec(), clocks: clocks(), options }
     }
+}
+
+/// The program of a command, without its arguments. Some programs write all of them into one
+/// word, to be seen in lists of processes.
+fn program_of(mut command: Vec<String>) -> Vec<String> {
+    command.truncate(1);
+    if let Some(program) = command.first_mut()
+        && !Path::new(program).exists()
+        && let Some(end) = program.find(char::is_whitespace)
+    {
+        program.truncate(end);
+    }
+    command
 }
 
 /// The system's id of this boot, whose monotonic clock times are of.
@@ -73,11 +90,22 @@ pub(crate) struct Keeper {
     /// How to read the pieces of the hardware's own trace, where there are any.
     about_trace: Vec<u8>,
     pub(crate) counts: SideCounts,
+    /// Functions whose calls are not recorded, or not all the time, and why.
+    pub(crate) refused: Vec<String>,
+    pub(crate) braked: Vec<String>,
+    /// Processes whose first calls may be missing.
+    pub(crate) late_processes: u64,
+}
+
+/// A snapshot, and the folder that it is in.
+pub(crate) struct Saved {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) folder: Arc<Folder>,
 }
 
 enum Place {
     /// All of it, in a folder.
-    File(PathBuf, Option<PerfFile>),
+    File(Arc<Folder>, Option<PerfFile>),
     Memory(Flight),
 }
 
@@ -97,7 +125,7 @@ impl Keeper {
                 (place, [PYTHON_FILE, CALLS_FILE, STEPS_FILE].map(log))
             }
             None => {
-                let folder = folders.create()?;
+                let folder = Arc::new(folders.create()?);
                 let file = create_file(&folder, events)?;
                 // So that the folder is a recording, should its end never be written.
                 let mut about = About::default();
@@ -110,7 +138,19 @@ impl Keeper {
             }
         };
         let (about_trace, counts) = (Vec::new(), SideCounts::default());
-        Ok(Keeper { folders, place, python, calls, steps, about_trace, counts })
+        let ([refused, braked], late_processes) = Default::default();
+        Ok(Keeper {
+            folders,
+            place,
+            python,
+            calls,
+            steps,
+            about_trace,
+            counts,
+            refused,
+            braked,
+            late_processes,
+        })
     }
 
     pub(crate) fn keep_python(&mut self, records: SideRecords) -> Result<(), CaptureError> {
@@ -182,15 +222,15 @@ impl Keeper {
         facts: &Facts<'_>,
         (events, all): (&[Event], &Tally),
         (why, last_moments): (Why<'_>, &[Piece]),
-    ) -> Result<Snapshot, CaptureError> {
+    ) -> Result<Saved, CaptureError> {
         let (folder, file, tally) = match &mut self.place {
             Place::File(folder, file) => {
                 let file = file.take();
                 let file = file.ok_or_else(|| CaptureError::new("the recording is finished"))?;
-                (folder.clone(), file, all.clone())
+                (Arc::clone(folder), file, all.clone())
             }
             Place::Memory(flight) => {
-                let folder = self.folders.create()?;
+                let folder = Arc::new(self.folders.create()?);
                 let mut file = create_file(&folder, events.to_vec())?;
                 // Files may have been mapped long before.
                 let mut tally = Tally { paths: all.paths.clone(), ..Tally::default() };
@@ -224,6 +264,9 @@ impl Keeper {
         if facts.options.calls.is_some() {
             about.number("call_records", self.counts.calls.hits);
             about.number("call_records_lost", self.counts.calls.lost);
+            about.texts("functions_refused", &self.refused);
+            about.texts("functions_braked", &self.braked);
+            about.number("late_processes", self.late_processes);
         }
         if let Some(trace) = self.counts.trace {
             about.number("trace_bytes", trace.bytes);
@@ -236,13 +279,14 @@ impl Keeper {
             .write(&folder)
             .and_then(|()| file.finish(&features))
             .map_err(|error| cannot(&folder, error))?;
-        Ok(Snapshot { folder, why: why.0.to_owned(), samples: tally.samples })
+        let (path, why) = (folder.path().to_owned(), why.0.to_owned());
+        Ok(Saved { snapshot: Snapshot { folder: path, why, samples: tally.samples }, folder })
     }
 
     /// Where records are written while they come.
-    pub(crate) fn folder(&self) -> Option<PathBuf> {
+    pub(crate) fn folder(&self) -> Option<&Folder> {
         match &self.place {
-            Place::File(folder, _) => Some(folder.clone()),
+            Place::File(folder, _) => Some(folder),
             Place::Memory(_) => None,
         }
     }
@@ -250,7 +294,8 @@ impl Keeper {
     /// Nothing was recorded that anybody would want.
     pub(crate) fn discard(self) {
         if let Place::File(folder, _) = &self.place {
-            let _ = std::fs::remove_dir_all(folder);
+            // What cannot be removed stays, as it is.
+            let _ = folder.remove_all();
         }
     }
 }
@@ -260,13 +305,14 @@ fn has_kernel(events: &[Event]) -> bool {
     events.first().is_some_and(|event| event.attr.has_kernel())
 }
 
-fn create_file(folder: &Path, events: Vec<Event>) -> Result<PerfFile, CaptureError> {
-    let path = folder.join(RECORDS_FILE);
-    PerfFile::create(&path, events).map_err(|error| cannot(&path, error))
+fn create_file(folder: &Folder, events: Vec<Event>) -> Result<PerfFile, CaptureError> {
+    let file = folder.create_file(RECORDS_FILE);
+    let begun = file.and_then(|file| PerfFile::begin(file, events));
+    begun.map_err(|error| recording::cannot(&folder.path().join(RECORDS_FILE), error))
 }
 
-fn cannot(path: &Path, error: io::Error) -> CaptureError {
-    recording::cannot(path, error)
+fn cannot(folder: &Folder, error: io::Error) -> CaptureError {
+    recording::cannot(folder.path(), error)
 }
 
 /// Records have a clock that others can read as well.
@@ -352,5 +398,22 @@ fn about_stacks(about: &mut About, options: &RecordOptions<'_>) {
             about.text("stacks", "dwarf");
             about.number("stack_bytes", bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_told_without_its_arguments() {
+        let check = |words: &[&str], expected: &[&str]| {
+            let words = words.iter().map(|&word| word.to_owned()).collect();
+            assert_eq!(program_of(words), expected);
+        };
+        check(&["/bin/sh", "-c", "secret"], &["/bin/sh"]);
+        check(&["/opt/browser --token=secret"], &["/opt/browser"]);
+        check(&["postgres: somebody secret idle"], &["postgres:"]);
+        check(&[], &[]);
     }
 }

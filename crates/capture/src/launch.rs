@@ -25,10 +25,12 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Forks; the child waits. Its program has our environment, but for what is given here.
+    /// Forks; the child waits. Its program has our environment except for what is given here, and
+    /// ignores the signal unless it handles it.
     pub(crate) fn prepare(
         command: &[OsString],
         environment: &[(&str, OsString)],
+        ignored: Option<libc::c_int>,
     ) -> Result<Child, CaptureError> {
         let words: Result<Vec<CString>, _> =
             command.iter().map(|word| CString::new(word.as_bytes())).collect();
@@ -46,7 +48,7 @@ impl Child {
         // allocates nothing, takes no lock, and everything it needs was made before.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            child((&go_in, &go_out, &refusal_out), &texts.0, &texts.1);
+            child((&go_in, &go_out, &refusal_out), &texts.0, &texts.1, ignored);
         }
         if pid < 0 {
             let error = io::Error::last_os_error();
@@ -77,6 +79,19 @@ impl Child {
         Err(CaptureError::io(format!("{}: cannot be run", self.program), error))
     }
 
+    /// What the process does at this moment.
+    pub(crate) fn state(&mut self) -> ChildState {
+        match self.look(libc::WNOHANG | libc::WUNTRACED) {
+            Some(status) if status.stopped_signal().is_some() => {
+                // That is not its end.
+                self.status = None;
+                ChildState::Stopped
+            }
+            Some(_) => ChildState::Ended,
+            None => ChildState::Running,
+        }
+    }
+
     /// How the program ended, if it has.
     pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
         self.look(libc::WNOHANG)
@@ -102,6 +117,14 @@ impl Child {
         }
         self.status
     }
+}
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChildState {
+    Running,
+    Stopped,
+    Ended,
 }
 
 impl Drop for Child {
@@ -146,6 +169,7 @@ fn child(
     (go_in, go_out, refusal): (&OwnedFd, &OwnedFd, &OwnedFd),
     words: &[*const libc::c_char],
     settings: &[*const libc::c_char],
+    ignored: Option<libc::c_int>,
 ) -> ! {
     let mut byte = 0_u8;
     // SAFETY: only calls that are allowed after a fork, on descriptors that are open and
@@ -159,6 +183,9 @@ fn child(
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
         // Rust ignores it, and what is ignored stays so in the new program.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        if let Some(signal) = ignored {
+            libc::signal(signal, libc::SIG_IGN);
+        }
         if libc::read(go_in.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
             libc::execvpe(words[0], words.as_ptr(), settings.as_ptr());
             let errno = (*libc::__errno_location()).to_ne_bytes();

@@ -20,6 +20,7 @@ mod keep;
 mod launch;
 mod opened;
 mod perf_file;
+mod private_stack;
 mod probe;
 mod processes;
 mod pt;
@@ -29,6 +30,7 @@ mod recording;
 mod records;
 mod ring;
 mod rings;
+mod runtime_maps;
 mod session;
 mod side_log;
 mod signals;
@@ -41,7 +43,11 @@ mod waits;
 mod watch;
 
 pub use budget::Wanted;
-pub use calls::{CallsBy, CallsOptions};
+pub use calls::{
+    BrakedFunction, CallLevel, CallsBy, CallsOptions, ExitKind, ExitPlace, FunctionPlaces,
+    LENGTH_BUCKETS, NotedBy, RefusedFunction, ReturnsBy, StartPlaces, TargetBase, TargetMemory,
+    WatchedFunction,
+};
 pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
@@ -57,5 +63,5 @@ pub use session::{FlightOptions, RecordOptions, record_processes, record_program
 pub use signals::{HeldSignals, work_until_stopped};
 pub use step::{StepOptions, StepsRecorded};
 pub use torch::TorchRecorded;
-pub use trigger::{COMPANION, FunctionTrigger, Triggers, When};
+pub use trigger::{COMPANION, FunctionTrigger, SignalTrigger, Triggers, When};
 pub use waits::{SWITCHES_MAX, WAIT_STACKS_MAX};

@@ -4,10 +4,9 @@
 //! How far the records reach is noted after each round, so that a recording whose recorder
 //! was killed can be read up to there.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 
 use crate::event::{ATTR_BYTES, Event};
 
@@ -45,9 +44,8 @@ pub(crate) struct PerfFile {
 }
 
 impl PerfFile {
-    pub(crate) fn create(path: &Path, events: Vec<Event>) -> io::Result<PerfFile> {
-        // Copies of stacks may hold anything: only for whom it was recorded.
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    /// Begins an empty file.
+    pub(crate) fn begin(file: File, events: Vec<Event>) -> io::Result<PerfFile> {
         let mut file = BufWriter::with_capacity(1 << 20, file);
         let attr_bytes = ATTR_BYTES as u64 + 16;
         let attrs_bytes = attr_bytes * events.len() as u64;

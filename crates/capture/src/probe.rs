@@ -26,8 +26,10 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// At a place in a file, or where the function that begins there returns.
-    pub(crate) fn define(path: &str, offset: u64, is_return: bool) -> io::Result<Probe> {
+    /// At a place in a file. Never where a function returns: such a probe replaces the return
+    /// address on the stack, which breaks programs that walk their stacks. What is fetched there is
+    /// in the kernel's words, 64 bits each.
+    pub(crate) fn define(path: &str, offset: u64, fetched: &[&str]) -> io::Result<Probe> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let folder = processes::tracing_folder()
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no tracing folder"))?;
@@ -37,8 +39,10 @@ impl Probe {
         take_away_leftovers(folder);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("at_{}_{count}", std::process::id());
-        let kind = if is_return { 'r' } else { 'p' };
-        write_definition(folder, &format!("{kind}:{GROUP}/{name} {path}:{offset:#x}\n"))?;
+        let fetched: Vec<String> =
+            fetched.iter().enumerate().map(|(at, what)| format!(" a{at}={what}:x64")).collect();
+        let fetched = fetched.concat();
+        write_definition(folder, &format!("p:{GROUP}/{name} {path}:{offset:#x}{fetched}\n"))?;
         let id = format!("{folder}/events/{GROUP}/{name}/id");
         let mut probe = Probe { number: 0, name, folder };
         let number = processes::setting(&id).and_then(|number| u64::try_from(number).ok());
@@ -96,7 +100,7 @@ mod tests {
     fn only_definitions_of_our_own_are_known() {
         let check = |line, expected| assert_eq!(own_definition(line), expected, "{line}");
         check("p:spanwise/at_1234_0 /bin/x:0x1139", Some(("at_1234_0", 1234)));
-        check("r:spanwise/at_7_12 /bin/x:0x1139", Some(("at_7_12", 7)));
+        check("p:spanwise/at_7_12 /bin/x:0x1139 a0=%sp:x64", Some(("at_7_12", 7)));
         check("p:probe_libc/malloc /lib/libc.so.6:0x1", None);
         check("p:spanwise/other /bin/x:0x1", None);
         check("", None);

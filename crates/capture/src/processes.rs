@@ -5,9 +5,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::records::Mapping;
+use crate::sys;
 
 /// The threads of a process, by number; none where there is no such process.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
@@ -41,6 +43,37 @@ pub(crate) fn for_all_threads<E>(
     Ok(known.into_iter().collect())
 }
 
+/// Where code of this very process is: its file, and the offset in it.
+pub(crate) fn own_place(address: u64) -> Option<(Vec<u8>, u64)> {
+    let own = mappings(std::process::id() as i32);
+    let own = own.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
+    Some((own.path, address - own.start + own.file_offset))
+}
+
+/// Whether a file is in the memory of a process that is none of these: whoever stops all who map
+/// it would stop that one, too.
+pub(crate) fn is_mapped_by_others(path: &[u8], pids: &[i32]) -> bool {
+    let file = fs::metadata(path_of(path)).ok();
+    // As the kernel writes it: the numbers of the device, and that of the file on it.
+    let file = file.map(|file| {
+        let (major, minor) = (libc::major(file.dev()), libc::minor(file.dev()));
+        format!(" {major:02x}:{minor:02x} {} ", file.ino())
+    });
+    let Ok(entries) = fs::read_dir("/proc") else { return true };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let others = entries.flatten().filter_map(number).filter(|pid| !pids.contains(pid));
+    let is_of_file = |line: &[u8]| {
+        let has = |text: &String| line.windows(text.len()).any(|part| part == text.as_bytes());
+        file.as_ref().is_some_and(has) || line.ends_with(path)
+    };
+    others.into_iter().any(|pid| match fs::read(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps.split(|&byte| byte == b'\n').any(is_of_file),
+        // Who may not look has to assume it; from root, only the first process of some systems
+        // is hidden.
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied && !sys::is_root(),
+    })
+}
+
 /// True where a process has a thread that has not ended. One that nobody has asked how it ended
 /// is still there, and does nothing any more.
 pub(crate) fn is_running(pid: i32) -> bool {
@@ -68,6 +101,32 @@ pub(crate) fn is_thread(tid: i32) -> bool {
 pub(crate) fn has_pending(tid: i32, signal: i32) -> bool {
     let mask = status(tid, "SigPnd:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Who a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The number that it knows itself by, which is another one in a container.
+    pub(crate) own_pid: i32,
+    /// The user in whose name it acts.
+    pub(crate) user: u32,
+}
+
+/// `None` where it is gone.
+pub(crate) fn identity(pid: i32) -> Option<Identity> {
+    let own_pid = status(pid, "NSpid:")?.split_whitespace().last()?.parse().ok()?;
+    // The real one, the one that counts, and two more.
+    let user = status(pid, "Uid:")?.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Identity { own_pid, user })
+}
+
+/// True where a process neither handles nor ignores a signal.
+pub(crate) fn has_default_action(pid: i32, signal: i32) -> bool {
+    let is_in = |name| {
+        let mask = status(pid, name).and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+        mask.map(|mask| mask >> (signal - 1) & 1 == 1)
+    };
+    is_in("SigCgt:") == Some(false) && is_in("SigIgn:") == Some(false)
 }
 
 /// A line of what the kernel says about a thread.
@@ -125,6 +184,27 @@ pub fn program_path(program: &OsStr) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     let mut files = std::env::split_paths(&folders).map(|folder| folder.join(program));
     files.find(|file| file.is_file()).and_then(|file| fs::canonicalize(file).ok())
+}
+
+/// Whose rights a program gets when somebody else runs it, if it does. Not while it is traced by
+/// somebody who has not got them: then the kernel runs it without.
+pub(crate) fn rights_gained_by(program: &Path) -> Option<&'static str> {
+    const SET_USER: u32 = 0o4000;
+    const SET_GROUP_AND_RUN: u32 = 0o2010;
+    let file = fs::metadata(program).ok()?;
+    let (user, group) = sys::user_and_group();
+    let mode = file.mode();
+    if user == 0 {
+        None
+    } else if mode & SET_USER != 0 && file.uid() != user {
+        Some("the rights of its owner (setuid)")
+    } else if mode & SET_GROUP_AND_RUN == SET_GROUP_AND_RUN && file.gid() != group {
+        Some("the rights of its group (setgid)")
+    } else if sys::has_capabilities(program) {
+        Some("capabilities")
+    } else {
+        None
+    }
 }
 
 /// The parts of a process's memory that hold code.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use crate::calls::{BrakedFunction, CallCounts, FunctionCounts, NotedBy, RefusedFunction};
 use crate::launch::Child;
 use crate::pt::TraceRecorded;
 use crate::step::StepsRecorded;
@@ -52,20 +53,43 @@ pub struct Recorded {
 }
 
 /// What came of recording calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallsRecorded {
     /// Functions that were watched.
     pub functions: u64,
-    /// Functions that the kernel refuses to watch.
-    pub refused: u64,
+    /// Functions that could not be watched without harm.
+    pub refused: Vec<RefusedFunction>,
     /// Functions that are more than can be watched.
     pub too_many: u64,
-    /// It was done without BPF.
-    pub by_probes: bool,
+    /// Processes that were forked and whose first calls of functions in shared libraries may be
+    /// missing.
+    pub late_processes: u64,
+    /// Functions whose calls cost too much to be recorded one by one all the time.
+    pub braked: Vec<BrakedFunction>,
+    /// Calls that were counted instead.
+    pub counted: u64,
+    /// How it was done.
+    pub by: NotedBy,
     /// Beginnings and ends of calls.
     pub records: u64,
     /// Those that there was no room for.
     pub lost: u64,
+}
+
+impl CallsRecorded {
+    pub(crate) fn new(found: FunctionCounts, records: CallCounts) -> CallsRecorded {
+        CallsRecorded {
+            functions: found.watched,
+            refused: found.refused,
+            too_many: found.too_many,
+            late_processes: found.late_processes,
+            braked: found.braked,
+            counted: found.counted,
+            by: found.by,
+            records: records.hits,
+            lost: records.lost,
+        }
+    }
 }
 
 /// What was saved at one time.

@@ -1,11 +1,11 @@
 //! The folder that holds a recording: `perf.data`, and `recording.json` about how it was made.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use spanwise_files::Folder;
 
 use crate::CaptureError;
 
@@ -14,6 +14,10 @@ pub const FOLDER_ENDING: &str = ".spanwise-recording";
 
 pub(crate) const RECORDS_FILE: &str = "perf.data";
 const ABOUT_FILE: &str = "recording.json";
+
+/// File systems have names of 255 bytes; so much of a program's leaves room for a number and the
+/// ending.
+const PROGRAM_BYTES_MAX: usize = 200;
 
 /// Folders of one recorder: each of a name that nobody has yet.
 #[derive(Debug)]
@@ -27,8 +31,9 @@ pub(crate) struct Folders {
 impl Folders {
     /// In this folder, named after the program: `NAME`, `NAME-2`, `NAME-3` …
     pub(crate) fn of_program(command: &[String]) -> Folders {
-        let program = command.first().map_or("", String::as_str);
-        let name = Path::new(program).file_name().unwrap_or("program".as_ref());
+        let program = Path::new(command.first().map_or("", String::as_str));
+        let name = program.file_name().and_then(OsStr::to_str).unwrap_or("program");
+        let name = &name[..name.floor_char_boundary(PROGRAM_BYTES_MAX)];
         Folders { base: name.into(), ending: FOLDER_ENDING, next: 1 }
     }
 
@@ -47,7 +52,7 @@ impl Folders {
     }
 
     /// Makes the next. Copies of stacks may hold anything: it is for its owner alone.
-    pub(crate) fn create(&mut self) -> Result<PathBuf, CaptureError> {
+    pub(crate) fn create(&mut self) -> Result<Folder, CaptureError> {
         loop {
             let mut name = self.base.clone().into_os_string();
             if self.next > 1 {
@@ -56,10 +61,9 @@ impl Folders {
             name.push(self.ending);
             self.next += 1;
             let folder = PathBuf::from(name);
-            match DirBuilder::new().mode(0o700).create(&folder) {
+            match Folder::create_new(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(cannot(&folder, error)),
-                Ok(()) => return Ok(folder),
+                made => return made.map_err(|error| cannot(&folder, error)),
             }
         }
     }
@@ -97,10 +101,11 @@ impl About {
         self.list(key, values.iter().map(|value| json_text(value)));
     }
 
-    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+    pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
         let rows: Vec<String> =
             self.rows.iter().map(|(key, value)| format!("  \"{key}\": {value}")).collect();
-        fs::write(folder.join(ABOUT_FILE), format!("{{\n{}\n}}\n", rows.join(",\n")))
+        let text = format!("{{\n{}\n}}\n", rows.join(",\n"));
+        folder.replace_file(ABOUT_FILE, text.as_bytes())
     }
 }
 
@@ -128,7 +133,7 @@ mod tests {
             let mut folders = Folders::named(&beside.path().join(named)).expect("not there");
             for expected in expected {
                 let folder = folders.create().expect("writable");
-                assert_eq!(folder, beside.path().join(expected));
+                assert_eq!(folder.path(), beside.path().join(expected));
             }
             assert!(Folders::named(&beside.path().join(named)).is_err());
         };
@@ -137,7 +142,22 @@ mod tests {
         let mut folders = Folders::of_program(&["/bin/a".to_owned()]);
         folders.base = beside.path().join(&folders.base);
         let folder = folders.create().expect("writable");
-        assert_eq!(folder, beside.path().join("a-3.spanwise-recording"));
+        assert_eq!(folder.path(), beside.path().join("a-3.spanwise-recording"));
+    }
+
+    #[test]
+    fn long_names_of_programs_are_cut() {
+        let beside = tempfile::tempdir().expect("a folder");
+        let check = |program: &str, expected: &str| {
+            let mut folders = Folders::of_program(&[program.to_owned()]);
+            folders.base = beside.path().join(&folders.base);
+            let folder = folders.create().expect("writable");
+            let name = folder.path().file_name().expect("a name").to_string_lossy().into_owned();
+            assert_eq!(name, format!("{expected}.spanwise-recording"));
+        };
+        check(&"x".repeat(240), &"x".repeat(200));
+        check(&"x".repeat(255), &format!("{}-2", "x".repeat(200)));
+        check(&"é".repeat(127), &"é".repeat(100));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Records: those of the kernel are looked at and kept as they are; those about what was
 //! there before the recording began are made here, in the same form.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::trigger::Meaning;
 
@@ -93,12 +93,28 @@ impl<'a> Record<'a> {
         if self.is_sample() { self.number(20) } else { None }
     }
 
-    /// The call that a sample is of, among the places that events watch: time, process and
-    /// thread, and place.
-    pub(crate) fn hit(&self, places: &BTreeMap<u64, u64>) -> Option<[u64; 3]> {
-        let place = places.get(&self.event_id()?)?;
+    /// What a probe fetched where it was hit.
+    pub(crate) fn fetched(&self) -> Option<Fetched> {
+        // Behind what every sample of ours has: a length, and what every tracepoint has.
+        const RAW_AT: usize = 48;
+        const IP_AT: usize = RAW_AT + 4 + 8;
+        if !self.is_sample() {
+            return None;
+        }
         let [pid, tid] = [self.number(16)?, self.number(20)?].map(|number| number as u32);
-        Some([self.time()?, u64::from(pid) << 32 | u64::from(tid), *place])
+        let word = |at: usize| {
+            let bytes = self.body().get(IP_AT + 8 * at..)?.first_chunk();
+            bytes.map(|bytes| u64::from_ne_bytes(*bytes))
+        };
+        let len = usize::try_from(self.number(RAW_AT)?).ok()?;
+        let has = |at: usize| len >= 8 + 8 * (at + 1);
+        Some(Fetched {
+            time: self.time()?,
+            pid,
+            tid,
+            ip: word(0)?,
+            words: [1, 2].map(|at| if has(at) { word(at) } else { None }),
+        })
     }
 
     pub(crate) fn is_switch(&self) -> bool {
@@ -198,6 +214,12 @@ impl<'a> Record<'a> {
         Some((self.number(0)?, self.mapped_path()?.to_vec()))
     }
 
+    /// The process that has mapped memory of no file, to run it.
+    pub(crate) fn mapped_anonymous(&self) -> Option<i32> {
+        let is_anonymous = self.mapped_path().is_some_and(is_anonymous);
+        if is_anonymous { self.number(0) } else { None }
+    }
+
     /// The file that was mapped.
     fn mapped_path(&self) -> Option<&'a [u8]> {
         if self.kind != kind::MMAP2 {
@@ -209,6 +231,11 @@ impl<'a> Record<'a> {
     }
 }
 
+/// True for memory of no file, as the kernel calls it, and for files that have no name.
+pub(crate) fn is_anonymous(path: &[u8]) -> bool {
+    path.starts_with(b"//") || path.starts_with(b"/memfd:")
+}
+
 /// The records in some bytes; what is cut off at the end is left out.
 pub(crate) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     std::iter::from_fn(move || {
@@ -218,6 +245,43 @@ pub(crate) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
         let (record, rest) = bytes.split_at_checked(size).filter(|_| size >= 8)?;
         bytes = rest;
         Some(Record { kind, bytes: record })
+    })
+}
+
+/// A hit of a probe, with what it fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fetched {
+    pub(crate) time: u64,
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    /// Where it was hit.
+    pub(crate) ip: u64,
+    pub(crate) words: [Option<u64>; 2],
+}
+
+/// One record that may be changed, but for its header.
+pub(crate) struct RecordMut<'a> {
+    kind: u32,
+    body: &'a mut [u8],
+}
+
+impl<'a> RecordMut<'a> {
+    pub(crate) fn is_sample(&self) -> bool {
+        self.kind == kind::SAMPLE
+    }
+
+    pub(crate) fn into_body(self) -> &'a mut [u8] {
+        self.body
+    }
+}
+
+/// The same records as [`records`] gives.
+pub(crate) fn records_mut(mut bytes: &mut [u8]) -> impl Iterator<Item = RecordMut<'_>> {
+    std::iter::from_fn(move || {
+        let (kind, size) = records(bytes).next().map(|first| (first.kind, first.bytes.len()))?;
+        let (record, rest) = std::mem::take(&mut bytes).split_at_mut(size);
+        bytes = rest;
+        Some(RecordMut { kind, body: &mut record[8..] })
     })
 }
 

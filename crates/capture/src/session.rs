@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::budget::Wanted;
-use crate::calls::{CallCounts, Calls, CallsOptions, FunctionCounts};
+use crate::calls::{BrakedFunction, Calls, CallsOptions, Hold, RefusedFunction};
 use crate::event::Stacks;
-use crate::keep::{Facts, Keeper};
+use crate::keep::{Facts, Keeper, Saved};
 use crate::launch::Child;
 use crate::opened::{ClockOf, Opened, What, events};
 use crate::pt::{Piece, PtOptions, TraceRings, Tracer};
@@ -15,14 +15,15 @@ use crate::python::{Python, PythonOptions};
 use crate::recorded::{CallsRecorded, Ended, Program, Recorded, Snapshot};
 use crate::records::{self, Tally};
 use crate::rings::{self, Rings};
+use crate::runtime_maps::RuntimeMaps;
 use crate::signals::{Message, Signals};
-use crate::step::{StepOptions, Steps};
+use crate::step::{self, StepOptions, Steps};
 use crate::timer::Timer;
 use crate::torch::Torch;
-use crate::trigger::{Reason, Triggers};
+use crate::trigger::{Reason, SignalTrigger, Triggers};
 use crate::waits::Waits;
 use crate::watch::Watch;
-use crate::{CaptureError, processes, recording, sys};
+use crate::{CaptureError, private_stack, processes, recording, sys};
 
 /// How to record.
 #[derive(Clone, Copy)]
@@ -50,6 +51,9 @@ pub struct RecordOptions<'a> {
     pub torch: bool,
     /// Keep the last moments only, and save them when there is a reason to.
     pub flight: Option<FlightOptions<'a>>,
+    /// The arguments of programs go into the recording, which may hold secrets; otherwise only
+    /// their names.
+    pub keeps_arguments: bool,
     /// The folder of the recording; a new one here, named after the program, if not given.
     pub folder: Option<&'a Path>,
     /// Says which build a file is of.
@@ -73,10 +77,16 @@ pub fn record_program(
 ) -> Result<Recorded, CaptureError> {
     let signals = take_signals()?;
     sys::raise_file_limit();
+    let path = command.first().and_then(|program| processes::program_path(program));
+    if let (Some(_), Some(path)) = (options.step, &path) {
+        step::refuse_if_rights_are_lost(path)?;
+    }
     let torch = if options.torch { Some(Torch::prepare()?) } else { None };
     let asks = options.flight.is_some() || options.duration.is_some();
     let environment = torch.as_ref().map(|torch| torch.environment(asks)).unwrap_or_default();
-    let mut child = Child::prepare(command, &environment)?;
+    let signal = options.flight.and_then(|flight| flight.triggers.signal);
+    let ignored = signal.and_then(SignalTrigger::harmless_if_ignored);
+    let mut child = Child::prepare(command, &environment, ignored)?;
     let words: Vec<String> =
         command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = words.first().map_or("", String::as_str);
@@ -84,15 +94,23 @@ pub fn record_program(
     let pids = &[child.pid];
     let threads = what.open(pids, true).map_err(|error| what.refusal(program, error))?;
     let opened = Opened::new(what, threads, (options, true))?;
-    let mut session = Session::begin(opened, words, pids, options)?;
+    let mut session = Session::begin(opened, (words, true), pids, options)?;
     session.write_torch_traces(torch)?;
-    if let Some(path) = command.first().and_then(|program| processes::program_path(program)) {
+    let hold = options.calls.zip(path.as_ref()).and_then(|(calls, path)| {
+        let places = (calls.start_of)(path)?;
+        Hold::begin(child.pid, &places).ok()
+    });
+    if let Some(path) = path {
         let path = path.into_os_string().into_encoded_bytes();
         session.file_mapped(child.pid, &path)?;
     }
     if let Err(error) = child.go() {
         session.keeper.discard();
         return Err(error);
+    }
+    if let Some(hold) = hold {
+        let pid = child.pid;
+        hold.until_begun(&mut child, || session.watch_what_is_mapped(pid));
     }
     session.child = Some(child);
     session.record(signals)
@@ -116,13 +134,17 @@ pub fn record_processes(
     let threads = what.open(pids, false).map_err(fail)?;
     let command = processes::command(pids.first().copied().unwrap_or(0));
     let opened = Opened::new(what, threads, (options, false))?;
-    let mut session = Session::begin(opened, command, pids, options)?;
+    let mut session = Session::begin(opened, (command, false), pids, options)?;
     session.tell_what_was_there()?;
     if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
         session.keeper.discard();
         return Err(CaptureError::new("the function to watch is in none of the process's files"));
     }
     session.record(signals)
+}
+
+fn refused_text(function: &RefusedFunction) -> String {
+    format!("{}: {}", function.name, function.why)
 }
 
 fn take_signals() -> Result<Signals, CaptureError> {
@@ -145,6 +167,7 @@ struct Session<'a> {
     calls: Option<Calls<'a>>,
     steps: Option<Steps<'a>>,
     torch: Option<Torch>,
+    runtime_maps: RuntimeMaps,
     tally: Tally,
     /// Files that were mapped since they were last looked at, with the process.
     new_files: Vec<(i32, Vec<u8>)>,
@@ -158,13 +181,14 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn begin(
         Opened { rings, waits, tracer }: Opened,
-        command: Vec<String>,
+        (command, is_from_exec): (Vec<String>, bool),
         pids: &[i32],
         options: &'a RecordOptions<'a>,
     ) -> Result<Session<'a>, CaptureError> {
         let facts = Facts::new(command, pids, options);
         let steps = options.step.map(|step| Steps::begin(step, pids)).transpose()?;
-        let calls = options.calls.map(Calls::begin).transpose()?;
+        let calls =
+            options.calls.map(|calls| Calls::begin(calls, pids, is_from_exec)).transpose()?;
         let mut watch = None;
         if let Some(flight) = options.flight {
             watch = Some(Watch::begin(flight, &rings, pids)?);
@@ -184,6 +208,7 @@ impl<'a> Session<'a> {
             calls,
             steps,
             torch: None,
+            runtime_maps: RuntimeMaps::default(),
             tally: Tally::default(),
             new_files: Vec::new(),
             facts,
@@ -207,7 +232,7 @@ impl<'a> Session<'a> {
     /// Into the folder of the recording, where there is one from the beginning.
     fn write_torch_traces(&mut self, torch: Option<Torch>) -> Result<(), CaptureError> {
         if let (Some(torch), Some(folder)) = (&torch, self.keeper.folder()) {
-            torch.write_to(&folder).map_err(|error| recording::cannot(&folder, error))?;
+            torch.write_to(folder).map_err(|error| recording::cannot(folder.path(), error))?;
         }
         self.torch = torch;
         Ok(())
@@ -223,11 +248,24 @@ impl<'a> Session<'a> {
                 }
             }
             for mapping in processes::mappings(pid) {
+                if records::is_anonymous(&mapping.path) {
+                    self.runtime_maps.add(pid);
+                }
                 self.keep(&records::mapped(pid, &mapping, id))?;
                 self.file_mapped(pid, &mapping.path)?;
             }
         }
         Ok(())
+    }
+
+    /// Files that the loader has mapped by now. What cannot be watched does not end a program that
+    /// has begun.
+    fn watch_what_is_mapped(&mut self, pid: i32) {
+        for mapping in processes::mappings(pid) {
+            if let Err(error) = self.file_mapped(pid, &mapping.path) {
+                self.troubles.push(error.to_string());
+            }
+        }
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
@@ -357,9 +395,11 @@ impl<'a> Session<'a> {
         let mut has_some = false;
         let mut take = |waits: &mut Waits, bytes: &mut [u8]| {
             has_some |= !bytes.is_empty();
+            private_stack::clear_arguments(bytes);
             waits.mend_ids(bytes, |id| watch.as_ref().is_some_and(|watch| watch.is_own(id)));
             for record in records::records(bytes) {
                 tally.add(record);
+                self.runtime_maps.note(record);
                 waits.note(record);
                 executed.extend(record.executed());
                 if let Some(tracer) = tracer {
@@ -423,6 +463,9 @@ impl<'a> Session<'a> {
             let counts = &mut self.keeper.counts.calls;
             counts.hits += new.hits;
             counts.lost += new.lost;
+            self.keeper.refused = calls.refused().iter().map(refused_text).collect();
+            self.keeper.braked = calls.braked().iter().map(BrakedFunction::to_string).collect();
+            self.keeper.late_processes = calls.late_processes();
             self.keeper.keep_calls(records)?;
         }
         if let Some(steps) = &mut self.steps {
@@ -458,9 +501,11 @@ impl<'a> Session<'a> {
         let last_moments = self.last_moments()?;
         let events = events((&self.rings, self.tracer.as_ref()), &self.waits, self.watch.as_ref());
         let why = ((why, reason, status), &*last_moments);
-        let snapshot = self.keeper.save(&self.facts, (&events, &self.tally), why)?;
+        let Saved { snapshot, folder } =
+            self.keeper.save(&self.facts, (&events, &self.tally), why)?;
+        self.troubles.append(&mut self.runtime_maps.copy_to(&folder));
         if let Some(torch) = &mut self.torch {
-            if let Err(error) = torch.bring(&snapshot.folder, status.is_none()) {
+            if let Err(error) = torch.bring(&folder, status.is_none()) {
                 self.troubles.push(format!("PyTorch's trace is not in the recording: {error}"));
             }
             self.troubles.append(&mut torch.notes());
@@ -514,7 +559,8 @@ impl<'a> Session<'a> {
         };
         if ended == Ended::Failed {
             // What was written so far can be read.
-            let (samples, folder) = (self.tally.samples, self.keeper.folder());
+            let folder = self.keeper.folder().map(|folder| folder.path().to_owned());
+            let samples = self.tally.samples;
             let why = "it could not be written any more".to_owned();
             self.snapshots.extend(folder.map(|folder| Snapshot { folder, why, samples }));
         }
@@ -531,11 +577,10 @@ impl<'a> Session<'a> {
             has_found_function: self.watch.as_ref().is_none_or(has_found),
             has_found_step: self.steps.as_ref().is_none_or(Steps::has_found_function),
             steps: self.steps.as_ref().map(|steps| steps.counts),
-            calls: self.calls.as_ref().map(|calls| {
-                let FunctionCounts { watched, refused, too_many, by_probes } = calls.functions();
-                let CallCounts { hits: records, lost } = self.keeper.counts.calls;
-                CallsRecorded { functions: watched, refused, too_many, by_probes, records, lost }
-            }),
+            calls: self
+                .calls
+                .as_ref()
+                .map(|calls| CallsRecorded::new(calls.functions(), self.keeper.counts.calls)),
             has_found_python: self.python.as_ref().is_none_or(Python::is_content),
             trace: self.tracer.as_ref().map(|tracer| tracer.counts),
             torch: self.torch.as_ref().map(|torch| torch.counts),

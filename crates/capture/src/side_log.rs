@@ -1,10 +1,11 @@
 //! Files beside the kernel's records: written at once, or kept in memory until they are saved.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use spanwise_files::Folder;
 
 /// A file of a recording: its name, and what it begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(crate) struct SideLog {
 enum Place {
     /// The file, which is made with the first records.
     File {
-        folder: PathBuf,
+        folder: Arc<Folder>,
         open: Option<File>,
     },
     Memory(Kept),
@@ -54,8 +55,8 @@ struct Kept {
 }
 
 impl SideLog {
-    pub(crate) fn to_file(file: SideFile, folder: &Path) -> SideLog {
-        SideLog { file, place: Place::File { folder: folder.to_owned(), open: None } }
+    pub(crate) fn to_file(file: SideFile, folder: &Arc<Folder>) -> SideLog {
+        SideLog { file, place: Place::File { folder: Arc::clone(folder), open: None } }
     }
 
     pub(crate) fn to_memory(file: SideFile, bytes_max: usize) -> SideLog {
@@ -80,7 +81,7 @@ impl SideLog {
     }
 
     /// Writes what is in memory to a folder, from a time on, and forgets what has a time.
-    pub(crate) fn save(&mut self, folder: &Path, from: u64) -> io::Result<()> {
+    pub(crate) fn save(&mut self, folder: &Folder, from: u64) -> io::Result<()> {
         let Place::Memory(kept) = &mut self.place else { return Ok(()) };
         if kept.facts.is_empty() {
             return Ok(());
@@ -108,9 +109,8 @@ impl Kept {
     }
 }
 
-fn create(file: SideFile, folder: &Path) -> io::Result<File> {
-    let path = folder.join(file.name);
-    let mut open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+fn create(file: SideFile, folder: &Folder) -> io::Result<File> {
+    let mut open = folder.create_file(file.name)?;
     open.write_all(file.head)?;
     Ok(open)
 }
@@ -129,7 +129,7 @@ mod tests {
     #[track_caller]
     fn check(log: &mut SideLog, from: u64, expected: Option<&str>) {
         let folder = tempfile::tempdir().expect("a folder");
-        log.save(folder.path(), from).expect("writable");
+        log.save(&Folder::open(folder.path()).expect("there"), from).expect("writable");
         let found = std::fs::read(folder.path().join(FILE.name)).ok();
         let expected = expected.map(|text| [FILE.head, text.as_bytes()].concat());
         assert_eq!(found, expected);
@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn a_file_is_made_where_there_is_something_to_say() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut log = SideLog::to_file(FILE, folder.path());
+        let mut log =
+            SideLog::to_file(FILE, &Arc::new(Folder::open(folder.path()).expect("there")));
         log.add(records("", &[])).expect("nothing to do");
         assert!(!folder.path().join(FILE.name).exists());
         log.add(records("F", &[(1, "a")])).expect("writable");

@@ -3,10 +3,12 @@
 //! Each function is safe to call with any values: what it is given by number (a process, a
 //! descriptor) the kernel checks.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::event::Attr;
@@ -166,6 +168,13 @@ pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
     u64::try_from(seconds * 1_000_000_000 + nanos).unwrap_or(0)
 }
 
+/// How much of the processors' time a process has used; 0 where it is gone.
+pub(crate) fn process_cpu_ns(pid: i32) -> u64 {
+    // As the C library makes such a clock of the number of a process.
+    const ALL_THREADS: libc::clockid_t = 2;
+    clock_ns(!pid << 3 | ALL_THREADS)
+}
+
 /// The processor's counter of ticks; one that stands still where there is none.
 pub(crate) fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -207,6 +216,21 @@ pub(crate) fn thread_id() -> i32 {
 pub(crate) fn is_root() -> bool {
     // SAFETY: takes nothing and gives a number.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// The user and the group in whose name this process acts.
+pub(crate) fn user_and_group() -> (u32, u32) {
+    // SAFETY: both take nothing and give a number.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
+/// True where the kernel gives capabilities to whoever runs a file.
+pub(crate) fn has_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let name = c"security.capability";
+    // SAFETY: two texts that end with zero; nothing is written, since only the size is asked for.
+    let size = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    size > 0
 }
 
 /// Allows as many open files as may be had: an event of each thread on each processor is one.

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::{WatchedFunction, processes};
+
 /// When a call of a function is a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
@@ -22,14 +24,37 @@ pub enum When {
 #[derive(Clone, Copy, Default)]
 pub struct Triggers<'a> {
     pub function: Option<FunctionTrigger<'a>>,
-    /// The number of a signal that the program sends to itself, or to another process.
-    pub signal: Option<i32>,
+    /// A signal that the program sends to itself, or to another process.
+    pub signal: Option<SignalTrigger>,
     /// A thread waited at least so long; decided when it goes on.
     pub off_cpu: Option<Duration>,
     /// So long after the beginning.
     pub after: Option<Duration>,
     /// Again and again.
     pub every: Option<Duration>,
+}
+
+/// A signal to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignalTrigger {
+    pub number: i32,
+    /// Nobody has asked for it: that it cannot be watched is no error.
+    pub is_optional: bool,
+}
+
+impl SignalTrigger {
+    /// The signal, if it is one that programs use for purposes of their own. It ends a program
+    /// that does not handle it, so one that is started here ignores it instead; other signals
+    /// mean what they always mean.
+    pub(crate) fn harmless_if_ignored(self) -> Option<libc::c_int> {
+        [libc::SIGUSR1, libc::SIGUSR2].into_iter().find(|&signal| signal == self.number)
+    }
+
+    /// True where the signal would end a process that runs already: it neither handles nor
+    /// ignores it, and only its own code could change that.
+    pub fn would_end(self, pid: i32) -> bool {
+        self.harmless_if_ignored().is_some_and(|signal| processes::has_default_action(pid, signal))
+    }
 }
 
 /// A function to watch.
@@ -39,6 +64,8 @@ pub struct FunctionTrigger<'a> {
     pub when: When,
     /// Where in a file the function begins; empty where it is not in this file.
     pub sites_in: &'a dyn Fn(&Path) -> Vec<u64>,
+    /// The same with where it is left, which is asked for where the length of calls matters.
+    pub functions_in: &'a dyn Fn(&Path) -> Vec<WatchedFunction>,
     /// It is the one that programs call to ask for a snapshot: its arguments are when the
     /// thread began what it does, and a number.
     pub is_companion: bool,
@@ -69,6 +96,17 @@ pub(crate) struct Hit {
     pub(crate) meaning: Meaning,
     /// The first two arguments of a call, where they are asked for.
     pub(crate) arguments: Option<[u64; 2]>,
+    /// By which a call and its return are known to belong together.
+    pub(crate) frame: Option<CallFrame>,
+}
+
+/// Whose call it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CallFrame {
+    /// Where on the stack its return address is.
+    Slot(u64),
+    /// Of Go: the goroutine, whose stack may move.
+    Goroutine(u64),
 }
 
 /// A reason to take a snapshot.
@@ -92,8 +130,58 @@ pub(crate) struct Judge {
     waiting_since: BTreeMap<i32, u64>,
     /// Hits that earlier ones may still come for, from the ring of another processor.
     waiting: Vec<Hit>,
-    /// Calls of each thread that have not returned; of delays, the latest alone.
+    /// Of delays, the latest call of each thread.
     calls: BTreeMap<i32, Vec<u64>>,
+    open: OpenCalls,
+}
+
+/// Calls that have not returned.
+#[derive(Debug, Default)]
+struct OpenCalls {
+    /// Of each thread: slot and time, the innermost last.
+    by_thread: BTreeMap<i32, Vec<(u64, u64)>>,
+    by_goroutine: BTreeMap<u64, Vec<u64>>,
+}
+
+impl OpenCalls {
+    fn called(&mut self, thread: i32, frame: CallFrame, time: u64) {
+        match frame {
+            CallFrame::Goroutine(goroutine) => {
+                self.by_goroutine.entry(goroutine).or_default().push(time);
+            }
+            CallFrame::Slot(slot) => {
+                // A stack that is used anew: what was there was left without a return, by an
+                // exception or a jump.
+                let calls = self.by_thread.entry(thread).or_default();
+                calls.retain(|&(other, _)| other != slot);
+                calls.push((slot, time));
+                if calls.len() > OPEN_MAX {
+                    calls.remove(0);
+                }
+            }
+        }
+    }
+
+    /// When the call began that returns.
+    fn returned(&mut self, thread: i32, frame: CallFrame) -> Option<u64> {
+        match frame {
+            CallFrame::Goroutine(goroutine) => self.by_goroutine.get_mut(&goroutine)?.pop(),
+            CallFrame::Slot(slot) => {
+                let own = self.by_thread.get_mut(&thread);
+                let own = own.and_then(|calls| take_slot(calls, slot));
+                // Coroutines go on in other threads.
+                own.or_else(|| self.by_thread.values_mut().find_map(|one| take_slot(one, slot)))
+            }
+        }
+    }
+}
+
+/// More open calls of one thread are those of stacks that were left for good.
+const OPEN_MAX: usize = 4096;
+
+fn take_slot(calls: &mut Vec<(u64, u64)>, slot: u64) -> Option<u64> {
+    let at = calls.iter().rposition(|&(other, _)| other == slot)?;
+    Some(calls.remove(at).1)
 }
 
 impl Judge {
@@ -102,11 +190,12 @@ impl Judge {
         Judge {
             function: function.map_or(String::new(), |function| function.name.to_owned()),
             when: function.map_or(When::Called, |function| function.when),
-            signal: triggers.signal.unwrap_or(0),
+            signal: triggers.signal.map_or(0, |signal| signal.number),
             off_cpu: triggers.off_cpu,
             waiting_since: BTreeMap::new(),
             waiting: Vec::new(),
             calls: BTreeMap::new(),
+            open: OpenCalls::default(),
         }
     }
 
@@ -125,7 +214,7 @@ impl Judge {
     }
 
     fn judge(&mut self, hit: Hit) -> Option<Reason> {
-        let Hit { time, thread, meaning, arguments } = hit;
+        let Hit { time, thread, meaning, arguments, frame } = hit;
         if let (Meaning::Call, Some(arguments)) = (meaning, arguments) {
             return self.judge_companion(hit, arguments);
         }
@@ -138,11 +227,12 @@ impl Judge {
             (Meaning::Signal, _) => format!("signal {}", self.signal),
             (Meaning::Call, When::Called) => format!("call of {name}"),
             (Meaning::Call, When::Lasted(_)) => {
-                calls.push(time);
+                self.open.called(thread, frame?, time);
                 return None;
             }
             (Meaning::Return, When::Lasted(most)) => {
-                let lasted = Duration::from_nanos(time.saturating_sub(calls.pop()?));
+                let began = self.open.returned(thread, frame?)?;
+                let lasted = Duration::from_nanos(time.saturating_sub(began));
                 (lasted >= most).then(|| format!("call of {name} that took {lasted:?}"))?
             }
             (Meaning::Call, When::Delayed(most)) => {
@@ -198,19 +288,34 @@ mod tests {
 
     fn judge(when: When) -> Judge {
         let sites_in: &dyn Fn(&Path) -> Vec<u64> = &|_| Vec::new();
-        let (is_companion, is_optional) = (false, false);
+        let functions_in: &dyn Fn(&Path) -> Vec<WatchedFunction> = &|_| Vec::new();
+        let (is_companion, is_optional, name) = (false, false, "f");
         let function =
-            Some(FunctionTrigger { name: "f", when, sites_in, is_companion, is_optional });
+            FunctionTrigger { name, when, sites_in, functions_in, is_companion, is_optional };
+        let function = Some(function);
         let off_cpu = Some(Duration::from_millis(50));
-        Judge::new(&Triggers { function, signal: Some(10), off_cpu, ..Triggers::default() })
+        let signal = Some(SignalTrigger { number: 10, is_optional: false });
+        Judge::new(&Triggers { function, signal, off_cpu, ..Triggers::default() })
     }
 
     /// Hits are a time in milliseconds, a thread, and what it is.
     #[track_caller]
     fn check(when: When, hits: &[(u64, i32, Meaning)], expected: Option<(&str, i32, u64)>) {
+        let hits = hits.iter().map(|&(time, thread, meaning)| (time, thread, meaning, 1000));
+        check_frames(when, &hits.collect::<Vec<_>>(), expected);
+    }
+
+    /// The same, with where on the stack the call is.
+    #[track_caller]
+    fn check_frames(
+        when: When,
+        hits: &[(u64, i32, Meaning, u64)],
+        expected: Option<(&str, i32, u64)>,
+    ) {
         let mut judge = judge(when);
-        for &(time, thread, meaning) in hits {
-            judge.note(Hit { time: time * MS, thread, meaning, arguments: None });
+        for &(time, thread, meaning, slot) in hits {
+            let frame = Some(CallFrame::Slot(slot));
+            judge.note(Hit { time: time * MS, thread, meaning, arguments: None, frame });
         }
         let found = judge.reason(u64::MAX);
         let found = found.as_ref().map(|why| (why.what.as_str(), why.thread, why.time / MS));
@@ -230,13 +335,18 @@ mod tests {
         let most = When::Lasted(Duration::from_millis(3));
         check(most, &[(1, 1, Call), (3, 1, Return)], None);
         check(most, &[(1, 1, Call), (4, 1, Return)], Some(("call of f that took 3ms", 1, 4)));
-        // Each thread has its own, and the inner call of a recursion returns first.
-        check(most, &[(1, 1, Call), (5, 2, Return)], None);
-        check(
+        // The inner call of a recursion returns first.
+        check_frames(
             most,
-            &[(1, 1, Call), (3, 1, Call), (4, 1, Return), (9, 1, Return)],
+            &[(1, 1, Call, 80), (3, 1, Call, 40), (4, 1, Return, 40), (9, 1, Return, 80)],
             Some(("call of f that took 8ms", 1, 9)),
         );
+        // Left by an exception, and called again where it was.
+        check(most, &[(1, 1, Call), (8, 1, Call), (9, 1, Return)], None);
+        // A coroutine goes on in another thread; another stack is another call.
+        let other = Some(("call of f that took 4ms", 2, 5));
+        check_frames(most, &[(1, 1, Call, 80), (5, 2, Return, 80)], other);
+        check_frames(most, &[(1, 1, Call, 80), (5, 2, Return, 40)], None);
         // Rings of several processors come one after the other.
         check(most, &[(9, 1, Return), (1, 1, Call)], Some(("call of f that took 8ms", 1, 9)));
     }
@@ -265,7 +375,8 @@ mod tests {
             let mut judge = judge(when);
             for &(time, [started, argument]) in hits {
                 let (meaning, arguments) = (Meaning::Call, Some([started * MS, argument]));
-                judge.note(Hit { time: time * MS, thread: 1, meaning, arguments });
+                let (time, thread, frame) = (time * MS, 1, None);
+                judge.note(Hit { time, thread, meaning, arguments, frame });
             }
             let found = judge.reason(u64::MAX);
             let found = found.as_ref().map(|why| (why.what.as_str(), why.argument.unwrap_or(0)));
@@ -283,7 +394,8 @@ mod tests {
     #[test]
     fn what_may_be_incomplete_waits() {
         let mut judge = judge(When::Called);
-        judge.note(Hit { time: 10, thread: 1, meaning: Meaning::Call, arguments: None });
+        let (meaning, arguments, frame) = (Meaning::Call, None, None);
+        judge.note(Hit { time: 10, thread: 1, meaning, arguments, frame });
         assert_eq!(judge.reason(9), None);
         assert!(judge.reason(10).is_some());
         assert_eq!(judge.reason(u64::MAX), None);

@@ -10,8 +10,10 @@ use crate::guard::Guard;
 use crate::probe::Probe;
 use crate::records::Record;
 use crate::rings::{Rings, is_refusal};
-use crate::trigger::{FunctionTrigger, Hit, Judge, Meaning, Reason, Triggers, When};
-use crate::{Ability, CaptureError, FlightOptions, processes, sys};
+use crate::trigger::{CallFrame, FunctionTrigger, Hit, Judge, Meaning, Reason, Triggers, When};
+use crate::{
+    Ability, CaptureError, ExitPlace, FlightOptions, WatchedFunction, calls, processes, sys,
+};
 
 /// Functions of one name in one file beyond this are too many to watch.
 const SITES_MAX: usize = 16;
@@ -46,9 +48,40 @@ type Place = (Vec<u8>, u64, Meaning);
 
 struct Watched {
     place: Place,
+    /// Of a place where calls and returns have to be told apart.
+    frames: Option<FrameSource>,
     event: Event,
     /// Closing them ends the watch.
     _open: Vec<OwnedFd>,
+}
+
+/// How the call is known that a hit belongs to.
+#[derive(Debug, Clone)]
+struct FrameSource {
+    is_go: bool,
+    /// Where the function is left, or may be.
+    exit: Option<ExitPlace>,
+}
+
+impl FrameSource {
+    /// What the probe has to fetch.
+    fn fetches(&self) -> io::Result<Vec<String>> {
+        let whose = if self.is_go { "%r14" } else { "%sp" };
+        let decides = self.exit.as_ref().map(calls::fetched).transpose();
+        let decides = decides.map_err(io::Error::other)?.flatten();
+        Ok(std::iter::once(whose.to_owned()).chain(decides).collect())
+    }
+
+    /// Whose call it is; `None` where the function goes on.
+    fn frame(&self, record: Record<'_>) -> Option<CallFrame> {
+        let found = record.fetched()?;
+        let [whose, decides] = found.words;
+        let is_left = |exit: &ExitPlace| calls::is_left(exit, found.ip, decides);
+        if !self.exit.as_ref().is_none_or(is_left) {
+            return None;
+        }
+        Some(if self.is_go { CallFrame::Goroutine(whose?) } else { CallFrame::Slot(whose?) })
+    }
 }
 
 impl<'a> Watch<'a> {
@@ -73,9 +106,13 @@ impl<'a> Watch<'a> {
             trouble: None,
         };
         if let Some(signal) = triggers.signal {
-            watch.watch_signal(signal, rings, pids).map_err(|error| {
-                CaptureError::io("signals cannot be watched", error).lacks(Ability::Signals)
-            })?;
+            match watch.watch_signal(signal.number, rings, pids) {
+                Err(error) if !signal.is_optional => {
+                    let error = CaptureError::io("signals cannot be watched", error);
+                    return Err(error.lacks(Ability::Signals));
+                }
+                _ => {}
+            }
         }
         Ok(watch)
     }
@@ -91,7 +128,7 @@ impl<'a> Watch<'a> {
             sys::set_filter(&event, &filter).map(|()| event)
         };
         let place = (Vec::new(), 0, Meaning::Signal);
-        self.open(&place, ("signal:signal_generate", attr), pids, |tids| {
+        self.open((&place, None), ("signal:signal_generate", attr), pids, |tids| {
             rings.open_beside(tids, open)
         })
     }
@@ -101,7 +138,7 @@ impl<'a> Watch<'a> {
     /// [`Watch::note`] decides, and each opening is an entry of its own for that.
     fn open(
         &mut self,
-        place: &Place,
+        (place, frames): (&Place, Option<&FrameSource>),
         (name, attr): (&str, Attr),
         pids: &[i32],
         open: impl Fn(&[i32]) -> io::Result<(Vec<OwnedFd>, Vec<u64>)>,
@@ -109,7 +146,8 @@ impl<'a> Watch<'a> {
         let add = |tids: &[i32]| {
             let (open, ids) = open(tids)?;
             let event = Event { name: name.to_owned(), attr, ids };
-            self.add(Watched { place: place.clone(), event, _open: open });
+            let (place, frames) = (place.clone(), frames.cloned());
+            self.add(Watched { place, frames, event, _open: open });
             Ok(())
         };
         processes::for_all_threads(pids, add).map(drop)
@@ -131,48 +169,84 @@ impl<'a> Watch<'a> {
         if !self.known.insert((pid, path.to_vec())) {
             return Ok(());
         }
-        let sites = (function.sites_in)(processes::path_of(path));
-        if sites.is_empty() {
+        let is_timed = matches!(function.when, When::Lasted(_)) && !function.is_companion;
+        let watched = match is_timed {
+            true => self.watch_lengths(function, (pid, path), rings),
+            false => self.watch_calls(function, (pid, path), rings),
+        };
+        let Err(error) = watched else { return Ok(()) };
+        let is_refusal = is_refusal(&error);
+        let error = CaptureError::io(format!("{}: cannot be watched", function.name), error);
+        if function.is_optional {
+            self.trouble = Some(error.to_string());
             return Ok(());
         }
-        let meanings: &[Meaning] = match function.when {
-            When::Lasted(_) if !function.is_companion => &[Meaning::Call, Meaning::Return],
-            When::Lasted(_) | When::Called | When::Delayed(_) => &[Meaning::Call],
-        };
-        for &offset in sites.iter().take(SITES_MAX) {
-            for &meaning in meanings {
-                let place = (path.to_vec(), offset, meaning);
-                let Err(error) = self.watch_place(place, rings, pid) else { continue };
-                let is_refusal = is_refusal(&error);
-                let error =
-                    CaptureError::io(format!("{}: cannot be watched", function.name), error);
-                if function.is_optional {
-                    self.trouble = Some(error.to_string());
-                    return Ok(());
-                }
-                return Err(if is_refusal { error.lacks(Ability::Probes) } else { error });
+        Err(if is_refusal { error.lacks(Ability::Probes) } else { error })
+    }
+
+    fn watch_calls(
+        &mut self,
+        function: FunctionTrigger<'_>,
+        (pid, path): (i32, &[u8]),
+        rings: &Rings,
+    ) -> io::Result<()> {
+        let sites = (function.sites_in)(processes::path_of(path));
+        let mut sites = sites.into_iter().take(SITES_MAX);
+        sites.try_for_each(|offset| {
+            self.watch_place((path.to_vec(), offset, Meaning::Call), None, rings, pid)
+        })
+    }
+
+    /// Where it begins, and each place where it is left: those first, so that of a call that is
+    /// seen, the return is seen as well.
+    fn watch_lengths(
+        &mut self,
+        function: FunctionTrigger<'_>,
+        (pid, path): (i32, &[u8]),
+        rings: &Rings,
+    ) -> io::Result<()> {
+        let functions = (function.functions_in)(processes::path_of(path));
+        for WatchedFunction { is_go, places, .. } in functions.into_iter().take(SITES_MAX) {
+            let places = places.map_err(io::Error::other)?;
+            let place = |offset, meaning| (path.to_vec(), offset, meaning);
+            for exit in places.exits {
+                let place = place(exit.offset, Meaning::Return);
+                let frames = FrameSource { is_go, exit: Some(exit) };
+                self.watch_place(place, Some(frames), rings, pid)?;
             }
+            let place = place(places.entry, Meaning::Call);
+            self.watch_place(place, Some(FrameSource { is_go, exit: None }), rings, pid)?;
         }
         Ok(())
     }
 
-    fn watch_place(&mut self, place: Place, rings: &Rings, pid: i32) -> io::Result<()> {
+    fn watch_place(
+        &mut self,
+        place: Place,
+        frames: Option<FrameSource>,
+        rings: &Rings,
+        pid: i32,
+    ) -> io::Result<()> {
         let name = self.triggers.function.map_or("", |function| function.name);
-        let is_return = place.2 == Meaning::Return;
         let path = str::from_utf8(&place.0).map_err(io::Error::other)?;
-        let probe = Probe::define(path, place.1, is_return)?;
+        let fetches = frames.as_ref().map(FrameSource::fetches).transpose()?.unwrap_or_default();
+        let fetches: Vec<&str> = fetches.iter().map(String::as_str).collect();
+        let probe = Probe::define(path, place.1, &fetches)?;
         let is_companion = self.triggers.function.is_some_and(|function| function.is_companion);
-        let attr = match is_companion {
-            true => Attr::tracepoint(probe.number).with_arguments(),
-            false => Attr::tracepoint(probe.number),
+        let attr = Attr::tracepoint(probe.number);
+        let attr = match (is_companion, &frames) {
+            (true, _) => attr.with_arguments(),
+            (false, Some(_)) => attr.with_fetched(),
+            (false, None) => attr,
         };
         let attr = told_at_once(attr, rings);
         let is_any = self.triggers.function.is_some_and(|function| function.when == When::Called);
         let pauses = self.pauses_trace && is_any;
         self.probes.push(probe);
         // With parentheses, or a short name could be taken for letters that modify an event.
-        let name = format!("trigger:{name}(){}", if is_return { " returns" } else { "" });
-        self.open(&place, (&name, attr), &[pid], |tids| {
+        let returns = if place.2 == Meaning::Return { " returns" } else { "" };
+        let name = format!("trigger:{name}(){returns}");
+        self.open((&place, frames.as_ref()), (&name, attr), &[pid], |tids| {
             rings.open_beside(tids, |tid, cpu| open_trigger(&attr, (tid, cpu), rings, pauses))
         })
     }
@@ -198,7 +272,7 @@ impl<'a> Watch<'a> {
         if self.judge.wants_switches()
             && let (Some((thread, meaning)), Some(time)) = (record.switched(), record.time())
         {
-            self.judge.note(Hit { time, thread, meaning, arguments: None });
+            self.judge.note(Hit { time, thread, meaning, arguments: None, frame: None });
         }
         let Some(id) = record.event_id() else { return };
         let Some(&at) = self.by_id.get(&id) else { return };
@@ -215,7 +289,12 @@ impl<'a> Watch<'a> {
                 started => [started.wrapping_add_signed(ahead), argument],
             };
             let arguments = arguments.map(in_records);
-            self.judge.note(Hit { time, thread, meaning: place.2, arguments });
+            let frame = self.watched[at].frames.as_ref().map(|frames| frames.frame(record));
+            // The function may go on where it could be left.
+            if frame != Some(None) {
+                let frame = frame.flatten();
+                self.judge.note(Hit { time, thread, meaning: place.2, arguments, frame });
+            }
         }
     }
 

@@ -77,6 +77,9 @@ fn hint(error: &ReadError) -> Option<&'static str> {
             "spanwise reads traces of PyTorch, Chrome, Perfetto and Fuchsia, recordings of perf \
              and their text, plain or compressed with gzip, zstd or xz",
         ),
+        ReadErrorKind::TooLarge { .. } => {
+            Some("if you trust the file, raise the limit, for example with --max-memory 32G")
+        }
         ReadErrorKind::Index(_) => {
             Some("commands that read a trace work without an index, if slower: use --no-index")
         }

@@ -7,6 +7,7 @@ use clap::Parser;
 mod args;
 mod commands;
 mod failure;
+mod input;
 mod output;
 mod progress;
 

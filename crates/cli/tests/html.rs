@@ -73,7 +73,7 @@ fn a_trace_of_scripts_makes_no_markup() {
         assert_eq!(page.matches("</title></style>").count(), 0);
         assert!(page.contains("&lt;script&gt;alert(1)"), "the names are there, as text");
         assert!(page.contains("script-src 'sha256-"));
-        assert!(!page.contains("script-src 'unsafe-inline'"));
+        assert!(!page.contains("unsafe-inline"));
     }
 }
 

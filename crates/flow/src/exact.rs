@@ -6,6 +6,12 @@ use crate::flow::Flow;
 use crate::{FunctionId, ThreadKey};
 
 impl Flow {
+    /// Calls of a thread are recorded one by one from now on: stacks of samples say nothing new
+    /// about it, whoever has made the calls.
+    pub fn exact_from(&mut self, key: ThreadKey, time: Nanos) {
+        self.exact_thread(key, time);
+    }
+
     /// A function of a thread is called. From now on stacks of samples say nothing new about
     /// this thread.
     pub fn enter(&mut self, key: ThreadKey, time: Nanos, function: FunctionId) {

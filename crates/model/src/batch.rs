@@ -214,6 +214,12 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// With less room for names than usual.
+    #[cfg(test)]
+    pub(crate) fn with_name_bytes_max(bytes_max: usize) -> Self {
+        Batch { strings: StringsBuilder::with_bytes_max(bytes_max), ..Batch::default() }
+    }
+
     pub fn string(&mut self, text: &str) -> StrId {
         self.strings.intern(text)
     }
@@ -224,16 +230,12 @@ impl Batch {
         self.strings.find(bytes)
     }
 
-    /// The category of this name, new or known. A source with more categories
-    /// than 16 bits can number puts the rest under the first one.
+    /// The category of this name, new or known.
     pub fn category(&mut self, name: &str, kind: SpanKind) -> CategoryId {
         let name = self.strings.intern(name);
         *self.category_ids.entry(name).or_insert_with(|| {
-            if self.categories.len() > usize::from(u16::MAX) {
-                return CategoryId(0);
-            }
             self.categories.push((name, kind));
-            CategoryId((self.categories.len() - 1) as u16)
+            CategoryId(self.categories.len() as u32 - 1)
         })
     }
 
@@ -243,11 +245,11 @@ impl Batch {
     }
 
     pub fn category_text(&self, category: CategoryId) -> &str {
-        self.strings.get(self.categories[usize::from(category.0)].0)
+        self.strings.get(self.categories[category.index()].0)
     }
 
     pub fn category_kind(&self, category: CategoryId) -> SpanKind {
-        self.categories[usize::from(category.0)].1
+        self.categories[category.index()].1
     }
 
     /// The track with these ids, new or known. Readers say `Thread`, `Async` or

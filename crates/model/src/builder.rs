@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::OnceLock;
 
-use crate::batch::{Batch, SpanRow, TrackLabel};
+use crate::batch::{Batch, NO_OFFSET, SpanRow, TrackLabel};
+use crate::category::CategoryTable;
 use crate::join::{self, Flows, Joined};
 use crate::nest::{self, Run, SpanColumns};
 use crate::{
-    ArgsSource, Categories, Category, CategoryId, Counters, Instants, NO_ROW, Nanos, Notices,
-    SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, TrackId, TrackKind, Tracks,
+    ArgsSource, CategoryId, Counters, Instants, NO_ROW, Nanos, NoticeKind, Notices, SourceInfo,
+    SpanKind, Spans, StrId, StringsBuilder, Trace, Track, TrackId, TrackKind, Tracks,
 };
 
 /// Collects batches in the order of the source.
@@ -32,7 +33,7 @@ impl Numbers {
     }
 
     pub(crate) fn category(&self, id: CategoryId) -> CategoryId {
-        CategoryId(self.categories[usize::from(id.0)])
+        self.categories[id.index()].into()
     }
 
     pub(crate) fn track(&self, id: TrackId) -> TrackId {
@@ -44,8 +45,7 @@ impl Numbers {
 #[derive(Default)]
 struct Registry {
     strings: StringsBuilder,
-    categories: Vec<Category>,
-    category_ids: HashMap<StrId, CategoryId>,
+    categories: CategoryTable,
     tracks: Vec<(TrackKind, StrId, StrId)>,
     track_ids: HashMap<(TrackKind, StrId, StrId), TrackId>,
 }
@@ -56,18 +56,10 @@ impl Registry {
             .map(|id| self.strings.intern(batch.strings.get(StrId(id))).0)
             .collect();
         let common = |id: StrId| StrId(strings[id.index()]);
-        let categories = batch.categories.iter().map(|&(name, kind)| {
-            let name = common(name);
-            let id = *self.category_ids.entry(name).or_insert_with(|| {
-                // Past what 16 bits can number, the rest shares the first one.
-                if self.categories.len() > usize::from(u16::MAX) {
-                    return CategoryId(0);
-                }
-                self.categories.push(Category { name, kind });
-                CategoryId((self.categories.len() - 1) as u16)
-            });
-            id.0
-        });
+        let categories = batch
+            .categories
+            .iter()
+            .map(|&(name, kind)| self.categories.id((common(name), None), kind, &mut self.strings));
         let categories = categories.collect();
         let tracks = batch.tracks.iter().map(|&(kind, process, thread)| {
             let key = (kind, common(process), common(thread));
@@ -78,6 +70,14 @@ impl Registry {
             id.0
         });
         Numbers { categories, tracks: tracks.collect(), strings }
+    }
+
+    /// Says what has no number or no room in the trace.
+    fn notice(&self, batches: &[Batch], notices: &mut Notices) {
+        self.categories.notice(notices);
+        let left_out = batches.iter().map(|batch| batch.strings.left_out()).sum::<u64>();
+        let left_out = left_out + self.strings.left_out();
+        notices.add_count(NoticeKind::NamesLeftOut, left_out, NO_OFFSET);
     }
 }
 
@@ -97,10 +97,19 @@ impl TraceBuilder {
         self.notices.merge(notices);
     }
 
-    pub fn finish(self, mut info: SourceInfo, args: Option<Box<dyn ArgsSource>>) -> Trace {
+    pub fn finish(self, info: SourceInfo, args: Option<Box<dyn ArgsSource>>) -> Trace {
+        self.finish_in(Registry::default(), info, args)
+    }
+
+    fn finish_in(
+        self,
+        mut registry: Registry,
+        mut info: SourceInfo,
+        args: Option<Box<dyn ArgsSource>>,
+    ) -> Trace {
         let TraceBuilder { mut batches, mut notices, threads } = self;
-        let mut registry = Registry::default();
         let numbers: Vec<Numbers> = batches.iter().map(|batch| registry.numbers(batch)).collect();
+        registry.notice(&batches, &mut notices);
         for batch in &batches {
             notices.merge(&batch.notices);
             count_phases(&mut info.events_by_phase, batch);
@@ -121,7 +130,7 @@ impl TraceBuilder {
         let joined = join::join(
             &columns,
             &tracks,
-            &registry.categories,
+            registry.categories.rows(),
             Flows { flows, numbers: &numbers },
             threads,
         );
@@ -141,7 +150,7 @@ impl TraceBuilder {
         };
         let trace = Trace {
             strings: registry.strings.finish(),
-            categories: Categories::new(registry.categories),
+            categories: registry.categories.finish(),
             tracks: Tracks::new(tracks),
             spans,
             instants,
@@ -183,7 +192,8 @@ fn merge_spans(
         true => Vec::new(),
         false => (0..registry.strings.len() as u32).collect(),
     };
-    let same_categories: Vec<u16> = (0..registry.categories.len()).map(|id| id as u16).collect();
+    let same_categories: Vec<u16> =
+        (0..registry.categories.rows().len()).map(|id| id as u16).collect();
 
     let mut runs: Vec<Vec<Run<'_>>> = vec![Vec::new(); registry.tracks.len()];
     for (batch, numbers) in batches.iter().zip(numbers) {
@@ -199,7 +209,7 @@ fn merge_spans(
     }
     let (columns, ranges) = nest::merge_tracks(runs, threads);
 
-    let kind = |id: u16| registry.categories[usize::from(id)].kind as u8;
+    let kind = |id: u16| registry.categories.rows()[usize::from(id)].kind as u8;
     let kinds = ranges.windows(2).map(|range| {
         let rows = &columns.category[range[0] as usize..range[1] as usize];
         rows.iter().fold(0, |seen, &id| seen | 1u16 << kind(id))
@@ -305,7 +315,7 @@ fn instants(batches: &[Batch], numbers: &[Numbers]) -> Instants {
     Instants {
         time: rows.iter().map(|row| row.1).collect(),
         name: rows.iter().map(|row| row.3.0).collect(),
-        category: rows.iter().map(|row| row.4.0).collect(),
+        category: rows.iter().map(|row| row.4.0 as u16).collect(),
         track: rows.iter().map(|row| row.0.0).collect(),
         offset: rows.iter().map(|row| row.2).collect(),
     }
@@ -329,4 +339,39 @@ fn counters(batches: &[Batch], numbers: &[Numbers]) -> Counters {
 /// Space for row numbers, filled with "none".
 pub(crate) fn no_rows(len: usize) -> Vec<u32> {
     vec![NO_ROW; len]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names that a trace has no room for are empty, and told.
+    #[track_caller]
+    fn check(in_batch_max: usize, in_trace_max: usize, expected: u64) {
+        let mut batch = Batch::with_name_bytes_max(in_batch_max);
+        let track = batch.track(TrackKind::Thread, "1", "2");
+        let category = batch.category("c", SpanKind::Other);
+        for (at, text) in ["first", "second", "third"].into_iter().enumerate() {
+            let (start, name) = (at as i64, batch.string(text));
+            let row = SpanRow { start, dur: 1, key: crate::NO_KEY, offset: 0, name, category };
+            batch.push_span(track, row);
+        }
+        batch.seal();
+        let strings = StringsBuilder::with_bytes_max(in_trace_max);
+        let registry = Registry { strings, ..Registry::default() };
+        let mut builder = TraceBuilder::new(1);
+        builder.push(batch);
+        let trace = builder.finish_in(registry, SourceInfo::default(), None);
+        let named = trace.spans().ids().filter(|&span| !trace.name(span).is_empty()).count();
+        assert_eq!(trace.notices().count(NoticeKind::NamesLeftOut), expected);
+        assert_eq!(named as u64, 3 - expected);
+    }
+
+    #[test]
+    fn names_without_room_are_counted() {
+        check(1000, 1000, 0);
+        check(10, 1000, 2);
+        check(1000, 14, 1);
+        check(14, 8, 2);
+    }
 }

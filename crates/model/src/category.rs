@@ -4,13 +4,30 @@
 //! reader translates once, so that a new producer is a new row in its table and
 //! no analysis changes.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::StrId;
+use crate::{NO_OFFSET, NoticeKind, Notices, StrId, StringsBuilder};
 
-/// Number of a category in its trace.
+/// Number of a category in its trace, or in a batch.
+///
+/// Wider than the columns of a trace, which have 16 bits: a batch numbers all that it meets,
+/// and a [`CategoryTable`] decides which of them a trace tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CategoryId(pub u16);
+pub struct CategoryId(pub u32);
+
+impl CategoryId {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl From<u16> for CategoryId {
+    fn from(id: u16) -> Self {
+        CategoryId(id.into())
+    }
+}
 
 /// What a span means to an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -116,17 +133,113 @@ impl Categories {
     }
 
     pub fn get(&self, id: CategoryId) -> Category {
-        self.0[usize::from(id.0)]
+        self.0[id.index()]
     }
 
     pub fn rows(&self) -> &[Category] {
         &self.0
+    }
+
+    /// Where a category of this kind stands that the only batch of the trace called `id`.
+    pub fn of_only_batch(&self, id: CategoryId, kind: SpanKind) -> Option<u16> {
+        let own = id.index() < CategoryTable::OWN_MAX;
+        let beyond = || {
+            let others = self.0.iter().skip(CategoryTable::OWN_MAX);
+            Some(CategoryTable::OWN_MAX + others.into_iter().position(|row| row.kind == kind)?)
+        };
+        let row = if own { Some(id.index()) } else { beyond() };
+        row.and_then(|row| u16::try_from(row).ok())
+    }
+}
+
+/// Gives categories numbers of 16 bits. Those beyond stand under one category for each kind,
+/// never under another one's name, and are counted (I6).
+#[derive(Debug, Default)]
+pub(crate) struct CategoryTable {
+    rows: Vec<Category>,
+    ids: HashMap<CategoryKey, u16>,
+    /// How many categories have no number of their own.
+    beyond: u64,
+}
+
+/// The name, and the kind where equal names of several kinds are told apart.
+pub(crate) type CategoryKey = (StrId, Option<SpanKind>);
+
+impl CategoryTable {
+    /// The last numbers are for the categories that stand for all others.
+    const OWN_MAX: usize = (1 << 16) - SpanKind::ALL.len();
+
+    pub(crate) fn id(
+        &mut self,
+        key: CategoryKey,
+        kind: SpanKind,
+        strings: &mut StringsBuilder,
+    ) -> u16 {
+        if let Some(&known) = self.ids.get(&key) {
+            return known;
+        }
+        let id = match self.rows.len() < Self::OWN_MAX {
+            true => self.push(Category { name: key.0, kind }),
+            false => {
+                self.beyond += 1;
+                let name = strings.intern(&format!("[other categories: {}]", kind.text()));
+                let others = (name, key.1.map(|_| kind));
+                match self.ids.get(&others) {
+                    Some(&known) => known,
+                    None => {
+                        let id = self.push(Category { name, kind });
+                        self.ids.insert(others, id);
+                        id
+                    }
+                }
+            }
+        };
+        self.ids.insert(key, id);
+        id
+    }
+
+    fn push(&mut self, category: Category) -> u16 {
+        self.rows.push(category);
+        (self.rows.len() - 1) as u16
+    }
+
+    pub(crate) fn rows(&self) -> &[Category] {
+        &self.rows
+    }
+
+    /// Says how many categories the trace does not tell apart.
+    pub(crate) fn notice(&self, notices: &mut Notices) {
+        notices.add_count(NoticeKind::TooManyCategories, self.beyond, NO_OFFSET);
+    }
+
+    pub(crate) fn finish(self) -> Categories {
+        Categories(self.rows)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn categories_beyond_16_bits_stand_under_their_kind_and_are_counted() {
+        let (mut table, mut strings) = (CategoryTable::default(), StringsBuilder::default());
+        for at in (0..70_000).chain(0..70_000) {
+            let kind = if at % 2 == 0 { SpanKind::Kernel } else { SpanKind::Other };
+            let name = strings.intern(&format!("c{at}"));
+            let row = table.id((name, None), kind, &mut strings);
+            let row = table.rows()[usize::from(row)];
+            assert_eq!(row.kind, kind, "{at}");
+            assert_eq!(row.name == name, at < CategoryTable::OWN_MAX, "{at}");
+        }
+        let others = &table.rows()[CategoryTable::OWN_MAX..];
+        let others: Vec<&str> = others.iter().map(|row| strings.get(row.name)).collect();
+        assert_eq!(others, ["[other categories: kernel]", "[other categories: other]"]);
+        let mut notices = Notices::default();
+        table.notice(&mut notices);
+        let beyond = (70_000 - CategoryTable::OWN_MAX) as u64;
+        assert_eq!(notices.count(NoticeKind::TooManyCategories), beyond);
+    }
 
     #[test]
     fn kinds_stand_in_order_and_are_named_as_they_are_stored() {

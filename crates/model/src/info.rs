@@ -21,6 +21,47 @@ pub struct Device {
     pub warp_size: Option<u64>,
 }
 
+/// Calls of a function in a thread that were counted while they were recorded, and are no spans.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CountedCalls {
+    pub function: String,
+    pub file: String,
+    pub process: i64,
+    pub thread: i64,
+    pub calls: u64,
+    /// Calls whose length is known.
+    pub timed: u64,
+    /// Of those.
+    pub total_ns: u64,
+    /// How many of those have which highest bit in their length in nanoseconds.
+    pub by_length: Vec<u64>,
+}
+
+/// A function whose calls were recorded less closely from a time on, because of what they cost.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BrakedCalls {
+    pub function: String,
+    pub file: String,
+    /// From when on.
+    pub time_ns: i64,
+    /// What was done from then on.
+    pub level: BrakedLevel,
+    /// How often it had been called by then.
+    pub calls: u64,
+}
+
+/// How closely calls are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum BrakedLevel {
+    /// Counted, with their lengths.
+    #[default]
+    Counted,
+    /// Counted, without their ends.
+    CountedWithoutEnds,
+    /// Not watched.
+    Detached,
+}
+
 /// Facts about the source as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceInfo {
@@ -41,6 +82,11 @@ pub struct SourceInfo {
     pub properties: BTreeMap<String, String>,
     /// Events read, by phase letter (`X`, `s`, `M` …).
     pub events_by_phase: BTreeMap<String, u64>,
+    /// Calls beside the spans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted_calls: Vec<CountedCalls>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub braked_calls: Vec<BrakedCalls>,
 }
 
 impl SourceInfo {

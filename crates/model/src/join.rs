@@ -283,7 +283,7 @@ fn link_flows(
             if let Some((source, target)) = joined {
                 from.push(source);
                 to.push(target);
-                category.push(flow.category.0);
+                category.push(flow.category.0 as u16);
                 is_used = true;
                 let target_kind = kinds[usize::from(place.columns.category[target as usize])];
                 if flow.is_launch && target_kind.is_gpu_work() && launch[target as usize] == NO_ROW
@@ -370,22 +370,26 @@ fn pair_thread_spans(
         }));
     }
     rows.sort_by_key(|row| (row.0, row.1, row.2));
+    let mut names = OpenNames::default();
     for of_track in rows.chunk_by(|a, b| a.0 == b.0) {
         let mut open: Vec<Open> = Vec::new();
         for &(track, time, offset, name, category, is_begin) in of_track {
             if is_begin {
+                names.add(name);
                 open.push(Open { time, name, category, offset });
                 continue;
             }
             // An end may leave its name out; one that gives it must find it.
             let depth = match name {
                 StrId::EMPTY => open.len().checked_sub(1),
+                name if !names.contains(name) => None,
                 name => open.iter().rposition(|begin| begin.name == name),
             };
             let Some(depth) = depth else {
                 notices.add(NoticeKind::UnmatchedEnd, offset, b"");
                 continue;
             };
+            open[depth..].iter().for_each(|closed| names.remove(closed.name));
             for inner in open.drain(depth + 1..) {
                 notices.add(NoticeKind::UnfinishedSpan, inner.offset, b"");
                 emit(track, inner, time);
@@ -393,9 +397,31 @@ fn pair_thread_spans(
             emit(track, open.pop().expect("depth is an index"), time);
         }
         for left in open {
+            names.remove(left.name);
             notices.add(NoticeKind::UnfinishedSpan, left.offset, b"");
             emit(of_track[0].0, left, trace_end);
         }
+    }
+}
+
+/// How many spans of each name are open: an end that finds none need not look at all of them.
+#[derive(Default)]
+struct OpenNames(Vec<u32>);
+
+impl OpenNames {
+    fn add(&mut self, name: StrId) {
+        if self.0.len() <= name.index() {
+            self.0.resize(name.index() + 1, 0);
+        }
+        self.0[name.index()] += 1;
+    }
+
+    fn remove(&mut self, name: StrId) {
+        self.0[name.index()] -= 1;
+    }
+
+    fn contains(&self, name: StrId) -> bool {
+        self.0.get(name.index()).is_some_and(|&count| count > 0)
     }
 }
 

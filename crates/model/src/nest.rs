@@ -116,7 +116,7 @@ impl<'a> Slots<'a> {
         self.start[at] = row.start;
         self.dur[at] = row.dur;
         self.name[at] = run.names[row.name.index()];
-        self.category[at] = run.categories[usize::from(row.category.0)];
+        self.category[at] = run.categories[row.category.index()];
         self.offset[at] = row.offset;
         self.key[at] = row.key;
     }

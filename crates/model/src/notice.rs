@@ -40,6 +40,9 @@ pub enum NoticeKind {
     UnlinkedGpuWork,
     LostTimestamp,
     PythonParentElsewhere,
+    // More than a trace can hold.
+    TooManyCategories,
+    NamesLeftOut,
     // Recordings of control flow.
     DecodeError,
     EventsLost,
@@ -54,7 +57,8 @@ impl NoticeKind {
     pub fn is_loss(self) -> bool {
         use NoticeKind::{
             CompressedDataDamaged, DecodeError, EventCut, EventSkipped, EventsLost, FileCut,
-            NoPhase, NoTime, TimeOutOfRange, TooDamaged, UnknownPhase, UnknownRecord, UnmatchedEnd,
+            NamesLeftOut, NoPhase, NoTime, TimeOutOfRange, TooDamaged, TooManyCategories,
+            UnknownPhase, UnknownRecord, UnmatchedEnd,
         };
         matches!(
             self,
@@ -69,6 +73,8 @@ impl NoticeKind {
                 | NoTime
                 | TimeOutOfRange
                 | UnmatchedEnd
+                | TooManyCategories
+                | NamesLeftOut
                 | DecodeError
                 | EventsLost
         )
@@ -105,6 +111,10 @@ impl NoticeKind {
             NoticeKind::PythonParentElsewhere => {
                 "Python frame whose recorded parent was not open when it began"
             }
+            NoticeKind::TooManyCategories => {
+                "category beyond the 65,522 that are told apart; under `[other categories: …]`"
+            }
+            NoticeKind::NamesLeftOut => "name beyond 2 GiB of names; left empty",
             NoticeKind::DecodeError => "recorder lost its way; stacks begin anew there",
             NoticeKind::EventsLost => "events that the recorder had no room for",
             NoticeKind::UnknownBranch => {

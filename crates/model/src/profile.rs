@@ -5,7 +5,7 @@
 //! A finished profile is in canonical order, so that the same content has the same
 //! bytes however it came about: order of events, of threads, of merging.
 
-use crate::{QuickMap, StrId, Strings, StringsBuilder};
+use crate::{QuickMap, StrId, Strings, StringsBuilder, count_effort};
 
 /// Row number of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +100,7 @@ impl Profile {
             if at == StackId::EMPTY {
                 return None;
             }
+            count_effort(1);
             let frame = &self.frames[self.stack_frames[at.index()] as usize];
             at = StackId(self.stack_parents[at.index()]);
             Some(frame)
@@ -167,6 +168,7 @@ impl ProfileBuilder {
 
     /// The stack with one more frame on top.
     pub fn push(&mut self, stack: StackId, frame: u32) -> StackId {
+        count_effort(1);
         let id = *self.children.entry((stack.0, frame)).or_insert_with(|| {
             self.stack_parents.push(stack.0);
             self.stack_frames.push(frame);
@@ -289,7 +291,11 @@ impl ProfileBuilder {
     }
 
     /// The profile in canonical order; rows of zeros are left out.
-    pub fn finish(self) -> Profile {
+    pub fn finish(mut self) -> Profile {
+        let left_out = self.strings.left_out();
+        if left_out > 0 {
+            self.comments.push(format!("{left_out} names beyond 2 GiB of names are empty"));
+        }
         canonical(self.into_draft())
     }
 
@@ -532,6 +538,15 @@ mod tests {
         let two = build(&[(&["a", "c"], "x", 0), (&["a", "z"], "x", 2), (&["b"], "y", 1)]);
         assert_eq!(one, two);
         assert_eq!(lines(&one), ["a;z x 2", "b y 1"]);
+    }
+
+    #[test]
+    fn names_without_room_are_told() {
+        let types = [("wall", "nanoseconds")];
+        let mut builder = ProfileBuilder::new(&types, 0);
+        builder.strings = StringsBuilder::with_bytes_max(4);
+        assert_eq!(builder.string("too long"), StrId::EMPTY);
+        assert_eq!(builder.finish().comments, ["1 names beyond 2 GiB of names are empty"]);
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Part<'_> {
         for row in (0..instants.len()).filter(|&row| is_inside(instants.time[row])) {
             let Some(track) = self.tracks[instants.track[row] as usize] else { continue };
             let name = self.batch.string(trace.strings.get(StrId(instants.name[row])));
-            let category = self.category(CategoryId(instants.category[row]));
+            let category = self.category(instants.category[row].into());
             let (time, offset) = (instants.time[row], row as u64);
             self.batch.instants.push(InstantRow { time, offset, name, track, category });
         }

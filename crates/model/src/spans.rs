@@ -5,7 +5,7 @@
 //! visits callers first, one backward pass sums children into them (I3). Spans of
 //! a track may overlap without nesting, and in real traces they do.
 
-use crate::{CategoryId, Column, NO_ROW, Nanos, StrId, TrackId};
+use crate::{CategoryId, Column, NO_ROW, Nanos, StrId, TrackId, count_effort};
 
 /// Row number of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,42 +44,51 @@ impl Spans {
     }
 
     pub fn start(&self, span: SpanId) -> Nanos {
+        count_effort(1);
         self.start[span.index()]
     }
 
     pub fn dur(&self, span: SpanId) -> Nanos {
+        count_effort(1);
         self.dur[span.index()]
     }
 
     /// The first nanosecond after the span. The builder ensures that it exists.
     pub fn end(&self, span: SpanId) -> Nanos {
+        count_effort(1);
         self.start[span.index()] + self.dur[span.index()]
     }
 
     pub fn name(&self, span: SpanId) -> StrId {
+        count_effort(1);
         StrId(self.name[span.index()])
     }
 
     pub fn category(&self, span: SpanId) -> CategoryId {
-        CategoryId(self.category[span.index()])
+        count_effort(1);
+        self.category[span.index()].into()
     }
 
     pub fn track(&self, span: SpanId) -> TrackId {
+        count_effort(1);
         TrackId(self.track[span.index()])
     }
 
     /// The innermost span of the same track that was open when this one began.
     pub fn parent(&self, span: SpanId) -> Option<SpanId> {
+        count_effort(1);
         row(self.parent[span.index()])
     }
 
     /// The runtime call that launched this GPU work, where the trace holds it.
     pub fn launch(&self, span: SpanId) -> Option<SpanId> {
+        count_effort(1);
         row(self.launch[span.index()])
     }
 
     /// Where the event stands in the source text ([`crate::ArgsSource`]).
     pub fn offset(&self, span: SpanId) -> u64 {
+        count_effort(1);
         self.offset[span.index()]
     }
 

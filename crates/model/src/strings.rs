@@ -7,6 +7,9 @@
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hashbrown::HashTable;
 
+use crate::count_effort;
+use crate::hash::TextKey;
+
 /// Number of a string in its trace. `StrId(0)` is the empty string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StrId(pub u32);
@@ -74,17 +77,17 @@ impl Strings {
 /// Strings while they are collected.
 #[derive(Debug)]
 pub struct StringsBuilder {
+    key: TextKey,
     table: HashTable<(u32, u32)>,
     offsets: Vec<i32>,
     bytes: Vec<u8>,
+    bytes_max: usize,
+    left_out: u64,
 }
 
 impl Default for StringsBuilder {
     fn default() -> Self {
-        let mut strings =
-            StringsBuilder { table: HashTable::new(), offsets: vec![0], bytes: Vec::new() };
-        strings.intern("");
-        strings
+        StringsBuilder::with_bytes_max(Self::BYTES_MAX)
     }
 }
 
@@ -92,35 +95,56 @@ impl StringsBuilder {
     /// What Arrow's 32-bit offsets can address.
     const BYTES_MAX: usize = i32::MAX as usize;
 
+    /// Room for so many bytes of text.
+    pub(crate) fn with_bytes_max(bytes_max: usize) -> Self {
+        let mut strings = StringsBuilder {
+            key: TextKey::default(),
+            table: HashTable::new(),
+            offsets: vec![0],
+            bytes: Vec::new(),
+            bytes_max,
+            left_out: 0,
+        };
+        strings.intern("");
+        strings
+    }
+
     /// The id of a string that is there already.
     #[inline]
     pub fn find(&self, bytes: &[u8]) -> Option<StrId> {
-        let hash = hash_bytes(bytes);
+        let hash = self.key.hash(bytes);
         let tag = (hash >> 32) as u32;
         let same = |&(other_tag, id): &(u32, u32)| {
+            count_effort(1);
             other_tag == tag && slice(&self.offsets, &self.bytes, id) == bytes
         };
         self.table.find(hash, same).map(|&(_, id)| StrId(id))
     }
 
-    /// The id of `text`, new or known. Text that no longer fits below 2 GiB in
-    /// all becomes the empty string; no real trace comes near.
+    /// The id of `text`, new or known. Text that no longer fits below 2 GiB in all becomes
+    /// the empty string, and is counted.
     pub fn intern(&mut self, text: &str) -> StrId {
         if let Some(known) = self.find(text.as_bytes()) {
             return known;
         }
-        if self.bytes.len() + text.len() > Self::BYTES_MAX {
+        if self.bytes.len() + text.len() > self.bytes_max {
+            self.left_out += 1;
             return StrId::EMPTY;
         }
         let id = self.len() as u32;
         self.bytes.extend_from_slice(text.as_bytes());
         self.offsets.push(self.bytes.len() as i32);
-        let hash = hash_bytes(text.as_bytes());
-        let (offsets, bytes) = (&self.offsets, &self.bytes);
+        let (key, offsets, bytes) = (self.key, &self.offsets, &self.bytes);
+        let hash = key.hash(text.as_bytes());
         self.table.insert_unique(hash, ((hash >> 32) as u32, id), |&(_, id)| {
-            hash_bytes(slice(offsets, bytes, id))
+            key.hash(slice(offsets, bytes, id))
         });
         StrId(id)
+    }
+
+    /// How often a text was asked for that had no room.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     pub fn len(&self) -> usize {
@@ -146,8 +170,8 @@ fn slice<'a>(offsets: &[i32], bytes: &'a [u8], id: u32) -> &'a [u8] {
 
 /// A quick hash for short keys, the same on every machine and in every run.
 ///
-/// Multiply-and-fold over pairs of 8-byte words. It does not resist chosen collisions: they
-/// cost time in proportion to the names that collide, never a wrong answer.
+/// Multiply-and-fold over pairs of 8-byte words. Texts that collide are easily made, so no table
+/// of texts from a file may use it: those take a key of the process (`hash.rs`).
 #[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     const K: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -191,6 +215,13 @@ mod tests {
     #[test]
     fn each_string_is_stored_once_in_order_of_first_use() {
         check(&["b", "a", "b", "naïve", "a"], &[1, 2, 1, 3, 2]);
+    }
+
+    #[test]
+    fn text_without_room_is_counted() {
+        let mut builder = StringsBuilder::with_bytes_max(5);
+        let ids = ["abc", "defg", "de", "defg", "abc"].map(|text| builder.intern(text).0);
+        assert_eq!((ids, builder.left_out()), ([1, 0, 2, 0, 1], 2));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{SpanId, StrId};
+use crate::{SpanId, StrId, count_effort};
 
 /// Number of a track in its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +77,7 @@ impl Tracks {
     }
 
     pub fn get(&self, id: TrackId) -> &Track {
+        count_effort(1);
         &self.0[id.index()]
     }
 
@@ -89,10 +90,12 @@ impl Tracks {
     }
 
     pub fn rows(&self) -> &[Track] {
+        count_effort(self.len());
         &self.0
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (TrackId, &Track)> {
+        count_effort(self.len());
         self.0.iter().enumerate().map(|(index, track)| (TrackId(index as u32), track))
     }
 }

@@ -242,3 +242,36 @@ proptest! {
         }
     }
 }
+
+/// More categories than the columns can number, met in several batches.
+#[test]
+fn spans_never_get_the_category_of_others() {
+    let mut builder = TraceBuilder::new(1);
+    for numbers in [0..40_000_i64, 30_000..70_000] {
+        let mut batch = Batch::default();
+        let track = batch.track(TrackKind::Thread, "1", "1");
+        for number in numbers {
+            let (name, category) =
+                (batch.string("work"), batch.category(&format!("c{number}"), SpanKind::Other));
+            let offset = number as u64;
+            let row = SpanRow { start: number, dur: 1, key: NO_KEY, offset, name, category };
+            batch.push_span(track, row);
+        }
+        batch.seal();
+        builder.push(batch);
+    }
+    let trace = builder.finish(SourceInfo::default(), None);
+    assert_eq!(trace.check(), Ok(()));
+    let told_apart = 65_536 - SpanKind::ALL.len() as i64;
+    for span in trace.spans().ids() {
+        let number = trace.spans().start(span);
+        let category = trace.categories().get(trace.spans().category(span)).name;
+        let expected = match number < told_apart {
+            true => format!("c{number}"),
+            false => "[other categories: other]".to_owned(),
+        };
+        assert_eq!(trace.strings().get(category), expected);
+    }
+    let beyond = (70_000 - told_apart) as u64;
+    assert_eq!(trace.notices().count(NoticeKind::TooManyCategories), beyond);
+}

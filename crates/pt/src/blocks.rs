@@ -1,7 +1,7 @@
 //! Code between branches, looked at once and then known.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::ExecMode;
 use crate::image::Image;
@@ -44,12 +44,31 @@ pub(crate) struct Blocks {
     /// The function that each is in: its first address, and the first behind it. Asked for
     /// seldom, so that a block stays short.
     functions: Vec<(u64, u64)>,
-    ids: HashMap<u64, BlockId, BuildHasherDefault<IpHasher>>,
+    ids: HashMap<u64, BlockId, IpState>,
     /// What was asked for last, by a few bits of the address.
     recent: Vec<(u64, BlockId)>,
 }
 
-#[derive(Debug, Default)]
+/// Begins with a random number: a file chooses the addresses, and must not be able to choose
+/// such that all of them fall into one slot.
+#[derive(Debug, Clone, Copy)]
+struct IpState(u64);
+
+impl Default for IpState {
+    fn default() -> Self {
+        IpState(RandomState::new().build_hasher().finish())
+    }
+}
+
+impl BuildHasher for IpState {
+    type Hasher = IpHasher;
+
+    fn build_hasher(&self) -> IpHasher {
+        IpHasher(self.0)
+    }
+}
+
+#[derive(Debug)]
 struct IpHasher(u64);
 
 impl Hasher for IpHasher {
@@ -58,13 +77,13 @@ impl Hasher for IpHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(self.0 ^ u64::from(byte)));
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
     }
 
     fn write_u64(&mut self, ip: u64) {
         // The table takes its bits from both ends.
-        let mixed = ip.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ mixed >> 32;
+        let mixed = u128::from(self.0 ^ ip) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = mixed as u64 ^ (mixed >> 64) as u64;
     }
 }
 

@@ -57,6 +57,7 @@ pub fn decode(bytes: &[u8], mode: ExecMode) -> Option<Insn> {
     let (kind, relative) = match opcode {
         0x0f => state.two_bytes()?,
         0xc4 | 0xc5 | 0x62 if state.is_vector() => state.vector(opcode)?,
+        0x8f if state.is_extended() => state.extended()?,
         _ => state.one_byte(opcode)?,
     };
     Some(Insn { len: state.at as u8, kind, relative })
@@ -272,6 +273,8 @@ impl State<'_> {
             }
             // Registers, whatever the form says.
             0x20..=0x23 => self.plain(1),
+            // AMD's `extrq` and `insertq` have two numbers.
+            0x78 if self.prefixes.has_operand_size || self.prefixes.has_f2 => self.operands_and(2),
             0x06 | 0x08 | 0x09 | 0x0b | 0x0e | 0x30..=0x33 | 0x36 | 0x37 => Some(PLAIN),
             0x77 | 0xa0..=0xa2 | 0xa8 | 0xa9 | 0xc8..=0xcf => Some(PLAIN),
             0x0f | 0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => self.operands_and(1),
@@ -297,6 +300,22 @@ impl State<'_> {
     /// registers.
     fn is_vector(&self) -> bool {
         self.is_64() || self.bytes.get(self.at).is_some_and(|byte| byte >> 6 == 3)
+    }
+
+    /// AMD's XOP: otherwise this byte is `pop`, which names no such map.
+    fn is_extended(&self) -> bool {
+        self.bytes.get(self.at).is_some_and(|byte| byte & 0x1f >= 8)
+    }
+
+    fn extended(&mut self) -> Found {
+        let map = self.next()? & 0x1f;
+        self.skip(2)?;
+        match map {
+            8 => self.operands_and(1),
+            9 => self.operands_and(0),
+            10 => self.operands_and(4),
+            _ => None,
+        }
     }
 
     fn vector(&mut self, opcode: u8) -> Found {
@@ -400,6 +419,11 @@ mod tests {
         check("62 f1 7c 48 28 44 24 01", Kind::Plain);
         check("62 f3 7d 48 3f c1 06", Kind::Plain);
         check("62 f5 7c 48 58 c1", Kind::Plain);
+        check("8f e8 78 c2 c1 08", Kind::Plain);
+        check("8f e9 f8 9b c0", Kind::Plain);
+        check("8f ea 78 10 c1 01 02 03 04", Kind::Plain);
+        check("8f 40 08", Kind::Plain);
+        check("66 0f 78 c0 01 02", Kind::Plain);
     }
 
     #[test]

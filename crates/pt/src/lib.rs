@@ -11,9 +11,11 @@
 //! everything here can be tested on machines without this hardware.
 
 mod blocks;
+mod certain;
 mod clock;
 mod decode;
 mod event;
+mod function;
 #[doc(hidden)]
 pub mod fuzzing;
 mod image;
@@ -29,6 +31,9 @@ mod write;
 pub use clock::{ClockRates, TickScale};
 pub use decode::{DecodeCounts, DecodeOptions};
 pub use event::{At, BranchKind, Event, Lost, Ran, Sink};
+pub use function::{
+    CodePart, Exit, FunctionPlaces, JumpBase, JumpMemory, LeaveKind, function_places, jump_targets,
+};
 pub use image::{Functions, Image, Program, Stretch};
 pub use insn::{Insn, Kind, decode as decode_instruction};
 pub use ip::{Ip, IpForm, LastIp};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::Value;
-use rusqlite::{Connection, Error, Result};
+use rusqlite::{Connection, Error, Result, ffi};
 use spanwise_model::{ArgValue, SpanId, Trace};
 
+use crate::running::value_bytes_max;
 use crate::tables::Traces;
 
 /// `arg(span, key)`, `args(span)`, `stack(span)`, `overlap(start, dur, start, dur)`.
@@ -31,6 +32,10 @@ pub(crate) fn register(connection: &Connection, traces: &Arc<Traces>) -> Result<
         let Some((trace, span)) = span(&of, context)? else { return Ok(None) };
         let around = std::iter::successors(Some(span), |&inner| trace.spans().parent(inner));
         let mut names: Vec<&str> = around.map(|span| trace.name(span)).collect();
+        let bytes: usize = names.iter().map(|name| name.len() + 1).sum();
+        if bytes > value_bytes_max() {
+            return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_TOOBIG), None));
+        }
         names.reverse();
         Ok(Some(names.join(";")))
     })?;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering as Atomic};
 use std::sync::{Arc, OnceLock};
 
 use crate::dictionary::{Dictionary, NO_TEXT};
+use crate::running::must_stop_before;
 
 /// Gives a number of a row; `None` is SQL's null.
 type IntOf = Box<dyn Fn(usize) -> Option<i64> + Send + Sync>;
@@ -97,6 +98,21 @@ pub(crate) enum Rows {
 }
 
 impl Rows {
+    fn len(&self) -> usize {
+        match self {
+            Rows::All(count) => *count,
+            Rows::Some(rows) => rows.len(),
+        }
+    }
+
+    /// What a list of rows takes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Rows::All(_) => 0,
+            Rows::Some(rows) => rows.capacity() * size_of::<u32>(),
+        }
+    }
+
     pub(crate) fn get(&self, at: usize) -> Option<usize> {
         match self {
             Rows::All(count) => (at < *count).then_some(at),
@@ -126,16 +142,20 @@ const LOOK_UPS_MAX: u32 = 3;
 
 impl Relation {
     /// Rows that may fulfil the filters, in the order that is asked for. SQLite looks at each
-    /// condition again, so a filter that cannot be judged here may be passed over.
-    pub(crate) fn select(&self, filters: &[Filter], order: &[(usize, bool)]) -> Rows {
+    /// condition again, so a filter that cannot be judged here may be passed over. Nothing where
+    /// the query must stop: all this is one step of SQLite's, between whose steps it is asked.
+    pub(crate) fn select(&self, filters: &[Filter], order: &[(usize, bool)]) -> Option<Rows> {
         if let Some(rows) = self.by_id(filters) {
-            return Rows::Some(rows);
+            return Some(Rows::Some(rows));
         }
         let mut rows = self.narrowed(filters);
+        if must_stop_before(rows.len()) {
+            return None;
+        }
         for filter in filters {
             rows = self.filtered(rows, filter);
         }
-        self.ordered(rows, order)
+        Some(self.ordered(rows, order))
     }
 
     /// At most one row, where the filters say which.

@@ -15,6 +15,7 @@ use rusqlite::{Connection, Error, Result};
 
 use crate::plan::Plan;
 use crate::relation::{Bound, Filter, Relation, Rows, Source, Test};
+use crate::running::{give_memory, take_memory};
 
 /// Makes the relation a table of the connection.
 pub(crate) fn register(connection: &Connection, relation: Arc<Relation>) -> Result<()> {
@@ -124,6 +125,24 @@ struct Cursor<'vtab> {
     table: PhantomData<&'vtab Table>,
 }
 
+impl Cursor<'_> {
+    fn forget_rows(&mut self) {
+        give_memory(self.rows.bytes());
+        self.rows = Rows::All(0);
+        self.current = None;
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        self.forget_rows();
+    }
+}
+
+fn failure(code: c_int) -> Error {
+    Error::SqliteFailure(ffi::Error::new(code), None)
+}
+
 // SAFETY: `repr(C)` with `base` first, as the trait asks for.
 unsafe impl VTabCursor for Cursor<'_> {
     fn filter(&mut self, _: c_int, plan: Option<&str>, args: &Filters<'_>) -> Result<()> {
@@ -138,7 +157,13 @@ unsafe impl VTabCursor for Cursor<'_> {
         let filters = plan.filters.iter().zip(values);
         let filters = filters.map(|(&(column, test), value)| Filter { column, test, value });
         let filters: Vec<Filter> = filters.collect();
-        self.rows = self.relation.select(&filters, &plan.order);
+        self.forget_rows();
+        let stopped = || failure(ffi::SQLITE_INTERRUPT);
+        let rows = self.relation.select(&filters, &plan.order).ok_or_else(stopped)?;
+        if !take_memory(rows.bytes()) {
+            return Err(failure(ffi::SQLITE_NOMEM));
+        }
+        self.rows = rows;
         self.at = 0;
         self.current = self.rows.get(0);
         Ok(())

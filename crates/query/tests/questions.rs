@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use spanwise_analyze::{ClassRules, Facts, class_use, hot_functions, self_time};
 use spanwise_model::{SpanKind, Trace, TrackKind};
-use spanwise_query::{Database, Limits, Value};
+use spanwise_query::{Cut, Database, Limits, Value};
 use spanwise_read::{IndexUse, OpenOptions};
 
-const ALL: Limits = Limits { rows_max: usize::MAX, time_max: None };
+const ALL: Limits = Limits::NONE;
 
 fn open(path: &str) -> Arc<Trace> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(path);
@@ -24,7 +24,7 @@ fn small() -> (Arc<Trace>, Database) {
     (trace, database)
 }
 
-fn rows(database: &mut Database, sql: &str) -> Vec<Vec<Value>> {
+fn rows(database: &Database, sql: &str) -> Vec<Vec<Value>> {
     database.ask(sql, ALL).unwrap_or_else(|error| panic!("{sql}: {error}")).rows
 }
 
@@ -44,7 +44,7 @@ fn text(value: &Value) -> String {
 }
 
 /// The only value of an answer.
-fn single(database: &mut Database, sql: &str) -> i64 {
+fn single(database: &Database, sql: &str) -> i64 {
     int(&rows(database, sql)[0][0])
 }
 
@@ -66,8 +66,8 @@ fn as_map(rows: &[Vec<Value>]) -> BTreeMap<String, i64> {
 
 #[test]
 fn time_by_class_is_that_of_the_analysis() {
-    let (trace, mut database) = small();
-    let found = rows(&mut database, "SELECT class, sum(dur) FROM gpu_work GROUP BY class");
+    let (trace, database) = small();
+    let found = rows(&database, "SELECT class, sum(dur) FROM gpu_work GROUP BY class");
     let expected = class_use(&Facts::new(&trace), &ClassRules::standard());
     let expected = expected.rows.iter().map(|row| (row.class.clone(), row.total_ns as i64));
     assert_eq!(as_map(&found), expected.collect());
@@ -75,8 +75,8 @@ fn time_by_class_is_that_of_the_analysis() {
 
 #[test]
 fn self_times_are_those_of_the_analysis() {
-    let (trace, mut database) = small();
-    let found = rows(&mut database, "SELECT name, self_ns FROM self_by_name");
+    let (trace, database) = small();
+    let found = rows(&database, "SELECT name, self_ns FROM self_by_name");
     let own = self_time(&trace);
     let is_thread = |span| trace.tracks().get(trace.spans().track(span)).kind == TrackKind::Thread;
     let expected = sums(&trace, |span| {
@@ -84,15 +84,15 @@ fn self_times_are_those_of_the_analysis() {
     });
     assert_eq!(as_map(&found), expected);
     let busy: i128 = own.threads.iter().map(|thread| thread.busy_ns).sum();
-    assert_eq!(i128::from(single(&mut database, "SELECT sum(self_ns) FROM self_by_name")), busy);
+    assert_eq!(i128::from(single(&database, "SELECT sum(self_ns) FROM self_by_name")), busy);
 }
 
 #[test]
 fn gpu_time_by_kernel_and_by_line_adds_up() {
-    let (trace, mut database) = small();
+    let (trace, database) = small();
     let work = |span| trace.kind(span).is_gpu_work().then(|| trace.spans().dur(span));
     let expected = sums(&trace, |span| Some((trace.name(span).to_owned(), work(span)?)));
-    let found = rows(&mut database, "SELECT name, gpu_ns FROM gpu_by_kernel");
+    let found = rows(&database, "SELECT name, gpu_ns FROM gpu_by_kernel");
     assert_eq!(as_map(&found), expected);
     let facts = Facts::new(&trace);
     let lines = sums(&trace, |span| {
@@ -100,27 +100,25 @@ fn gpu_time_by_kernel_and_by_line_adds_up() {
         let line = facts.frames().line(launch).map_or("", |line| trace.name(line));
         Some((line.to_owned(), work(span)?))
     });
-    let found = rows(&mut database, "SELECT line, gpu_ns FROM gpu_by_line");
+    let found = rows(&database, "SELECT line, gpu_ns FROM gpu_by_line");
     assert_eq!(as_map(&found), lines);
 }
 
 #[test]
 fn hot_functions_are_the_same() {
-    let (trace, mut database) = small();
+    let (trace, database) = small();
     let facts = Facts::new(&trace);
     let hot = hot_functions(&facts);
     let total: i128 = hot.rows.iter().map(|row| row.self_ns).sum();
     assert!(total > 0);
-    let sum = single(
-        &mut database,
-        "SELECT sum(self) FROM spans WHERE track IN (SELECT id FROM threads)",
-    );
+    let sum =
+        single(&database, "SELECT sum(self) FROM spans WHERE track IN (SELECT id FROM threads)");
     assert_eq!(i128::from(sum), total);
 }
 
 #[test]
 fn filters_and_orders_are_those_of_sql() {
-    let (trace, mut database) = small();
+    let (trace, database) = small();
     let spans = trace.spans();
     let zero = trace.window().expect("spans").0;
     let begin = spans.start(spans.ids().nth(1000).expect("many")) - zero;
@@ -130,12 +128,12 @@ fn filters_and_orders_are_those_of_sql() {
         start >= from && start < to
     });
     let sql = format!("SELECT count(*) FROM spans WHERE start >= {from} AND start < {to}");
-    assert_eq!(single(&mut database, &sql), expected.count() as i64);
-    let mut check = |sql: &str, same: &str| {
-        assert_eq!(rows(&mut database, sql), rows(&mut database, same), "{sql}");
+    assert_eq!(single(&database, &sql), expected.count() as i64);
+    let check = |sql: &str, same: &str| {
+        assert_eq!(rows(&database, sql), rows(&database, same), "{sql}");
     };
     // First: pushed down. Then: hidden from us by a sign or a function.
-    let mut count = |where_: &str, same: &str| {
+    let count = |where_: &str, same: &str| {
         let sql = |condition| format!("SELECT count(*) FROM spans WHERE {condition}");
         check(&sql(where_), &sql(same));
     };
@@ -179,19 +177,19 @@ fn filters_and_orders_are_those_of_sql() {
 
 #[test]
 fn looked_up_rows_stay_the_same() {
-    let (_, mut database) = small();
+    let (_, database) = small();
     let sql = "SELECT s.id, count(c.id) FROM spans s JOIN spans c ON c.parent = s.id \
                WHERE s.depth = 6 GROUP BY s.id ORDER BY s.id";
     let scanned = "SELECT parent, count(*) FROM spans WHERE parent IN \
                    (SELECT id FROM spans WHERE depth = 6) GROUP BY +parent ORDER BY +parent";
-    let joined = rows(&mut database, sql);
+    let joined = rows(&database, sql);
     assert!(joined.len() > 10);
-    assert_eq!(joined, rows(&mut database, scanned));
+    assert_eq!(joined, rows(&database, scanned));
 }
 
 #[test]
 fn functions_tell_stacks_args_and_overlap() {
-    let (trace, mut database) = small();
+    let (trace, database) = small();
     let kernel = trace.spans().ids().find(|&span| trace.kind(span) == SpanKind::Kernel);
     let launch = trace.spans().launch(kernel.expect("a kernel")).expect("its launch");
     let id = kernel.expect("a kernel").0;
@@ -199,14 +197,14 @@ fn functions_tell_stacks_args_and_overlap() {
         "SELECT stack(launch), arg({id}, 'stream'), json_extract(args({id}), '$.stream') \
          FROM spans WHERE id = {id}"
     );
-    let row = &rows(&mut database, &sql)[0];
+    let row = &rows(&database, &sql)[0];
     assert!(text(&row[0]).ends_with(&format!(";{}", trace.name(launch))));
     assert_eq!(row[1], row[2]);
     assert!(matches!(row[1], Value::Int(_)));
-    assert_eq!(single(&mut database, "SELECT overlap(0, 10, 5, 10)"), 5);
-    assert_eq!(single(&mut database, "SELECT overlap(0, 10, 10, 10)"), 0);
+    assert_eq!(single(&database, "SELECT overlap(0, 10, 5, 10)"), 5);
+    assert_eq!(single(&database, "SELECT overlap(0, 10, 10, 10)"), 0);
     assert_eq!(
-        rows(&mut database, "SELECT stack(NULL), args(99999999), arg(-1, 'x')")[0],
+        rows(&database, "SELECT stack(NULL), args(99999999), arg(-1, 'x')")[0],
         [Value::Null, Value::Null, Value::Null,]
     );
 }
@@ -214,23 +212,23 @@ fn functions_tell_stacks_args_and_overlap() {
 #[test]
 fn several_traces_stand_in_the_same_tables() {
     let trace = open("kineto/llama_small.json.gz");
-    let mut database = Database::new(vec![Arc::clone(&trace), Arc::clone(&trace)]).expect("tables");
+    let database = Database::new(vec![Arc::clone(&trace), Arc::clone(&trace)]).expect("tables");
     let sql = "SELECT trace, count(*), sum(dur), sum(self), min(start), count(DISTINCT track) \
                FROM spans GROUP BY trace";
-    let both = rows(&mut database, sql);
+    let both = rows(&database, sql);
     assert_eq!(both.len(), 2);
     assert_eq!(both[0][1..], both[1][1..]);
     let parents =
         "SELECT count(*) FROM spans s JOIN spans p ON p.id = s.parent WHERE p.trace <> s.trace";
-    assert_eq!(single(&mut database, parents), 0);
+    assert_eq!(single(&database, parents), 0);
     let tracks =
-        rows(&mut database, "SELECT trace, group_concat(thread_name) FROM tracks GROUP BY trace");
+        rows(&database, "SELECT trace, group_concat(thread_name) FROM tracks GROUP BY trace");
     assert_eq!(tracks[0][1], tracks[1][1]);
 }
 
 #[test]
 fn a_database_only_reads_and_knows_its_bounds() {
-    let (_, mut database) = small();
+    let (_, database) = small();
     for sql in [
         "ATTACH 'x.db' AS x",
         "CREATE TABLE t(a)",
@@ -248,20 +246,20 @@ fn a_database_only_reads_and_knows_its_bounds() {
     ] {
         assert!(database.ask(sql, ALL).is_err(), "{sql}");
     }
-    let answer = database.ask("SELECT id FROM spans", Limits { rows_max: 3, time_max: None });
+    let answer = database.ask("SELECT id FROM spans", Limits { rows_max: 3, ..ALL });
     let answer = answer.expect("rows");
-    assert_eq!((answer.rows.len(), answer.has_more), (3, true));
+    assert_eq!((answer.rows.len(), answer.cut), (3, Some(Cut::Rows)));
     let endless =
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
-    let limits = Limits { rows_max: 1, time_max: Some(Duration::from_millis(50)) };
+    let limits = Limits { time_max: Some(Duration::from_millis(50)), ..ALL };
     let error = database.ask(endless, limits).expect_err("it never ends").to_string();
     assert!(error.contains("longer than"), "{error}");
-    assert_eq!(single(&mut database, "SELECT 1"), 1);
+    assert_eq!(single(&database, "SELECT 1"), 1);
 }
 
 #[test]
 fn an_empty_database_answers() {
-    let mut database = Database::new(Vec::new()).expect("tables");
-    assert_eq!(single(&mut database, "SELECT count(*) FROM spans"), 0);
-    assert_eq!(single(&mut database, "SELECT count(*) FROM launches"), 0);
+    let database = Database::new(Vec::new()).expect("tables");
+    assert_eq!(single(&database, "SELECT count(*) FROM spans"), 0);
+    assert_eq!(single(&database, "SELECT count(*) FROM launches"), 0);
 }

@@ -119,11 +119,11 @@ impl Assembly {
     ) -> Result<Trace, ReadErrorKind> {
         let arrows = self.arrows();
         let links = self.launches(arrows);
-        // One batch: its numbers of categories become those of the trace.
         let category = |arrow: &Arrow, batch: &mut Batch| {
-            arrow.category.unwrap_or_else(|| batch.category("flow", SpanKind::Other)).0
+            let id = arrow.category.unwrap_or_else(|| batch.category("flow", SpanKind::Other));
+            (id, batch.category_kind(id))
         };
-        let categories: Vec<u16> =
+        let categories: Vec<(CategoryId, SpanKind)> =
             links.iter().map(|arrow| category(arrow, &mut self.batch)).collect();
         for &(track, row) in &self.spans {
             self.batch.push_span(track, row);
@@ -132,10 +132,14 @@ impl Assembly {
         let mut builder = TraceBuilder::new(threads);
         builder.push(self.batch);
         let trace = builder.finish(info, None);
-        match links.is_empty() {
-            true => Ok(trace),
-            false => with_links(&trace, &self.spans, &links, categories.into()),
+        if links.is_empty() {
+            return Ok(trace);
         }
+        let in_trace = |&(id, kind): &(CategoryId, SpanKind)| {
+            trace.categories().of_only_batch(id, kind).unwrap_or_default()
+        };
+        let categories: Vec<u16> = categories.iter().map(in_trace).collect();
+        with_links(&trace, &self.spans, &links, categories.into())
     }
 
     /// Leads the points of each id from span to span.

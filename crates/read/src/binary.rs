@@ -101,6 +101,9 @@ pub(crate) fn feed_all(
     let mut wave = stream.next_wave(Wave::default());
     let mut base = 0;
     loop {
+        if let WaveEnd::TooLarge(error) = wave.end {
+            return Err(error);
+        }
         let is_last = !matches!(wave.end, WaveEnd::More);
         let consumed = records.feed(wave.text(), base, is_last);
         if let Some(progress) = effort.progress {

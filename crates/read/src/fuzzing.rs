@@ -1,6 +1,9 @@
 //! What fuzzing calls, and the replay of its corpora: any bytes to a trace that can
 //! be walked, or to an error (I6, I8). Not part of the interface.
 
+mod files;
+mod generated;
+
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +15,9 @@ use crate::json::{self, Effort};
 use crate::profile::{self, NotAProfile};
 use crate::source::{Bytes, Compression, LazyText, Stream};
 use crate::{ReadErrorKind, fxt, perf, perfetto, session};
+
+pub use files::{index_mapped, side_files};
+pub use generated::profiles;
 
 /// Reads `input` as JSON in three ways: at once, in small blocks, as a stream in
 /// small waves. Each gives the same trace, or each refuses it.

@@ -4,11 +4,12 @@
 //! and gives a [`Trace`] with notices, or an error with a place: never a panic,
 //! never a silent drop, and memory that is bounded by the input (I6).
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use json::{BLOCK_BYTES, Effort};
 use source::{Bytes, Compression, LazyText, Stream, WAVE_BYTES};
-use spanwise_model::{SourceInfo, Summary, Trace, threads_available};
+use spanwise_model::{NO_OFFSET, NoticeKind, SourceInfo, Summary, Trace, threads_available};
 
 mod assemble;
 mod binary;
@@ -20,6 +21,7 @@ mod index;
 mod json;
 mod kineto;
 mod measurements;
+mod memory;
 mod perf;
 mod perfetto;
 mod profile;
@@ -30,14 +32,17 @@ mod torch;
 
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
+pub use memory::{memory_left, set_memory_max};
 pub use perf::data::{
-    address_sites, function_ranges, function_sites, functions_matching, line_sites,
+    ExitPlace, FunctionProbes, ProbePlaces, StartSites, address_sites, function_ranges,
+    function_sites, functions_matching, line_sites, probes_matching, probes_named, start_sites,
     symbol_addresses,
 };
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, open_profile};
 pub use recording::{build_id, is_recording};
 pub use session::SessionFollower;
+pub use spanwise_pt::{JumpBase, JumpMemory, LeaveKind};
 pub use torch::TORCH_CLOCK_PROPERTY;
 
 /// Whether to use the index beside a trace.
@@ -53,6 +58,9 @@ pub enum IndexUse {
 /// Called now and then with bytes done and bytes in all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
+/// Called with what is no error, but good to know; such as why an index is not used.
+pub type Notes<'a> = &'a (dyn Fn(&str) + Sync);
+
 /// How to open a trace.
 #[derive(Clone, Copy, Default)]
 pub struct OpenOptions<'a> {
@@ -63,7 +71,11 @@ pub struct OpenOptions<'a> {
     /// Functions of Python that were read beside samples are told by the line that each is on,
     /// not by their first; an index does not know these lines, so none is used or written.
     pub has_python_lines: bool,
+    pub notes: Option<Notes<'a>>,
 }
+
+/// How the bytes of a file are come by.
+type OpenBytes = fn(&Path) -> io::Result<Bytes>;
 
 /// Opens a trace from its index, or from its source.
 ///
@@ -71,22 +83,36 @@ pub struct OpenOptions<'a> {
 /// possible, written anew. That it cannot be written is no reason to fail.
 pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
     match torch::traces_in(path).as_slice() {
-        [] => open_file(&recording::file_of(path), options),
+        [] => {
+            let file = recording::file_of(path);
+            open_file(&file, bytes_of(path, &file), options)
+        }
         traces => torch::open(path, traces, options),
     }
 }
 
-fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
+/// What somebody named may be a pipe, but not what lies in a folder.
+fn bytes_of(named: &Path, file: &Path) -> OpenBytes {
+    if named == file { Bytes::open } else { Bytes::open_regular }
+}
+
+fn open_file(
+    path: &Path,
+    open_bytes: OpenBytes,
+    options: &OpenOptions<'_>,
+) -> Result<Trace, ReadError> {
     if options.index == IndexUse::Ignore || options.has_python_lines {
-        return read_source(path, options).map_err(|kind| error_at(path, kind));
+        return read_source(path, open_bytes, options).map_err(|kind| error_at(path, kind));
     }
     if let Ok(trace) = index::open(path, options.thread_count()) {
         return Ok(trace);
     }
+    index::why_not_trusted(path).iter().for_each(|why| options.note(why));
     let before = index::before_reading(path);
-    let trace = read_source(path, options).map_err(|kind| error_at(path, kind))?;
+    let trace = read_source(path, open_bytes, options).map_err(|kind| error_at(path, kind))?;
     if let Ok(before) = before {
-        let _ = index::write(path, before, &trace);
+        let written = index::write(path, before, &trace);
+        written.notes.iter().for_each(|note| options.note(note));
     }
     Ok(trace)
 }
@@ -96,15 +122,33 @@ fn error_at(path: &Path, kind: ReadErrorKind) -> ReadError {
 }
 
 /// Reads the source itself.
-fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErrorKind> {
-    let bytes = Bytes::open(path)?;
+fn read_source(
+    path: &Path,
+    open_bytes: OpenBytes,
+    options: &OpenOptions<'_>,
+) -> Result<Trace, ReadErrorKind> {
+    let bytes = open_bytes(path)?;
+    let mut info = SourceInfo::default();
+    let trouble = recording::add_clock(path, &mut info);
+    let trace = read_bytes(path, bytes.clone(), info, options)?;
+    bytes.check_whole()?;
+    let Some(trouble) = trouble else { return Ok(trace) };
+    Ok(trace.told(|_, notices| {
+        notices.add(NoticeKind::TooDamaged, NO_OFFSET, trouble.as_bytes());
+    }))
+}
+
+fn read_bytes(
+    path: &Path,
+    bytes: Bytes,
+    info: SourceInfo,
+    options: &OpenOptions<'_>,
+) -> Result<Trace, ReadErrorKind> {
     let threads = options.thread_count();
     let compression = Compression::detect(bytes.as_ref());
     let total = bytes.as_ref().len() as u64;
     let effort = Effort { threads, progress: options.progress, total, block_bytes: BLOCK_BYTES };
-    let mut info =
-        SourceInfo { compression: compression.name().to_owned(), ..SourceInfo::default() };
-    recording::add_clock(path, &mut info);
+    let info = SourceInfo { compression: compression.name().to_owned(), ..info };
     if let Some(records) = binary::detect(path, &bytes, compression, options)? {
         return binary::read(records, bytes, compression, effort, info);
     }
@@ -113,12 +157,10 @@ fn read_source(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadErro
             let args = LazyText::ready(path, bytes.clone());
             json::read_text(bytes.as_ref(), effort, info, args)
         }
-        _ => json::read_stream(
-            Stream::new(bytes, compression, WAVE_BYTES)?,
-            effort,
-            info,
-            LazyText::new(path),
-        ),
+        _ => {
+            let args = LazyText::expecting(path, bytes.state());
+            json::read_stream(Stream::new(bytes, compression, WAVE_BYTES)?, effort, info, args)
+        }
     }
 }
 
@@ -140,16 +182,25 @@ pub fn write_index(path: &Path, options: &OpenOptions<'_>) -> Result<PathBuf, Re
     for trace in torch::traces_in(path) {
         write_index(&trace, options)?;
     }
-    let path = &*recording::file_of(path);
+    let named = path;
+    let path = &*recording::file_of(named);
     let write = || -> Result<PathBuf, ReadErrorKind> {
         let before = index::before_reading(path)?;
-        let trace = read_source(path, options)?;
-        index::write(path, before, &trace).map_err(ReadErrorKind::Index)
+        let trace = read_source(path, bytes_of(named, path), options)?;
+        let written = index::write(path, before, &trace);
+        written.notes.iter().for_each(|note| options.note(note));
+        written.place.map_err(ReadErrorKind::Index)
     };
     write().map_err(|kind| error_at(path, kind))
 }
 
 impl OpenOptions<'_> {
+    fn note(&self, text: &str) {
+        if let Some(notes) = self.notes {
+            notes(text);
+        }
+    }
+
     fn thread_count(&self) -> usize {
         match self.threads {
             0 => threads_available(),

@@ -19,11 +19,14 @@ pub enum MeasurementsError {
     Malformed { path: PathBuf, line: u64, what: String },
 }
 
+/// Tables that people make have some megabytes.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
 type Malformed = (u64, String);
 
 /// Reads the file; what it is, its content tells: JSON begins with a bracket.
 pub fn open_measurements(path: &Path) -> Result<Measurements, MeasurementsError> {
-    let bytes = std::fs::read(path)
+    let bytes = spanwise_files::read_at_most(path, FILE_BYTES_MAX)
         .map_err(|error| MeasurementsError::Io { path: path.to_owned(), error })?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_start_matches('\u{feff}');

@@ -1,7 +1,7 @@
 //! Folders that hold a recording of our own: the records lie in a `perf.data` inside.
 
 use std::borrow::Cow;
-use std::fs;
+use std::io;
 use std::path::Path;
 
 use object::Object;
@@ -38,17 +38,30 @@ fn is_of_perf(path: &Path) -> bool {
     path.join(PERF_RECORDS_FILE).is_file() && path.join(KERNEL_FOLDER).is_dir()
 }
 
-/// What the description in the folder of a recording says.
-pub(crate) fn about(folder: &Path) -> Option<serde_json::Value> {
-    serde_json::from_slice(&fs::read(folder.join(ABOUT_FILE)).ok()?).ok()
+/// Descriptions have some hundred bytes.
+const ABOUT_BYTES_MAX: u64 = 16 << 20;
+
+/// What the description in the folder of a recording says; nothing where there is none.
+pub(crate) fn about(folder: &Path) -> io::Result<Option<serde_json::Value>> {
+    match spanwise_files::read_regular(&folder.join(ABOUT_FILE), ABOUT_BYTES_MAX) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
-/// Adds what the description beside the records of our own recording says of their clock.
-pub(crate) fn add_clock(records: &Path, info: &mut SourceInfo) {
-    if records.file_name() != Some(RECORDS_FILE.as_ref()) {
-        return;
+/// Adds what the description beside the records of our own recording says of their clock; gives
+/// what is wrong with it.
+pub(crate) fn add_clock(records: &Path, info: &mut SourceInfo) -> Option<String> {
+    let folder = records.parent().filter(|_| records.file_name() == Some(RECORDS_FILE.as_ref()))?;
+    match about(folder) {
+        Ok(about) => add_clock_of(&about?, info),
+        Err(error) => return Some(format!("{ABOUT_FILE}: {error}")),
     }
-    let Some(about) = records.parent().and_then(about) else { return };
+    None
+}
+
+fn add_clock_of(about: &serde_json::Value, info: &mut SourceInfo) {
     if about["clock"] != "CLOCK_MONOTONIC" {
         return;
     }
@@ -67,13 +80,15 @@ pub fn build_id(path: &Path) -> Option<Vec<u8>> {
     if !path.is_file() {
         return None;
     }
-    let bytes = Bytes::open(path).ok()?;
+    let bytes = Bytes::open_regular(path).ok()?;
     let file = object::File::parse(bytes.as_ref()).ok()?;
     file.build_id().ok().flatten().map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,15 +1,17 @@
 //! Bytes of a file: mapped as they are, or inflated wave by wave.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use memmap2::{Advice, Mmap, MmapOptions};
+use spanwise_files::{Access, Frozen, Mapping};
 use spanwise_model::{ArgValue, ArgsSource};
 
-use crate::json;
+use crate::memory::{self, MemoryShare};
+use crate::{ReadErrorKind, json};
 
 /// How a file is packed, told by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,43 +51,133 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
+    /// What somebody named, a pipe included.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
         }
-        if !metadata.is_file() || metadata.len() == 0 {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            return Ok(Bytes::Owned(Arc::new(bytes)));
+        if metadata.is_file() {
+            return Bytes::of_file(file, Kept::Open);
         }
-        // SAFETY: the map is only read. Should another process cut the file short
-        // meanwhile, the kernel ends this process with a bus error: no memory of
-        // ours can be harmed. Copying a gigabyte to avoid that costs half a second.
-        let map = unsafe { MmapOptions::new().map(&file)? };
-        // Advice only; reading works without.
-        let _ = map.advise(Advice::Sequential);
-        Ok(Bytes::mapped(map))
+        let mut bytes = Vec::new();
+        // A pipe may go on for ever.
+        let limit = memory::memory_left() / 2;
+        if file.take(limit).read_to_end(&mut bytes)? as u64 == limit {
+            return Err(io::Error::other(memory::too_large(limit)));
+        }
+        Ok(Bytes::Owned(Arc::new(bytes)))
     }
 
-    pub(crate) fn mapped(map: Mmap) -> Self {
-        Bytes::Mapped(Arc::new(MappedFile(Some(map))))
+    /// A regular file that something else led to, such as the program that was recorded.
+    pub(crate) fn open_regular(path: &Path) -> io::Result<Self> {
+        Bytes::of_file(spanwise_files::open_regular(path)?, Kept::Closed)
+    }
+
+    /// A regular file that lies in the folder of a recording; a link there is not followed.
+    pub(crate) fn open_beside(path: &Path) -> io::Result<Self> {
+        Bytes::of_file(spanwise_files::open_unlinked(path)?, Kept::Open)
+    }
+
+    fn of_file(file: File, kept: Kept) -> io::Result<Self> {
+        if file.metadata()?.len() == 0 {
+            return Ok(Bytes::Owned(Arc::default()));
+        }
+        // To copy a gigabyte takes half a second: who reads copes with whatever is there.
+        let map = Mapping::of(&file, Access::InOrder)?;
+        let state = match kept {
+            Kept::Open => Some((State::of(&file.metadata()?), file)),
+            Kept::Closed => None,
+        };
+        Ok(Bytes::Mapped(Arc::new(MappedFile { map: Some(Map::Changing(map)), state })))
+    }
+
+    pub(crate) fn frozen(frozen: Frozen) -> Self {
+        Bytes::Mapped(Arc::new(MappedFile { map: Some(Map::Frozen(frozen)), state: None }))
+    }
+
+    /// Whether something was read that the file no longer had.
+    pub(crate) fn is_cut(&self) -> bool {
+        let Bytes::Mapped(file) = self else { return false };
+        matches!(&file.map, Some(Map::Changing(map)) if map.is_cut())
+    }
+
+    /// An error where the file was cut while it was read.
+    pub(crate) fn check_whole(&self) -> io::Result<()> {
+        match self.is_cut() {
+            true => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file was cut short while it was read",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// What the file is now is not what was opened.
+    fn has_changed(&self) -> bool {
+        let Bytes::Mapped(file) = self else { return false };
+        let now = |(before, file): &(State, File)| match file.metadata() {
+            Ok(now) => State::of(&now) != *before,
+            Err(_) => true,
+        };
+        self.is_cut() || file.state.as_ref().is_some_and(now)
+    }
+
+    pub(crate) fn state(&self) -> Option<State> {
+        let Bytes::Mapped(file) = self else { return None };
+        file.state.as_ref().map(|(state, _)| *state)
+    }
+}
+
+/// Whether a file is held open, to see later whether it has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Open,
+    Closed,
+}
+
+/// What shows that a file has changed: its length, and when that was (seconds, nanoseconds).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) bytes: u64,
+    pub(crate) modified: (i64, i64),
+}
+
+impl State {
+    fn of(metadata: &Metadata) -> State {
+        State { bytes: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
+    }
+}
+
+enum Map {
+    Changing(Mapping),
+    Frozen(Frozen),
+}
+
+impl AsRef<[u8]> for Map {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Map::Changing(map) => map.as_ref(),
+            Map::Frozen(map) => map.as_ref(),
+        }
     }
 }
 
 /// A file in memory, given back behind the back of whoever is done with it: to unmap a
 /// gigabyte page by page takes as long as a tenth of reading it.
-pub(crate) struct MappedFile(Option<Mmap>);
+pub(crate) struct MappedFile {
+    map: Option<Map>,
+    state: Option<(State, File)>,
+}
 
 /// Less is soon unmapped.
 const UNMAPPED_BEHIND_MIN: usize = 16 << 20;
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        let Some(map) = self.0.take().filter(|map| map.len() >= UNMAPPED_BEHIND_MIN) else {
-            return;
-        };
+        let is_long = |map: &Map| map.as_ref().len() >= UNMAPPED_BEHIND_MIN;
+        let Some(map) = self.map.take().filter(is_long) else { return };
         // Where no thread is to be had, the map is dropped with the closure, here.
         drop(std::thread::Builder::new().spawn(move || drop(map)));
     }
@@ -93,7 +185,7 @@ impl Drop for MappedFile {
 
 impl AsRef<[u8]> for MappedFile {
     fn as_ref(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
+        self.map.as_ref().map(AsRef::as_ref).unwrap_or_default()
     }
 }
 
@@ -143,6 +235,8 @@ pub(crate) struct Stream {
     /// How much of the file has been taken in.
     position: Arc<AtomicUsize>,
     wave_bytes: usize,
+    decompressed_bytes: u64,
+    share: MemoryShare,
 }
 
 /// Whether more text follows a wave.
@@ -152,6 +246,8 @@ pub(crate) enum WaveEnd {
     More,
     Finished,
     Damaged(io::Error),
+    /// What was read so far takes as much memory as may be used.
+    TooLarge(ReadErrorKind),
 }
 
 /// A stretch of inflated text.
@@ -183,6 +279,13 @@ impl Wave {
     }
 }
 
+/// A decoder of several streams in a row. The head of a file says how much of the text it has to
+/// remember, up to gigabytes: not more than there is room for.
+fn xz() -> io::Result<liblzma::stream::Stream> {
+    let flags = liblzma::stream::CONCATENATED;
+    Ok(liblzma::stream::Stream::new_stream_decoder(memory::memory_left() / 2, flags)?)
+}
+
 impl Stream {
     pub(crate) fn new(
         bytes: Bytes,
@@ -195,12 +298,13 @@ impl Stream {
             Compression::None => Box::new(bytes),
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
             Compression::Zstd => Box::new(zstd::Decoder::with_buffer(bytes)?),
-            Compression::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(bytes)),
+            Compression::Xz => Box::new(liblzma::bufread::XzDecoder::new_stream(bytes, xz()?)),
         };
-        Ok(Stream { reader, position, wave_bytes })
+        let share = MemoryShare::start();
+        Ok(Stream { reader, position, wave_bytes, decompressed_bytes: 0, share })
     }
 
-    /// How many bytes of the file have been inflated.
+    /// How many bytes of the file have been decompressed.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.position.load(Ordering::Relaxed) as u64
     }
@@ -222,39 +326,64 @@ impl Stream {
             }
         };
         bytes.truncate(filled);
+        self.decompressed_bytes += (filled - ROOM_BYTES) as u64;
+        let end =
+            self.share.check(self.decompressed_bytes).map_or_else(WaveEnd::TooLarge, |()| end);
         Wave { bytes, from: ROOM_BYTES, end }
+    }
+
+    /// All of the text at once. Where the file is damaged, what comes before.
+    fn read_all(mut self) -> Result<Vec<u8>, ReadErrorKind> {
+        let (mut text, mut wave) = (Vec::new(), Wave::default());
+        loop {
+            wave = self.next_wave(wave);
+            text.extend_from_slice(wave.text());
+            match std::mem::take(&mut wave.end) {
+                WaveEnd::More => {}
+                WaveEnd::Finished | WaveEnd::Damaged(_) => return Ok(text),
+                WaveEnd::TooLarge(error) => return Err(error),
+            }
+        }
     }
 }
 
 /// The text of a source, fetched when someone asks for arguments.
 pub(crate) struct LazyText {
     path: PathBuf,
+    /// What the file was when the trace was read.
+    expected: Option<State>,
     text: OnceLock<Result<Bytes, String>>,
 }
 
 impl LazyText {
     pub(crate) fn new(path: &Path) -> Self {
-        LazyText { path: path.to_owned(), text: OnceLock::new() }
+        LazyText { path: path.to_owned(), expected: None, text: OnceLock::new() }
+    }
+
+    /// For a file that must not have changed since.
+    pub(crate) fn expecting(path: &Path, state: Option<State>) -> Self {
+        LazyText { expected: state, ..LazyText::new(path) }
     }
 
     /// For text that is at hand already.
     pub(crate) fn ready(path: &Path, text: Bytes) -> Self {
-        LazyText { path: path.to_owned(), text: OnceLock::from(Ok(text)) }
+        LazyText { path: path.to_owned(), expected: None, text: OnceLock::from(Ok(text)) }
     }
 
     fn text(&self) -> Result<&Bytes, String> {
         let text = self.text.get_or_init(|| {
-            let fetch = || -> io::Result<Bytes> {
+            let fetch = || -> Result<Bytes, ReadErrorKind> {
                 let bytes = Bytes::open(&self.path)?;
+                if self.expected.is_some_and(|expected| bytes.state() != Some(expected)) {
+                    return Err(changed().into());
+                }
                 let compression = Compression::detect(bytes.as_ref());
                 if compression == Compression::None {
                     return Ok(bytes);
                 }
-                let mut text = Vec::new();
-                let read =
-                    Stream::new(bytes, compression, WAVE_BYTES)?.reader.read_to_end(&mut text);
-                // Damaged: as when it was first read, what came before is good.
-                read.or(Ok(0)).map(|_: usize| Bytes::Owned(Arc::new(text)))
+                let text = Stream::new(bytes.clone(), compression, WAVE_BYTES)?.read_all()?;
+                bytes.check_whole()?;
+                Ok(Bytes::Owned(Arc::new(text)))
             };
             fetch().map_err(|error| format!("{}: {error}", self.path.display()))
         });
@@ -262,12 +391,29 @@ impl LazyText {
     }
 }
 
+/// Where an event stood, something else may stand now.
+fn changed() -> io::Error {
+    io::Error::other("the file has changed since it was read; open it again")
+}
+
 impl ArgsSource for LazyText {
     fn args(&self, offset: u64) -> Result<Vec<(String, ArgValue)>, String> {
-        Ok(json::args_at(self.text()?.as_ref(), offset))
+        let text = self.text()?;
+        let args = json::args_at(text.as_ref(), offset);
+        match text.has_changed() {
+            true => Err(format!("{}: {}", self.path.display(), changed())),
+            false => Ok(args),
+        }
     }
 
+    /// Called for many events in a row: whether the file has changed is not asked each time, but
+    /// what is gone is noticed.
     fn pick(&self, offset: u64, keys: &[&str]) -> Result<Vec<Option<ArgValue>>, String> {
-        Ok(json::pick_at(self.text()?.as_ref(), offset, keys))
+        let text = self.text()?;
+        let values = json::pick_at(text.as_ref(), offset, keys);
+        match text.is_cut() {
+            true => Err(format!("{}: {}", self.path.display(), changed())),
+            false => Ok(values),
+        }
     }
 }

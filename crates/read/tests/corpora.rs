@@ -26,6 +26,20 @@ fn index() {
 }
 
 #[test]
+fn index_mapped() {
+    check("index_mapped", spanwise_read::fuzzing::index_mapped);
+}
+
+#[test]
+fn side_files() {
+    check("side_files", |input| {
+        const RECORDS: &[u8] = include_bytes!("../../../fuzz/corpus/perf_data/small");
+        // The first byte of that input is not of the records.
+        spanwise_read::fuzzing::side_files(&RECORDS[1..], input);
+    });
+}
+
+#[test]
 fn perfetto() {
     check("perfetto", spanwise_read::fuzzing::perfetto);
 }
@@ -68,4 +82,18 @@ fn folded() {
 #[test]
 fn speedscope() {
     check("speedscope", spanwise_read::fuzzing::speedscope);
+}
+
+#[test]
+fn generated_profiles_are_read_and_add_up() {
+    check("profiles", spanwise_read::fuzzing::profiles);
+    // And what bytes in a row choose, so that a change of a reader shows without a fuzzer.
+    for seed in 0..2_000_u64 {
+        let mut state = seed;
+        let input = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        });
+        spanwise_read::fuzzing::profiles(&input.take(300).collect::<Vec<_>>());
+    }
 }

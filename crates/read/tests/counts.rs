@@ -23,6 +23,17 @@ const NOT_TRACES: [&str; 3] = [
     "/tracelens/tracediff_timesformer/cpu_op_map.json",
 ];
 
+/// The collections whose files are all known. Those of other producers have tests of their own,
+/// format by format.
+const COLLECTIONS: [&str; 6] = [
+    "../shared/traces",
+    "../shared/corpora/hta",
+    "../shared/corpora/kineto",
+    "../shared/corpora/magic-trace",
+    "../shared/corpora/perf",
+    "../shared/corpora/tracelens",
+];
+
 /// 13 million events: Python wants 45 s and 6 GB for them.
 const BIG: &str = "llama_big.json.xz";
 
@@ -95,7 +106,7 @@ fn events_of_the_repository_are_all_there() {
 fn events_of_the_collection_are_all_there() {
     let with_big = std::env::var_os("SPANWISE_BIG").is_some_and(|value| value == "1");
     let mut paths = Vec::new();
-    for folder in ["../shared/traces", "../shared/corpora"] {
+    for folder in COLLECTIONS {
         let found = recordings_below(&at_root(folder));
         if found.is_empty() {
             eprintln!("skipped: there are no traces in {folder}");
@@ -113,7 +124,8 @@ fn events_of_the_collection_are_all_there() {
 /// refused, with its path.
 #[test]
 fn other_files_are_refused() {
-    let mut others = recordings_below(&at_root("../shared/corpora"));
+    let below = COLLECTIONS.iter().map(|folder| recordings_below(&at_root(folder)));
+    let mut others: Vec<PathBuf> = below.flatten().collect();
     // What magic-trace prints of a recording holds lines of the recording.
     others.retain(|path| !is_json(path) && path.extension().is_none_or(|end| end != "expected"));
     for path in &others {

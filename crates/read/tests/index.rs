@@ -218,9 +218,18 @@ fn other_things_in_its_place_are_no_index() {
     let aside = indexed.index.with_extension("aside");
     fs::rename(&indexed.index, &aside).expect("moved");
     symlink(&aside, &indexed.index).expect("linked");
-    assert!(image(&open(&indexed.source)) == indexed.image, "a link to a good index");
+    let cache = tempfile::tempdir().expect("a folder");
+    let open_with_cache = || {
+        let mut command = start_child(&indexed.source);
+        let child = command.env("XDG_CACHE_HOME", cache.path()).spawn().expect("started");
+        check_child(child, &indexed.image);
+        assert!(indexed.index.is_symlink(), "what is no index stays");
+    };
+    open_with_cache();
     fs::remove_dir_all(&aside).expect("removed");
-    indexed.check_mended("a link to nothing");
+    open_with_cache();
+    fs::remove_file(&indexed.index).expect("removed");
+    indexed.check_mended("nothing in its place");
 
     // Half an index, made by somebody who was killed: old ones go, young ones stay.
     let making = |age: u64| {

@@ -1,12 +1,15 @@
-//! As much of HTTP/1.1 as a browser on the same machine needs.
+//! As much of HTTP/1.1 as a browser on the same machine needs, and read strictly.
 //!
-//! Whatever is larger, slower or odder than a browser would send ends the connection.
+//! [`parse_head`] is a pure function of bytes: how they arrive does not change what they mean, and
+//! fuzzing can call it. Whatever two readers could understand in two ways is refused: a second
+//! length, host or origin, blanks before a colon, folded lines, line ends other than CRLF.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 
-/// Longest head of a request, and longest body.
-const HEAD_BYTES_MAX: u64 = 16 * 1024;
+/// Longest head of a request, longest body, and most fields.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 const BODY_BYTES_MAX: u64 = 1024 * 1024;
+const FIELDS_MAX: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
@@ -26,7 +29,8 @@ pub(crate) struct Request {
     pub(crate) host: Option<String>,
     pub(crate) origin: Option<String>,
     pub(crate) keeps_alive: bool,
-    pub(crate) body: Vec<u8>,
+    /// How long the body is that follows the head.
+    pub(crate) body_bytes: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,7 @@ pub(crate) enum Status {
     Forbidden,
     NotFound,
     MethodNotAllowed,
+    Busy,
 }
 
 impl Status {
@@ -53,98 +58,146 @@ impl Status {
             Status::Forbidden => "403 Forbidden",
             Status::NotFound => "404 Not Found",
             Status::MethodNotAllowed => "405 Method Not Allowed",
+            Status::Busy => "503 Service Unavailable",
         }
     }
 }
 
-/// What a request was that cannot be read.
-#[derive(Debug)]
-pub(crate) enum Unreadable {
-    /// The other side has gone, or says nothing more.
-    Closed,
-    /// Not HTTP as we know it.
-    Odd(&'static str),
+/// Why bytes are no request that we answer.
+pub(crate) type Malformed = &'static str;
+
+/// A head, and how many bytes it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ParsedHead {
+    pub(crate) request: Request,
+    pub(crate) bytes: usize,
 }
 
-impl From<io::Error> for Unreadable {
-    fn from(_: io::Error) -> Self {
-        Unreadable::Closed
+/// Reads the head that the bytes begin with; nothing where more bytes are needed. What is found for
+/// some bytes is also found for any longer ones that begin with them.
+pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Malformed> {
+    let Some(end) = find_end(bytes)? else { return Ok(None) };
+    let mut lines = bytes[..end].split(|&byte| byte == b'\n').map(|line| match line {
+        [text @ .., b'\r'] => text,
+        text => text,
+    });
+    let mut request = parse_request_line(lines.next().unwrap_or_default())?;
+    let mut seen = Seen::default();
+    for (at, line) in lines.take_while(|line| !line.is_empty()).enumerate() {
+        if at == FIELDS_MAX {
+            return Err("too many fields");
+        }
+        parse_field(line, &mut request, &mut seen)?;
     }
+    Ok(Some(ParsedHead { request, bytes: end }))
 }
 
-/// Reads one request.
-pub(crate) fn read_request<R: Read>(stream: &mut BufReader<R>) -> Result<Request, Unreadable> {
-    let mut head = stream.by_ref().take(HEAD_BYTES_MAX);
-    let first = line(&mut head)?.ok_or(Unreadable::Closed)?;
-    let mut words = first.split(' ');
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let version = words.next().unwrap_or_default();
-    if !version.starts_with("HTTP/1.") || words.next().is_some() || !target.starts_with('/') {
-        return Err(Unreadable::Odd("not a request of HTTP/1.1"));
+/// Where the head ends: behind the first empty line.
+fn find_end(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    let head = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
+    for (at, &byte) in head.iter().enumerate() {
+        match byte {
+            b'\n' if at == 0 || head[at - 1] != b'\r' => return Err("a line ends without CR"),
+            b'\n' if at >= 3 && head[at - 3..at] == *b"\r\n\r" => return Ok(Some(at + 1)),
+            b'\n' | b'\t' => {}
+            _ if at > 0 && head[at - 1] == b'\r' => return Err("CR without LF"),
+            b'\r' => {}
+            0..=0x1f | 0x7f => return Err("a control character"),
+            _ => {}
+        }
     }
+    if head.len() == HEAD_BYTES_MAX { Err("the head is too long") } else { Ok(None) }
+}
+
+fn parse_request_line(line: &[u8]) -> Result<Request, Malformed> {
+    const NOT_A_REQUEST: Malformed = "not a request of HTTP/1.1";
+    let text = std::str::from_utf8(line).map_err(|_| NOT_A_REQUEST)?;
+    let mut words = text.split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(NOT_A_REQUEST);
+    };
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
+    if !target.starts_with('/') || !target.bytes().all(is_plain) {
+        return Err("not an address on this server");
+    }
+    let keeps_alive = match version {
+        "HTTP/1.1" => true,
+        "HTTP/1.0" => false,
+        _ => return Err(NOT_A_REQUEST),
+    };
     let method = match method {
         "GET" => Method::Get,
         "POST" => Method::Post,
         "OPTIONS" => Method::Options,
-        _ => return Err(Unreadable::Odd("only GET, POST and OPTIONS are understood")),
+        _ => return Err("only GET, POST and OPTIONS are understood"),
     };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let mut request = Request {
+    Ok(Request {
         method,
         path: path.to_owned(),
         query: parse_query(query),
         host: None,
         origin: None,
-        keeps_alive: version != "HTTP/1.0",
-        body: Vec::new(),
-    };
-    let body_bytes = read_fields(&mut head, &mut request)?;
-    stream.by_ref().take(body_bytes).read_to_end(&mut request.body)?;
-    if request.body.len() as u64 != body_bytes {
-        return Err(Unreadable::Closed);
-    }
-    Ok(request)
+        keeps_alive,
+        body_bytes: 0,
+    })
 }
 
-/// Reads the lines of the head; gives the length of the body.
-fn read_fields(head: &mut impl BufRead, request: &mut Request) -> Result<u64, Unreadable> {
-    let mut body_bytes = 0;
-    loop {
-        let text = line(head)?.ok_or(Unreadable::Odd("the head is too long or cut"))?;
-        if text.is_empty() {
-            return Ok(body_bytes);
+/// Fields that may stand there once.
+#[derive(Default)]
+struct Seen {
+    has_length: bool,
+}
+
+fn parse_field(line: &[u8], request: &mut Request, seen: &mut Seen) -> Result<(), Malformed> {
+    let at = line.iter().position(|&byte| byte == b':').ok_or("not a field")?;
+    let (name, value) = (&line[..at], line[at + 1..].trim_ascii());
+    // A blank before the colon, or at the start of a folded line, is no letter of a name.
+    if name.is_empty() || !name.iter().all(|&byte| is_of_name(byte)) {
+        return Err("not the name of a field");
+    }
+    match name.to_ascii_lowercase().as_slice() {
+        b"host" => once(&mut request.host, value, "two hosts"),
+        b"origin" => once(&mut request.origin, value, "two origins"),
+        b"connection" => {
+            let mut options = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+            request.keeps_alive &= !options.any(|option| option.eq_ignore_ascii_case(b"close"));
+            Ok(())
         }
-        let (name, value) = text.split_once(':').ok_or(Unreadable::Odd("not a field"))?;
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
-            // Two of them could be read in two ways, by us and by another.
-            "host" if request.host.is_some() => return Err(Unreadable::Odd("two hosts")),
-            "host" => request.host = Some(value.to_owned()),
-            "origin" => request.origin = Some(value.to_owned()),
-            "connection" => request.keeps_alive &= !value.eq_ignore_ascii_case("close"),
-            "content-length" => {
-                let length: Option<u64> = value.parse().ok();
-                body_bytes = length
-                    .filter(|&length| length <= BODY_BYTES_MAX && body_bytes == 0)
-                    .ok_or(Unreadable::Odd("the body is too long"))?;
-            }
-            "transfer-encoding" => return Err(Unreadable::Odd("bodies must say their length")),
-            _ => {}
+        b"content-length" if seen.has_length => Err("two lengths"),
+        b"content-length" => {
+            seen.has_length = true;
+            request.body_bytes = parse_length(value)?;
+            Ok(())
         }
+        b"transfer-encoding" => Err("bodies must say their length"),
+        _ => Ok(()),
     }
 }
 
-/// A line without its end; nothing at the end of what may be read.
-fn line(head: &mut impl BufRead) -> Result<Option<String>, Unreadable> {
-    let mut bytes = Vec::new();
-    head.read_until(b'\n', &mut bytes)?;
-    if bytes.pop() != Some(b'\n') {
-        return Ok(None);
+/// The letters of which names of fields are made (RFC 9110, section 5.6.2).
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn once(slot: &mut Option<String>, value: &[u8], twice: Malformed) -> Result<(), Malformed> {
+    let text = std::str::from_utf8(value).map_err(|_| "not text")?;
+    match slot.replace(text.to_owned()) {
+        Some(_) => Err(twice),
+        None => Ok(()),
     }
-    if bytes.last() == Some(&b'\r') {
-        bytes.pop();
+}
+
+/// Digits only: a sign, a list or a blank could be read in two ways.
+fn parse_length(value: &[u8]) -> Result<usize, Malformed> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Err("the length is not a number");
     }
-    String::from_utf8(bytes).map(Some).map_err(|_| Unreadable::Odd("not text"))
+    let length = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
+    let length = length.filter(|&length| length <= BODY_BYTES_MAX).ok_or("the body is too long")?;
+    Ok(length as usize)
 }
 
 fn parse_query(text: &str) -> Vec<(String, String)> {
@@ -232,45 +285,108 @@ const PRIVACY: &str = "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-re
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Request, Unreadable> {
-        read_request(&mut BufReader::new(text.as_bytes()))
-    }
-
     #[test]
     fn requests_are_read() {
-        let request = read(
-            "POST /t/api?a=1&b=x%20y+z%zz HTTP/1.1\r\nHost: h:1\r\nOrigin: http://h:1\r\n\
-             Content-Length: 3\r\n\r\nabcdef",
-        );
-        let request = request.expect("a request");
+        let text = "POST /t/api?a=1&b=x%20y+z%zz HTTP/1.1\r\nHost: h:1\r\nOrigin: http://h:1\r\n\
+             Content-Length: 3\r\n\r\nabcdef";
+        let parsed = parse_head(text.as_bytes()).expect("well formed").expect("whole");
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(&text[parsed.bytes..], "abcdef");
+        let request = parsed.request;
         assert_eq!(request.query, [pair("a", "1"), pair("b", "x y z%zz")]);
         assert_eq!(
-            (&*request.path, request.method, &*request.body),
-            ("/t/api", Method::Post, &b"abc"[..])
+            (&*request.path, request.method, request.body_bytes),
+            ("/t/api", Method::Post, 3)
         );
         assert_eq!((request.host.as_deref(), request.keeps_alive), (Some("h:1"), true));
     }
 
+    /// A request with these fields is refused for this reason.
+    #[track_caller]
+    fn check_refused(fields: &str, expected: &str) {
+        let text = format!("POST /t/ HTTP/1.1\r\n{fields}\r\n\r\n");
+        assert_eq!(parse_head(text.as_bytes()), Err(expected), "{fields:.60}");
+    }
+
     #[test]
-    fn odd_requests_are_refused() {
-        let long = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(20_000));
-        for text in [
-            "hello\r\n\r\n",
-            "GET http://elsewhere/ HTTP/1.1\r\n\r\n",
-            "PUT / HTTP/1.1\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-            "GET / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
-            "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "GET / HTTP/1.1\r\nno field\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: a",
-            &long,
-        ] {
-            assert!(matches!(read(text), Err(Unreadable::Odd(_))), "{text:.60}");
-        }
-        for text in ["", "GET", "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"] {
-            assert!(matches!(read(text), Err(Unreadable::Closed)), "{text}");
-        }
+    fn a_length_stands_there_once_and_in_digits() {
+        check_refused("Content-Length: 0\r\nContent-Length: 8", "two lengths");
+        check_refused("Content-Length: 8\r\nContent-Length: 8", "two lengths");
+        check_refused("Content-Length: +8", "the length is not a number");
+        check_refused("Content-Length: -1", "the length is not a number");
+        check_refused("Content-Length: 8, 8", "the length is not a number");
+        check_refused("Content-Length: 0x8", "the length is not a number");
+        check_refused("Content-Length:", "the length is not a number");
+        check_refused("Content-Length: 1048577", "the body is too long");
+        check_refused("Content-Length: 99999999999999999999999", "the body is too long");
+        check_refused("Transfer-Encoding: chunked", "bodies must say their length");
+        check_refused("transfer-encoding: identity", "bodies must say their length");
+    }
+
+    #[test]
+    fn a_host_and_an_origin_stand_there_once() {
+        check_refused("Host: a\r\nHost: a", "two hosts");
+        check_refused("Host: a\r\nhOST: b", "two hosts");
+        check_refused("Origin: http://a\r\nOrigin: http://b", "two origins");
+    }
+
+    #[test]
+    fn names_of_fields_have_no_blanks() {
+        check_refused("Content-Length : 8", "not the name of a field");
+        check_refused("Content-Length\t: 8", "not the name of a field");
+        check_refused("Host: a\r\n folded: b", "not the name of a field");
+        check_refused("Host: a\r\n\tfolded", "not a field");
+        check_refused(": 8", "not the name of a field");
+        check_refused("no field", "not a field");
+    }
+
+    #[test]
+    fn lines_end_in_one_way_and_hold_no_controls() {
+        check_refused("Host: a\nHost: b", "a line ends without CR");
+        check_refused("Host: a\rHost: b", "CR without LF");
+        check_refused("Host: a\0b", "a control character");
+        check_refused("Host: a\x7fb", "a control character");
+        check_refused(&format!("A: {}", "x".repeat(20_000)), "the head is too long");
+        check_refused(&["A: b"; 101].join("\r\n"), "too many fields");
+    }
+
+    #[track_caller]
+    fn check_line_refused(line: &str) {
+        let text = format!("{line}\r\nHost: a\r\n\r\n");
+        assert!(parse_head(text.as_bytes()).is_err(), "{line}");
+    }
+
+    #[test]
+    fn only_plain_request_lines_are_read() {
+        check_line_refused("hello");
+        check_line_refused("");
+        check_line_refused("GET http://elsewhere/ HTTP/1.1");
+        check_line_refused("GET /a#b HTTP/1.1");
+        check_line_refused("GET /\u{e9} HTTP/1.1");
+        check_line_refused("GET  / HTTP/1.1");
+        check_line_refused("GET /\tHTTP/1.1 HTTP/1.1");
+        check_line_refused("GET / HTTP/1.1 ");
+        check_line_refused(" GET / HTTP/1.1");
+        check_line_refused("GET / HTTP/1.2");
+        check_line_refused("GET / http/1.1");
+        check_line_refused("PRI * HTTP/2.0");
+        check_line_refused("PUT / HTTP/1.1");
+        check_line_refused("CONNECT / HTTP/1.1");
+    }
+
+    #[track_caller]
+    fn check_alive(head: &str, expected: bool) {
+        let text = format!("{head}\r\n\r\n");
+        let parsed = parse_head(text.as_bytes()).expect("well formed").expect("whole");
+        assert_eq!(parsed.request.keeps_alive, expected, "{head}");
+    }
+
+    #[test]
+    fn a_connection_stays_unless_it_is_asked_to_close() {
+        check_alive("GET / HTTP/1.1", true);
+        check_alive("GET / HTTP/1.1\r\nConnection: keep-alive", true);
+        check_alive("GET / HTTP/1.1\r\nConnection: Upgrade, Close", false);
+        check_alive("GET / HTTP/1.1\r\nConnection: close\r\nConnection: keep-alive", false);
+        check_alive("GET / HTTP/1.0", false);
     }
 }

@@ -5,14 +5,21 @@ use std::sync::Arc;
 use spanwise_model::{SpanId, TrackId};
 
 use crate::assets::asset;
+use crate::connections::Peer;
 use crate::http::{Method, Request, Response, Status};
 use crate::questions;
 use crate::session::Session;
 use crate::viewed::Viewed;
 
 /// The answer to a request that may be asked.
-pub(crate) fn answer(session: &Session, path: &str, request: &Request) -> Response {
-    let asked = Asked { session, request };
+pub(crate) fn answer(
+    session: &Session,
+    path: &str,
+    request: &Request,
+    body: &[u8],
+    peer: &Arc<Peer>,
+) -> Response {
+    let asked = Asked { session, request, body, peer };
     match request.method {
         Method::Get => {}
         Method::Post if path == "api/query" => return told(questions::query(&asked)),
@@ -54,6 +61,10 @@ impl Refusal {
         Refusal { status: Status::BadRequest, why: why.into() }
     }
 
+    pub(crate) fn busy(why: impl Into<String>) -> Self {
+        Refusal { status: Status::Busy, why: why.into() }
+    }
+
     pub(crate) fn missing(why: impl Into<String>) -> Self {
         Refusal { status: Status::NotFound, why: why.into() }
     }
@@ -63,11 +74,14 @@ impl Refusal {
 pub(crate) struct Asked<'a> {
     pub(crate) session: &'a Session,
     request: &'a Request,
+    body: &'a [u8],
+    /// Who waits for the answer.
+    pub(crate) peer: &'a Arc<Peer>,
 }
 
 impl<'a> Asked<'a> {
     pub(crate) fn body(&self) -> &'a [u8] {
-        &self.request.body
+        self.body
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<&'a str> {

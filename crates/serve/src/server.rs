@@ -1,21 +1,23 @@
 //! Connections: one thread each, few at once.
 
-use std::io::{self, BufReader, BufWriter};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io::{self, BufWriter, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use crate::connections::{Connections, Peer};
 use crate::guard::Guard;
-use crate::http::{Response, Status, Unreadable, read_request};
+use crate::http::{Request, Response, Status};
+use crate::inbound::{Inbound, Unreadable};
+use crate::redirect::RedirectFile;
 use crate::route;
 use crate::session::Session;
 
-/// A browser opens six at a time; several pages may be open.
-const CONNECTIONS_MAX: usize = 64;
-/// How long a connection may be silent.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// How long the other side may take to read a piece of an answer.
+const WRITE_MAX: Duration = Duration::from_secs(120);
+/// How long to wait where no connection can be accepted, as without free descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 /// How long it may take to reach ourselves.
 const REACHED_WITHIN: Duration = Duration::from_secs(5);
@@ -33,53 +35,29 @@ pub struct Server {
     /// The pages that may show ours.
     frames: &'static str,
     connections: Arc<Connections>,
-}
-
-/// What is open, so that it can be ended.
-#[derive(Default)]
-pub(crate) struct Connections {
-    is_stopped: AtomicBool,
-    /// By number, in the order in which they were accepted.
-    open: Mutex<Vec<(usize, TcpStream)>>,
-}
-
-impl Connections {
-    fn open(&self) -> MutexGuard<'_, Vec<(usize, TcpStream)>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets a connection be ended from elsewhere; one that comes too late is ended here.
-    fn add(&self, number: usize, stream: &TcpStream) -> io::Result<()> {
-        self.open().push((number, stream.try_clone()?));
-        match self.is_stopped.load(Ordering::SeqCst) {
-            true => stream.shutdown(Shutdown::Both),
-            false => Ok(()),
-        }
-    }
-
-    fn remove(&self, number: usize) {
-        self.open().retain(|(known, _)| *known != number);
-    }
+    opening: Arc<Opening>,
 }
 
 /// Ends a server that another thread runs.
 pub struct Stop {
     address: SocketAddr,
     connections: Arc<Connections>,
+    url: String,
+    opening: Arc<Opening>,
 }
 
 impl Stop {
+    /// The same as [`Server::redirect_file`].
+    pub fn redirect_file(&self) -> io::Result<Arc<RedirectFile>> {
+        self.opening.file(&self.url)
+    }
+
     /// From here on nobody is answered; [`Server::run`] returns.
     pub fn stop(&self) {
-        if self.connections.is_stopped.swap(true, Ordering::SeqCst) {
-            return;
+        if self.connections.stop() {
+            // Who waits for the next connection gets one, and looks.
+            let _ = TcpStream::connect_timeout(&self.address, REACHED_WITHIN);
         }
-        for (_, stream) in self.connections.open().iter() {
-            // It may have gone by itself.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        // Who waits for the next connection gets one, and looks.
-        let _ = TcpStream::connect_timeout(&self.address, REACHED_WITHIN);
     }
 }
 
@@ -89,7 +67,8 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let guard = Guard::new(listener.local_addr()?)?;
         let connections = Arc::new(Connections::default());
-        Ok(Server { listener, guard, frames: NO_FRAMES, connections })
+        let opening = Arc::default();
+        Ok(Server { listener, guard, frames: NO_FRAMES, connections, opening })
     }
 
     /// Lets notebooks on this machine show the page.
@@ -101,7 +80,8 @@ impl Server {
     /// What ends it, for another thread.
     pub fn stop_from_elsewhere(&self) -> io::Result<Stop> {
         let connections = Arc::clone(&self.connections);
-        Ok(Stop { address: self.listener.local_addr()?, connections })
+        let (address, opening) = (self.listener.local_addr()?, Arc::clone(&self.opening));
+        Ok(Stop { address, connections, url: self.url(), opening })
     }
 
     /// Where the page is, with the token.
@@ -109,69 +89,145 @@ impl Server {
         self.guard.url()
     }
 
+    /// A private file that leads a browser to the page. It goes when it is dropped, or with the
+    /// page's first request.
+    pub fn redirect_file(&self) -> io::Result<Arc<RedirectFile>> {
+        self.opening.file(&self.url())
+    }
+
     /// Answers as long as the program runs, or until it is stopped. What goes wrong with a
     /// connection ends that one. Traces that grow are read again meanwhile.
     pub fn run(&self, session: &Session) {
         thread::scope(|scope| {
             scope.spawn(|| session.keep_up());
-            serve(&self.listener, &self.connections, |stream| self.converse(session, stream));
+            let service = Service {
+                guard: &self.guard,
+                connections: &self.connections,
+                opening: &self.opening,
+                frames: self.frames,
+            };
+            service.serve(&self.listener, |exchange, out| {
+                let Exchange { path, request, body, peer } = *exchange;
+                let response = route::answer(session, path, request, body, peer);
+                response.write(request.keeps_alive, self.frames, out)
+            });
+        });
+    }
+}
+
+/// A request that may be asked.
+pub(crate) struct Exchange<'a> {
+    /// The path behind the token.
+    pub(crate) path: &'a str,
+    pub(crate) request: &'a Request,
+    pub(crate) body: &'a [u8],
+    pub(crate) peer: &'a Arc<Peer>,
+}
+
+/// The file by which a browser was opened, until it is no longer needed.
+#[derive(Default)]
+pub(crate) struct Opening(Mutex<Weak<RedirectFile>>);
+
+impl Opening {
+    pub(crate) fn file(&self, url: &str) -> io::Result<Arc<RedirectFile>> {
+        let file = Arc::new(RedirectFile::new(url)?);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&file);
+        Ok(file)
+    }
+
+    fn is_over(&self) {
+        let file = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(file) = file.upgrade() {
+            file.remove();
+        }
+    }
+}
+
+/// Who may ask, and what is open.
+pub(crate) struct Service<'a> {
+    pub(crate) guard: &'a Guard,
+    pub(crate) connections: &'a Connections,
+    pub(crate) opening: &'a Opening,
+    pub(crate) frames: &'static str,
+}
+
+impl Service<'_> {
+    /// Lets each connection be answered by a thread of its own.
+    pub(crate) fn serve(
+        &self,
+        listener: &TcpListener,
+        answer: impl Fn(&Exchange<'_>, &mut dyn Write) -> io::Result<()> + Sync,
+    ) {
+        let answer = &answer;
+        thread::scope(|scope| {
+            for stream in listener.incoming() {
+                if self.connections.is_stopped() {
+                    return;
+                }
+                let Ok(stream) = stream else {
+                    thread::sleep(ACCEPT_AGAIN);
+                    continue;
+                };
+                let Some(peer) = self.connections.add(stream) else { continue };
+                let known = Arc::clone(&peer);
+                let talk = move || {
+                    // The other side may go at any time; that is its right.
+                    drop(self.converse(&peer, answer));
+                    self.connections.remove(&peer);
+                };
+                if thread::Builder::new().spawn_scoped(scope, talk).is_err() {
+                    self.connections.remove(&known);
+                }
+            }
         });
     }
 
-    fn converse(&self, session: &Session, stream: &TcpStream) -> io::Result<()> {
-        let mut input = BufReader::new(stream);
+    fn converse(
+        &self,
+        peer: &Arc<Peer>,
+        answer: &impl Fn(&Exchange<'_>, &mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let stream = &peer.stream;
+        stream.set_write_timeout(Some(WRITE_MAX))?;
+        stream.set_nodelay(true)?;
+        let mut input = Inbound::new(stream);
         let mut output = BufWriter::new(stream);
         loop {
-            let request = match read_request(&mut input) {
-                Ok(request) => request,
+            peer.set_idle(true);
+            let request = input.head(peer.is_known());
+            peer.set_idle(false);
+            let admitted = match &request {
+                Ok(request) => self.admit(peer, request),
                 Err(Unreadable::Closed) => return Ok(()),
-                Err(Unreadable::Odd(why)) => {
-                    let refusal = Response::refusal(Status::BadRequest, why);
-                    return refusal.write(false, self.frames, &mut output);
+                Err(Unreadable::Odd(why)) => Err(Response::refusal(Status::BadRequest, why)),
+            };
+            // The body of a stranger's request is not waited for.
+            let (Ok(request), Ok(path)) = (&request, &admitted) else {
+                if let Err(refusal) = admitted {
+                    refusal.write(false, self.frames, &mut output)?;
                 }
+                drop(output);
+                return input.finish();
             };
-            let response = match self.guard.admit(&request) {
-                Ok(path) => route::answer(session, path, &request),
-                Err(why) => Response::refusal(Status::Forbidden, why),
-            };
-            response.write(request.keeps_alive, self.frames, &mut output)?;
+            let Ok(body) = input.body(request.body_bytes) else { return Ok(()) };
+            answer(&Exchange { path, request, body: &body, peer }, &mut output)?;
             if !request.keeps_alive {
                 return Ok(());
             }
         }
     }
-}
 
-/// Lets each connection be answered by a thread of its own, few at once.
-pub(crate) fn serve(
-    listener: &TcpListener,
-    connections: &Connections,
-    converse: impl Fn(&TcpStream) -> io::Result<()> + Sync,
-) {
-    let (open, converse) = (&AtomicUsize::new(0), &converse);
-    let answer = |stream: TcpStream| {
-        stream.set_read_timeout(Some(SILENCE_MAX))?;
-        stream.set_write_timeout(Some(SILENCE_MAX))?;
-        stream.set_nodelay(true)?;
-        converse(&stream)
-    };
-    let answer = &answer;
-    thread::scope(|scope| {
-        for (number, stream) in listener.incoming().enumerate() {
-            if connections.is_stopped.load(Ordering::SeqCst) {
-                return;
+    /// The path behind the token, for those who may ask.
+    fn admit<'r>(&self, peer: &Arc<Peer>, request: &'r Request) -> Result<&'r str, Response> {
+        let forbidden = |why| Response::refusal(Status::Forbidden, why);
+        let path = self.guard.admit(request).map_err(forbidden)?;
+        if !peer.is_known() {
+            if !self.connections.make_known(peer) {
+                let why = "too many connections are busy: close other pages of this viewer";
+                return Err(Response::refusal(Status::Busy, why));
             }
-            let Ok(stream) = stream else { continue };
-            if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-                open.fetch_sub(1, Ordering::AcqRel);
-                continue;
-            }
-            scope.spawn(move || {
-                // The other side may go at any time; that is its right.
-                drop(connections.add(number, &stream).and_then(|()| answer(stream)));
-                connections.remove(number);
-                open.fetch_sub(1, Ordering::AcqRel);
-            });
+            self.opening.is_over();
         }
-    });
+        Ok(path)
+    }
 }

@@ -1,5 +1,6 @@
 //! All that is looked at; what is still being written is read again as it grows.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +17,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const READS_KEPT: usize = 3;
 /// Reading a long session again takes its time: at most this part of all time is spent on it.
 const READING_SHARE: u32 = 4;
+/// How many queries may run at the same time. A browser has six connections to a server, so a page
+/// whose queries are slow can still draw.
+pub(crate) const QUERIES_MAX: usize = 4;
 
 /// The traces that are open.
 pub struct Session {
@@ -25,18 +29,25 @@ pub struct Session {
     /// Which of them grow.
     growing: Mutex<Vec<(usize, LiveTrace)>>,
     database: Mutex<Option<Asked>>,
+    /// How many queries run.
+    queries: AtomicUsize,
 }
 
 /// Tables of SQL, and the traces that they are made of.
 struct Asked {
     traces: Vec<Arc<Viewed>>,
-    database: Database,
+    database: Arc<Database>,
 }
 
 impl Session {
     pub fn new(traces: Vec<Viewed>) -> Self {
         let traces = traces.into_iter().map(|it| RwLock::new(vec![Arc::new(it)])).collect();
-        Session { traces, growing: Mutex::default(), database: Mutex::new(None) }
+        Session {
+            traces,
+            growing: Mutex::default(),
+            database: Mutex::new(None),
+            queries: AtomicUsize::new(0),
+        }
     }
 
     /// Says that one of the traces is a session which is still being written.
@@ -101,12 +112,9 @@ impl Session {
         look.is_live
     }
 
-    /// Asks the tables of all traces, made when first asked and when a trace has grown; one
-    /// question at a time.
-    pub(crate) fn ask<T>(
-        &self,
-        question: impl FnOnce(&mut Database) -> Result<T, QueryError>,
-    ) -> Result<T, QueryError> {
+    /// The tables of all traces, made when first asked for and when a trace has grown. Any number
+    /// of queries may run on them at the same time.
+    fn tables(&self) -> Result<Arc<Database>, QueryError> {
         let traces = self.traces();
         let mut slot = unbroken(&self.database);
         let is_same = |asked: &Asked| {
@@ -116,10 +124,36 @@ impl Session {
             Some(asked) => asked,
             None => {
                 let columns = traces.iter().map(|viewed| Arc::clone(&viewed.trace)).collect();
-                Asked { traces, database: Database::new(columns)? }
+                Asked { traces, database: Arc::new(Database::new(columns)?) }
             }
         };
-        question(&mut slot.insert(asked).database)
+        Ok(Arc::clone(&slot.insert(asked).database))
+    }
+
+    /// Asks the tables; nothing where too many queries run already.
+    pub(crate) fn ask<T>(
+        &self,
+        question: impl FnOnce(&Database) -> Result<T, QueryError>,
+    ) -> Option<Result<T, QueryError>> {
+        let _place = QueryPlace::take(&self.queries)?;
+        Some(self.tables().and_then(|database| question(&database)))
+    }
+}
+
+/// One of the few queries that may run at the same time.
+struct QueryPlace<'a>(&'a AtomicUsize);
+
+impl<'a> QueryPlace<'a> {
+    fn take(running: &'a AtomicUsize) -> Option<Self> {
+        let is_free = |count: usize| (count < QUERIES_MAX).then_some(count + 1);
+        running.fetch_update(Ordering::AcqRel, Ordering::Acquire, is_free).ok()?;
+        Some(QueryPlace(running))
+    }
+}
+
+impl Drop for QueryPlace<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

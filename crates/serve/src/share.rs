@@ -5,13 +5,16 @@
 //! page that embeds the address or from a command line, is refused too.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
+use crate::connections::Connections;
 use crate::guard::Guard;
-use crate::http::{Method, Request, Response, Status, Unreadable, read_request};
-use crate::server::{Connections, NO_FRAMES, serve};
+use crate::http::{Method, Request, Response, Status};
+use crate::redirect::RedirectFile;
+use crate::server::{NO_FRAMES, Opening, Service};
 
 /// How much is read at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -79,6 +82,7 @@ pub struct FileShare {
     page: OtherPage,
     file: File,
     bytes: u64,
+    opening: Opening,
 }
 
 impl FileShare {
@@ -91,7 +95,8 @@ impl FileShare {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let guard = Guard::new(listener.local_addr()?)?.only_for(page.origin());
         let bytes = file.metadata()?.len();
-        Ok(FileShare { listener, guard, page, file, bytes })
+        let opening = Opening::default();
+        Ok(FileShare { listener, guard, page, file, bytes, opening })
     }
 
     /// Where the file is, with the token.
@@ -104,39 +109,31 @@ impl FileShare {
         self.page.opening(&self.file_url())
     }
 
+    /// A private file that leads a browser to the viewer. It goes when it is dropped, or with the
+    /// viewer's first request.
+    pub fn redirect_file(&self) -> io::Result<Arc<RedirectFile>> {
+        self.opening.file(&self.url())
+    }
+
     /// Answers as long as the program runs.
     pub fn run(&self) {
-        serve(&self.listener, &Connections::default(), |stream| self.converse(stream));
+        let service = Service {
+            guard: &self.guard,
+            connections: &Connections::default(),
+            opening: &self.opening,
+            frames: NO_FRAMES,
+        };
+        service.serve(&self.listener, |exchange, out| {
+            self.answer(exchange.path, exchange.request, out)
+        });
     }
 
-    fn converse(&self, stream: &TcpStream) -> io::Result<()> {
-        let (mut input, mut output) = (BufReader::new(stream), BufWriter::new(stream));
-        loop {
-            let request = match read_request(&mut input) {
-                Ok(request) => request,
-                Err(Unreadable::Closed) => return Ok(()),
-                Err(Unreadable::Odd(why)) => {
-                    let refusal = Response::refusal(Status::BadRequest, why);
-                    return refusal.write(false, NO_FRAMES, &mut output);
-                }
-            };
-            self.answer(&request, &mut output)?;
-            if !request.keeps_alive {
-                return Ok(());
-            }
-        }
-    }
-
-    fn answer(&self, request: &Request, out: &mut dyn Write) -> io::Result<()> {
+    fn answer(&self, path: &str, request: &Request, out: &mut dyn Write) -> io::Result<()> {
         let refuse = |status, why, out: &mut dyn Write| {
             Response::refusal(status, why).write(request.keeps_alive, NO_FRAMES, out)
         };
-        match self.guard.admit(request) {
-            Err(why) => return refuse(Status::Forbidden, why, out),
-            Ok(path) if path != self.page.file_name() => {
-                return refuse(Status::NotFound, "there is nothing at this address", out);
-            }
-            Ok(_) => {}
+        if path != self.page.file_name() {
+            return refuse(Status::NotFound, "there is nothing at this address", out);
         }
         match request.method {
             Method::Post => refuse(Status::MethodNotAllowed, "this address is asked by GET", out),
@@ -182,7 +179,7 @@ impl FileShare {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::sync::Arc;
+    use std::net::TcpStream;
     use std::thread;
 
     use super::*;

@@ -17,7 +17,11 @@ pub fn compat_section(table: &CompatTable, top: Top) -> Section {
     for row in top.of(&table.rows) {
         shown.push(row.iter().map(cell).collect::<Vec<_>>());
     }
-    let section = section(table.key, table.title, shown, table.rows.len());
+    let title = match &table.left_out {
+        None => table.title.to_owned(),
+        Some(what) => format!("{}; {what}", table.title),
+    };
+    let section = section(table.key, &title, shown, table.rows.len());
     Section { when_empty: Some("nothing of the kind in this trace"), ..section }
 }
 

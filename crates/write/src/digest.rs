@@ -1,10 +1,11 @@
-//! SHA-256, for the one thing that needs it: a page names the script that it may run.
+//! SHA-256, for the one thing that needs it: a page names the script that it may run, and the
+//! styles that it may use.
 //!
 //! A page of code instead of a dependency; what it is used for is no secret, so it need not be
 //! fast or hide its timing.
 
-/// What a policy of a page calls a script: `sha256-` and the digest in base 64.
-pub(crate) fn script_source(script: &str) -> String {
+/// What a policy of a page calls a script or a style: `sha256-` and the digest in base 64.
+pub(crate) fn policy_source(script: &str) -> String {
     format!("sha256-{}", base64(&sha256(script.as_bytes())))
 }
 
@@ -95,6 +96,27 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
+/// What every page of ours must be: each of its styles and scripts is named by its digest, and
+/// nothing else may be run or used, such as attributes with a style or an action.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn check_policy(page: &str) {
+    let policy = page.split("Content-Security-Policy\" content=\"").nth(1).expect("a policy");
+    let policy = policy.split('"').next().unwrap_or_default();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let directive = |name: &str| policy.split("; ").find(|part| part.starts_with(name));
+    for (tag, name) in [("style", "style-src "), ("script", "script-src ")] {
+        for element in page.split(&format!("<{tag}>")).skip(1) {
+            let content = element.split(&format!("</{tag}>")).next().unwrap_or_default();
+            let source = format!("'{}'", policy_source(content));
+            assert!(directive(name).is_some_and(|all| all.contains(&source)), "{tag}: {policy}");
+        }
+    }
+    for attribute in [" style=", " onclick=", " onload=", " onerror="] {
+        assert!(!page.contains(attribute), "{attribute}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,7 +134,7 @@ mod tests {
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1",
         );
         assert_eq!(
-            script_source("alert('Hello, world.');"),
+            policy_source("alert('Hello, world.');"),
             "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng="
         );
     }

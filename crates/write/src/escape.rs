@@ -78,12 +78,46 @@ pub(crate) fn write_json_string(text: &str, out: &mut dyn io::Write) -> io::Resu
     out.write_all(b"\"")
 }
 
-/// A field of RFC 4180: quoted where a comma, a quote or a line break asks for it.
+/// A field of RFC 4180 with text in it.
+///
+/// Spreadsheets take a text that begins like a formula for one, and run it; an apostrophe before it
+/// makes it text for them. A text that begins with an apostrophe gets one too, so that taking one
+/// away gives the text back. Numbers stay numbers. Control characters are spelled out: a file is
+/// looked at in a terminal sooner or later. Line feeds and tabs stay, within quotes.
 pub(crate) fn write_csv_field(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
-    if !text.contains([',', '"', '\n', '\r']) {
-        return out.write_all(text.as_bytes());
+    let text = printable_in_csv(text);
+    let mark = if begins_formula(&text) { "'" } else { "" };
+    // Some spreadsheets split at semicolons or tabs, and would find a formula behind one.
+    match text.contains([',', ';', '"', '\n', '\t']) {
+        false => write!(out, "{mark}{text}"),
+        true => write!(out, "\"{mark}{}\"", text.replace('"', "\"\"")),
     }
-    write!(out, "\"{}\"", text.replace('"', "\"\""))
+}
+
+fn begins_formula(text: &str) -> bool {
+    text.starts_with(['=', '+', '-', '@', '\t', '\n', '\'', '＝', '＋', '－', '＠'])
+        && !is_number(text)
+}
+
+/// Digits with what belongs to a number, and nothing that could be a name or a formula.
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
+        && text.parse::<f64>().is_ok()
+}
+
+fn printable_in_csv(text: &str) -> Cow<'_, str> {
+    let is_spelled_out = |c: char| is_harmful(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(is_spelled_out) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match is_spelled_out(c) {
+            true => safe.push_str(&printable(c.encode_utf8(&mut [0; 4]))),
+            false => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
 }
 
 #[cfg(test)]
@@ -109,17 +143,55 @@ mod tests {
 
     #[test]
     fn terminal_escapes_are_spelled_out() {
-        check("a\x1b[31mb", "a\\u{1b}[31mb", "\"a\\u001b[31mb\"", "a\x1b[31mb");
-        check("\u{9b}2J", "\\u{9b}2J", "\"\\u009b2J\"", "\u{9b}2J");
+        check("a\x1b[31mb", "a\\u{1b}[31mb", "\"a\\u001b[31mb\"", "a\\u{1b}[31mb");
+        check("\u{9b}2J", "\\u{9b}2J", "\"\\u009b2J\"", "\\u{9b}2J");
     }
 
     #[test]
     fn direction_marks_are_spelled_out() {
-        check("a\u{202e}b", "a\\u{202e}b", "\"a\\u202eb\"", "a\u{202e}b");
+        check("a\u{202e}b", "a\\u{202e}b", "\"a\\u202eb\"", "a\\u{202e}b");
     }
 
     #[test]
     fn lines_and_quotes_are_quoted() {
         check("a\n\"b\"", "a\\n\"b\"", "\"a\\n\\\"b\\\"\"", "\"a\n\"\"b\"\"\"");
+    }
+    #[track_caller]
+    fn check_csv(text: &str, expected: &str) {
+        let mut out = Vec::new();
+        write_csv_field(text, &mut out).expect("a vector takes everything");
+        assert_eq!(String::from_utf8(out).expect("text"), expected);
+    }
+
+    #[test]
+    fn csv_begins_no_formula() {
+        check_csv("=HYPERLINK(\"http://x\")", "\"'=HYPERLINK(\"\"http://x\"\")\"");
+        check_csv("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0");
+        check_csv("-2+3", "'-2+3");
+        check_csv("@SUM(1)", "'@SUM(1)");
+        check_csv("\t=1", "\"'\t=1\"");
+        check_csv("\n=1", "\"'\n=1\"");
+        check_csv("\r=1", "\\r=1");
+        check_csv("＝1", "'＝1");
+        check_csv("-[View draw]", "'-[View draw]");
+        check_csv("main;=1", "\"main;=1\"");
+        check_csv("a\t=1", "\"a\t=1\"");
+    }
+
+    #[test]
+    fn an_apostrophe_can_be_taken_away_again() {
+        check_csv("'=1", "''=1");
+        check_csv("'a", "''a");
+        check_csv("it's", "it's");
+    }
+
+    #[test]
+    fn numbers_stay_numbers_in_csv() {
+        check_csv("-5", "-5");
+        check_csv("+3.5", "+3.5");
+        check_csv("-1e-9", "-1e-9");
+        check_csv("-", "'-");
+        check_csv("-inf", "'-inf");
+        check_csv("--5", "'--5");
     }
 }

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use crate::digest::policy_source;
 use crate::document::{Body, Document, Paragraph, Section};
 use crate::escape::{escape_markup, printable};
 use crate::table::{Cell, Table, Unit};
@@ -35,12 +36,13 @@ tr.note td{color:var(--quiet);padding-left:2.5em}\
 impl Document {
     /// Writes a page with this title.
     pub fn write_html(&self, title: &str, out: &mut dyn io::Write) -> io::Result<()> {
-        let title = markup(title);
+        let (title, style) = (markup(title), policy_source(STYLE));
         write!(
             out,
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
+             style-src '{style}'; base-uri 'none'; form-action 'none'\">\n\
+             <title>{title}</title>\n<style>{STYLE}</style>\n\
              </head><body>\n<h1>{title}</h1>\n"
         )?;
         self.write_html_body(out)?;
@@ -147,6 +149,7 @@ fn bar(cell: &Cell) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::digest::check_policy;
     use crate::document::{Body, Document, Paragraph, Section};
     use crate::table::{Column, Table, Unit};
 
@@ -171,6 +174,7 @@ mod tests {
         let mut out = Vec::new();
         document.write_html(bad, &mut out).expect("a vector takes everything");
         let page = String::from_utf8(out).expect("text");
+        check_policy(&page);
         assert!(!page.contains("<script"), "{page}");
         assert!(!page.contains(['\u{202e}', '\u{1b}']), "{page}");
         assert!(page.contains("<span class=\"cannot\">cannot tell</span>"), "{page}");

@@ -9,7 +9,7 @@ use std::io;
 use spanwise_analyze::StepClasses;
 use spanwise_model::{Profile, Trace};
 
-use crate::digest::script_source;
+use crate::digest::policy_source;
 use crate::document::{Body, Document, Section};
 use crate::flame::{self, FlameOptions};
 use crate::html::{STYLE, markup};
@@ -112,13 +112,15 @@ pub fn write_report_page(page: &ReportPage<'_>, out: &mut dyn io::Write) -> io::
 
 impl ReportPage<'_> {
     fn write(&self, detail: &Detail, out: &mut dyn io::Write) -> io::Result<()> {
-        let (title, script) = (markup(self.title), script_source(flame::SCRIPT));
+        let (title, script) = (markup(self.title), policy_source(flame::SCRIPT));
+        let styles = [format!("{STYLE}{PICTURES}"), flame::STYLE.to_owned()];
+        let [style, flame_style] = styles.map(|style| policy_source(&style));
         write!(
             out,
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'; script-src '{script}'; base-uri 'none'; form-action \
-             'none'\">\n<title>{title}</title>\n<style>{STYLE}{PICTURES}</style>\n\
+             style-src '{style}' '{flame_style}'; script-src '{script}'; base-uri 'none'; \
+             form-action 'none'\">\n<title>{title}</title>\n<style>{STYLE}{PICTURES}</style>\n\
              </head><body data-report>\n<h1>{title}</h1>\n"
         )?;
         if !detail.dropped.is_empty() {
@@ -198,4 +200,34 @@ fn shortened(document: &Document, rows_max: usize) -> Document {
         }
     }
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use spanwise_model::{Label, ProfileBuilder, StackId};
+
+    use super::*;
+    use crate::digest::check_policy;
+
+    #[test]
+    fn a_page_with_pictures_uses_what_its_policy_names() {
+        let mut builder = ProfileBuilder::new(&[("wall", "nanoseconds")], 0);
+        let labels = builder.labels(Vec::<Label>::new());
+        builder.add(StackId::EMPTY, labels, 0, 1);
+        let profile = builder.finish();
+        let page = ReportPage {
+            title: "a",
+            document: &Document { sections: Vec::new(), hints: Vec::new() },
+            steps: None,
+            trace: None,
+            profile: Some((&profile, 0)),
+            base: None,
+            bytes_max: 1 << 20,
+        };
+        let mut out = Vec::new();
+        write_report_page(&page, &mut out).expect("to memory");
+        let page = String::from_utf8(out).expect("text");
+        assert_eq!((page.matches("<style>").count(), page.matches("<script>").count()), (2, 1));
+        check_policy(&page);
+    }
 }

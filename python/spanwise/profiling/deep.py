@@ -257,7 +257,11 @@ class DeepTrace:
         try:
             armed.profile.stop()
             os.makedirs(self.output_dir, exist_ok=True)
-            armed.profile.export_chrome_trace(path)
+            # Torch would follow a link of anybody: under a name that nobody can foresee there is
+            # none, and a link that has the other name is replaced, not followed.
+            making = os.path.join(os.path.dirname(path), f".making-{os.urandom(8).hex()}.json")
+            armed.profile.export_chrome_trace(making)
+            os.replace(making, path)
         except Exception as raised:
             reason = str(raised)
         with self._lock:

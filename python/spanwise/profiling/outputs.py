@@ -6,6 +6,8 @@ import os
 import time
 from typing import Any, Optional
 
+from .._files import append_only, replaced
+
 
 def plain(value: Any) -> Any:
     """A value as JSON has it; what JSON does not have becomes text, never an error."""
@@ -30,10 +32,8 @@ def plain(value: Any) -> Any:
 
 def write_json(path: str, value: Any) -> None:
     """Writes a file that appears whole or not at all."""
-    making = f"{path}.making-{os.getpid()}"
-    with open(making, "w", encoding="utf-8") as file:
-        file.write(json_text(value, indent=2))
-    os.replace(making, path)
+    with replaced(path) as file:
+        file.write(json_text(value, indent=2).encode())
 
 
 def json_text(value: Any, indent: Optional[int] = None) -> str:
@@ -78,11 +78,38 @@ def save_profiler(profiler: Any, filename: Any = None, latest: Optional[int] = N
     return path
 
 
+# Control characters and marks of direction, which a terminal would obey; line feeds and tabs stay.
+_CONTROLS = {*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}
+_MARKS = {0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF}
+_SPELLED = {code: f"\\u{{{code:x}}}" for code in _CONTROLS | _MARKS} | {ord("\r"): "\\r"}
+_FORMULAS = ("=", "+", "-", "@", "\t", "\n", "'", "＝", "＋", "－", "＠")
+
+
+def csv_cell(value: Any) -> Any:
+    """A text that no spreadsheet takes for a formula, with control characters spelled out.
+
+    The same as what the command's CSV has: an apostrophe stands before what begins like a formula.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.translate(_SPELLED)
+    return f"'{text}" if text.startswith(_FORMULAS) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return all(c in "0123456789+-.eE" for c in text)
+
+
 def write_csv(path: str, operations: list) -> None:
     """One line an operation; tags and custom metrics as JSON."""
     import csv
+    import io
 
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with replaced(path) as out, io.TextIOWrapper(out, "utf-8", newline="") as file:
         writer: Optional[Any] = None
         for operation in operations:
             row = operation.to_dict()
@@ -91,7 +118,7 @@ def write_csv(path: str, operations: list) -> None:
             if writer is None:
                 writer = csv.DictWriter(file, list(row))
                 writer.writeheader()
-            writer.writerow(row)
+            writer.writerow({key: csv_cell(value) for key, value in row.items()})
 
 
 def append_operations(profiler: Any, stamp: str, operations: list) -> None:
@@ -99,7 +126,7 @@ def append_operations(profiler: Any, stamp: str, operations: list) -> None:
     folder = str(profiler.config.output_dir)
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"{profiler.name}_operations_{stamp}.jsonl")
-    with open(path, "a", encoding="utf-8") as file:
+    with open(path, "a", encoding="utf-8", opener=append_only) as file:
         file.writelines(json_text(operation.to_dict()) + "\n" for operation in operations)
 
 

@@ -4,7 +4,7 @@
 import { button, element, replaceChildren } from "../dom";
 import { countText, nanosText } from "../format";
 import type { Place, QueryAnswer, QueryValue } from "../protocol";
-import { Refused, askQuery, reasonText } from "../server";
+import { Refused, askQuery, isAborted, reasonText } from "../server";
 import type { SpanReference, State } from "../state";
 import { valueTable } from "./tables";
 
@@ -42,6 +42,9 @@ export class SqlPanel {
   readonly element = element("section", { class: "panel sql", "aria-label": "SQL" });
   readonly #text = element("textarea", { rows: 6, spellcheck: "false", "aria-label": "Query" });
   readonly #result = element("div", { class: "sql-result", role: "status" });
+  readonly #cancel = button("Cancel", () => this.#running?.abort(), { disabled: true });
+  /** Ends the query that runs: the server stops when nobody waits for it. */
+  #running: AbortController | null = null;
   readonly #state: State;
   readonly #actions: SqlActions;
 
@@ -61,6 +64,7 @@ export class SqlPanel {
       this.#text,
       element("div", { class: "controls" },
         button("Run", () => void this.#run(), { class: "primary" }),
+        this.#cancel,
         element("span", { class: "quiet", text: "ctrl + enter" })),
       this.#result,
     );
@@ -71,19 +75,38 @@ export class SqlPanel {
   }
 
   async #run(): Promise<void> {
+    // One query at a time: the one before is no longer wanted.
+    this.#running?.abort();
+    const running = new AbortController();
+    this.#running = running;
+    this.#cancel.disabled = false;
     replaceChildren(this.#result, element("p", { class: "quiet", text: "Running …" }));
     try {
-      this.#show(await askQuery(this.#text.value));
+      const answer = await askQuery(this.#text.value, running.signal);
+      if (this.#running === running) this.#show(answer);
     } catch (error) {
-      const isMissing = error instanceof Refused && [404, 405].includes(error.status);
-      const text = isMissing ? "This build of spanwise answers no SQL." : reasonText(error);
-      replaceChildren(this.#result, element("p", { class: "error", text }));
+      if (this.#running === running) this.#showFailure(error);
+    } finally {
+      if (this.#running === running) {
+        this.#running = null;
+        this.#cancel.disabled = true;
+      }
     }
   }
 
+  #showFailure(error: unknown): void {
+    if (isAborted(error)) {
+      replaceChildren(this.#result, element("p", { class: "quiet", text: "Canceled." }));
+      return;
+    }
+    const isMissing = error instanceof Refused && [404, 405].includes(error.status);
+    const text = isMissing ? "This build of spanwise answers no SQL." : reasonText(error);
+    replaceChildren(this.#result, element("p", { class: "error", text }));
+  }
+
   #show(answer: QueryAnswer): void {
-    const { columns, rows, more, took_ns: took } = answer;
-    const unshown = more ? ", and more that are not shown" : "";
+    const { columns, rows, cut, took_ns: took } = answer;
+    const unshown = cut === null ? "" : `; ${cut}`;
     const told = `${countText(rows.length)} rows in ${nanosText(took)}${unshown}`;
     const table = valueTable(columns, rows, (row, at) => this.#link(columns, row, at));
     replaceChildren(this.#result,

@@ -39,6 +39,8 @@ pub(crate) struct Node {
     /// What corresponding nodes of two traces have in common.
     pub(crate) name: String,
     pub(crate) parent: Option<usize>,
+    /// The step around it, itself included.
+    step: Option<usize>,
     /// In order of launch.
     pub(crate) children: Vec<Child>,
 }
@@ -100,8 +102,7 @@ impl CallTree {
 
     /// The step around a node, or what lies outside of all.
     pub(crate) fn step_of(&self, node: usize) -> Option<usize> {
-        let mut numbers = std::iter::successors(Some(node), |&node| self.nodes[node].parent);
-        numbers.find(|&node| self.nodes[node].kind == NodeKind::Step)
+        self.nodes[node].step
     }
 
     /// Whether a piece of work was launched in a step.
@@ -146,6 +147,9 @@ struct Planting<'a, 't> {
     tree: CallTree,
     /// By span: its node, or none yet.
     node_of: Vec<u32>,
+    /// By span: itself or the innermost around it that is a node of the tree, or none. What
+    /// lies between, such as frames of Python, may be a thousand deep and is looked at once.
+    node_around: Vec<u32>,
     step_nodes: HashMap<Option<usize>, usize>,
     /// By span of a step: its row.
     step_spans: HashMap<SpanId, usize>,
@@ -156,10 +160,12 @@ struct Planting<'a, 't> {
 
 impl<'a, 't> Planting<'a, 't> {
     fn new(facts: &'a Facts<'t>, steps: &'a Steps) -> Self {
-        let root =
-            Node { kind: NodeKind::Root, name: String::new(), parent: None, children: Vec::new() };
+        let (kind, name, children) = (NodeKind::Root, String::new(), Vec::new());
+        let root = Node { kind, name, parent: None, step: None, children };
         let rows = steps.rows().iter().enumerate();
+        let step_spans = rows.map(|(row, step)| (step.span, row)).collect();
         Planting {
+            node_around: nodes_around(facts.trace(), &step_spans),
             facts,
             steps,
             tree: CallTree {
@@ -171,7 +177,7 @@ impl<'a, 't> Planting<'a, 't> {
             },
             node_of: vec![NO_ROW; facts.trace().spans().len()],
             step_nodes: HashMap::new(),
-            step_spans: rows.map(|(row, step)| (step.span, row)).collect(),
+            step_spans,
             not_recorded: None,
             names: HashMap::new(),
         }
@@ -190,8 +196,9 @@ impl<'a, 't> Planting<'a, 't> {
             };
         };
         // Outwards to what is known already, then inwards again.
-        let (mut inside, mut at, mut node) = (Vec::new(), Some(call), None);
-        while let Some(span) = at {
+        let (mut inside, mut at, mut node) = (Vec::new(), self.node_around[call.index()], None);
+        while at != NO_ROW {
+            let span = SpanId(at);
             if self.node_of[span.index()] != NO_ROW {
                 node = Some(self.node_of[span.index()] as usize);
                 break;
@@ -200,10 +207,11 @@ impl<'a, 't> Planting<'a, 't> {
                 node = Some(self.step_node(Some(step)));
                 break;
             }
-            if let Some(kind) = self.kind(span) {
+            if let Some(kind) = kind(self.facts.trace(), span) {
                 inside.push((span, kind));
             }
-            at = spans.parent(span);
+            let around = spans.parent(span);
+            at = around.map_or(NO_ROW, |around| self.node_around[around.index()]);
         }
         let mut node = match node {
             Some(node) => node,
@@ -240,20 +248,12 @@ impl<'a, 't> Planting<'a, 't> {
 
     fn add(&mut self, kind: NodeKind, name: String, parent: usize) -> usize {
         let number = self.tree.nodes.len();
-        self.tree.nodes.push(Node { kind, name, parent: Some(parent), children: Vec::new() });
+        let is_step = kind == NodeKind::Step;
+        let step = if is_step { Some(number) } else { self.tree.nodes[parent].step };
+        let children = Vec::new();
+        self.tree.nodes.push(Node { kind, name, parent: Some(parent), step, children });
         self.tree.nodes[parent].children.push(Child::Node(number));
         number
-    }
-
-    fn kind(&self, span: SpanId) -> Option<NodeKind> {
-        match self.facts.trace().kind(span) {
-            SpanKind::Operator => Some(NodeKind::Operator),
-            SpanKind::Annotation => Some(NodeKind::Annotation),
-            SpanKind::Python if self.facts.trace().name(span).starts_with(MODULE) => {
-                Some(NodeKind::Module)
-            }
-            _ => None,
-        }
     }
 
     fn name(&mut self, span: SpanId, kind: NodeKind) -> String {
@@ -270,6 +270,30 @@ impl<'a, 't> Planting<'a, 't> {
         });
         made.clone()
     }
+}
+
+/// What a span is in the tree, if anything.
+fn kind(trace: &Trace, span: SpanId) -> Option<NodeKind> {
+    match trace.kind(span) {
+        SpanKind::Operator => Some(NodeKind::Operator),
+        SpanKind::Annotation => Some(NodeKind::Annotation),
+        SpanKind::Python if trace.name(span).starts_with(MODULE) => Some(NodeKind::Module),
+        _ => None,
+    }
+}
+
+/// One forward pass: a parent always stands before its children (I3).
+fn nodes_around(trace: &Trace, step_spans: &HashMap<SpanId, usize>) -> Vec<u32> {
+    let mut around = vec![NO_ROW; trace.spans().len()];
+    for span in trace.spans().ids() {
+        let is_node = kind(trace, span).is_some() || step_spans.contains_key(&span);
+        around[span.index()] = match (is_node, trace.spans().parent(span)) {
+            (true, _) => span.0,
+            (false, Some(parent)) => around[parent.index()],
+            (false, None) => NO_ROW,
+        };
+    }
+    around
 }
 
 /// Words of 32 letters and digits or more are hashes, which differ from run to run.

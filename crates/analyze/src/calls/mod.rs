@@ -58,7 +58,7 @@ fn calls_on_threads(facts: &Facts<'_>) -> Vec<SpanId> {
     let on_stack = on_stack_by_category(trace);
     let threads = trace.tracks().rows().iter().filter(|track| track.kind == TrackKind::Thread);
     let spans = threads.flat_map(|track| track.span_ids());
-    spans.filter(|&span| on_stack[usize::from(trace.spans().category(span).0)]).collect()
+    spans.filter(|&span| on_stack[trace.spans().category(span).index()]).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_model::{Nanos, SpanId, SpanKind, StrId};
+use spanwise_model::{NO_ROW, Nanos, SpanId, SpanKind, StrId};
 
 use crate::gpu::gpu_work;
 use crate::{Facts, Phase, TotalNanos};
@@ -114,8 +114,14 @@ pub(crate) struct Classifier<'a, 't> {
     known: HashMap<Key, u32>,
     /// By name: which rules it satisfies when it is around a launch.
     under: Vec<Option<u128>>,
-    /// The kernels of a graph share their launch.
-    last_call: Option<(SpanId, u128)>,
+    around: Option<Around>,
+}
+
+/// Which rules what is around each span satisfies, itself included.
+struct Around {
+    /// By span: a row of `sets`, of which there are few.
+    of: Vec<u32>,
+    sets: Vec<u128>,
 }
 
 impl<'a, 't> Classifier<'a, 't> {
@@ -126,7 +132,7 @@ impl<'a, 't> Classifier<'a, 't> {
             classes: Vec::new(),
             known: HashMap::new(),
             under: vec![None; facts.trace().strings().len()],
-            last_call: None,
+            around: None,
         }
     }
 
@@ -163,19 +169,38 @@ impl<'a, 't> Classifier<'a, 't> {
 
     /// Which rules what is around a call satisfies.
     fn around(&mut self, call: SpanId) -> u128 {
-        if let Some((_, bits)) = self.last_call.filter(|&(last, _)| last == call) {
-            return bits;
-        }
+        let around = match self.around.take() {
+            Some(around) => around,
+            None => self.all_around(),
+        };
+        let bits = around.sets[around.of[call.index()] as usize];
+        self.around = Some(around);
+        bits
+    }
+
+    /// One forward pass: a parent always stands before its children (I3).
+    fn all_around(&mut self) -> Around {
         let (trace, spans) = (self.facts.trace(), self.facts.trace().spans());
-        let mut bits = 0;
-        for span in std::iter::successors(Some(call), |&span| spans.parent(span)) {
-            let name = spans.name(span);
-            bits |= *self.under[name.index()].get_or_insert_with(|| {
+        let mut around = Around { of: Vec::with_capacity(spans.len()), sets: vec![0] };
+        let mut numbers: HashMap<u128, u32> = HashMap::from([(0, 0)]);
+        let rows = spans.parent_column().iter().zip(spans.name_column().iter());
+        for (&parent, &name) in rows {
+            let outer = if parent == NO_ROW { 0 } else { around.of[parent as usize] };
+            let name = StrId(name);
+            let own = *self.under[name.index()].get_or_insert_with(|| {
                 self.rules.under_bits(&trace.strings().get(name).to_lowercase())
             });
+            let bits = around.sets[outer as usize];
+            let number = match own | bits {
+                all if all == bits => outer,
+                all => *numbers.entry(all).or_insert_with(|| {
+                    around.sets.push(all);
+                    around.sets.len() as u32 - 1
+                }),
+            };
+            around.of.push(number);
         }
-        self.last_call = Some((call, bits));
-        bits
+        around
     }
 }
 

@@ -9,7 +9,7 @@ use super::sums::PlacedWork;
 use super::window::Window;
 use crate::breakdown::device_breakdown;
 use crate::launch::Launchers;
-use crate::syncs::{SyncCall, asked_operator, sync_costs};
+use crate::syncs::{SyncCall, sync_costs};
 use crate::{Facts, TotalNanos};
 
 /// Stands between what waits and the function it waits in.
@@ -46,7 +46,7 @@ fn add(
 
 /// The host inside the call (waiting), and the GPU without work afterwards (wall).
 fn syncs(facts: &Facts<'_>, window: &Window) -> Group {
-    let (trace, spans) = (facts.trace(), facts.trace().spans());
+    let spans = facts.trace().spans();
     let mut group = Group::new();
     for SyncCall { call, idle_ns } in sync_costs(facts) {
         let Some(at) = window.at(spans.start(call)) else { continue };
@@ -54,7 +54,7 @@ fn syncs(facts: &Facts<'_>, window: &Window) -> Group {
             continue;
         }
         let name = |span: SpanId| facts.names().text(facts.names().merged(spans.name(span)));
-        let asked = asked_operator(trace, spans.parent(call)).unwrap_or(call);
+        let asked = facts.asked_operators().around(spans.parent(call)).unwrap_or(call);
         let line = facts.frames().line(call).map(|line| name(line).into_owned());
         let function = line.as_deref().map(function_text).unwrap_or_default();
         let key = format!("{}{IN}{function}", name(asked));

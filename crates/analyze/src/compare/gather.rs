@@ -12,7 +12,7 @@ use super::achieved::{Achieved, achieved};
 use super::aspects;
 use super::keys::{KeyId, Keyer};
 use super::series::{Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries};
-use super::sums::{Kind, Signature, Sum, Sums, placed_work};
+use super::sums::{Kind, PlacedWork, Signature, Sum, Sums, placed_work};
 use super::window::Window;
 use crate::launch::Launchers;
 use crate::{ClassRules, Facts, Phase, TotalNanos};
@@ -54,14 +54,15 @@ pub fn compare_series(
     rules: &ClassRules,
     options: &CompareOptions,
 ) -> CompareSeries {
-    let window = Window::new(facts, options);
+    let mut window = Window::new(facts, options);
     let launchers = Launchers::new(facts.trace(), facts.frames(), facts.names());
     let asked = (options.by, options.with_stacks);
     let mut keyer = Keyer::new(facts, asked, &launchers, rules);
-    let work = placed_work(facts, &window);
-    let mut sums = Sums::default();
-    sums.add_work(&mut keyer, &work);
-    sums.add_time(&mut keyer, &window);
+    let (mut work, mut sums) = summed_up(&mut keyer, &window);
+    if sums.kinds.len().saturating_mul(window.count()) > cells_max(facts) {
+        window = Window::whole(facts, options);
+        (work, sums) = summed_up(&mut keyer, &window);
+    }
     let mut series = window.series(facts);
     for sum in &sums.sums {
         let place = sums.kinds[sum.of as usize].signature.place;
@@ -82,6 +83,21 @@ pub fn compare_series(
     }
     aspects::gather(facts, &window, (&work, &launchers), &mut series);
     series
+}
+
+/// Every row has a value for each step. In a recording most rows come up in most steps, so that
+/// these values are about as many as its spans. Where they are many times that, as in a file
+/// made of nothing but steps and names, the trace is compared as one step.
+fn cells_max(facts: &Facts<'_>) -> usize {
+    64 * facts.trace().spans().len() + (1 << 16)
+}
+
+fn summed_up(keyer: &mut Keyer<'_, '_>, window: &Window) -> (Vec<PlacedWork>, Sums) {
+    let work = placed_work(keyer.facts(), window);
+    let mut sums = Sums::default();
+    sums.add_work(keyer, &work);
+    sums.add_time(keyer, window);
+    (work, sums)
 }
 
 /// A row while it is collected, in the trace's own numbers.

@@ -7,7 +7,7 @@ use spanwise_model::{NO_ROW, SpanId, SpanKind, StrId};
 use super::pairs::INSIDE;
 use super::series::CompareBy;
 use crate::classes::Classifier;
-use crate::launch::{Launchers, forward_operators};
+use crate::launch::{ForwardOperators, Launchers};
 use crate::layers::layer_nodes;
 use crate::modules::{ModuleTree, class_of};
 use crate::python::Frame;
@@ -171,13 +171,17 @@ pub(super) fn function_text(name: &str) -> String {
     }
 }
 
+/// So many parts of a path or a stack are shown, the inner ones: all parts of paths that are a
+/// thousand deep would be a thousand times the trace. Those that look alike then are one row.
+const PARTS_MAX: usize = 256;
+
 /// The modules around spans.
 struct Modules {
     nodes: Vec<(Option<usize>, StrId)>,
     node_of: Vec<u32>,
     /// By node: the first node of the same path of classes.
     path_of: Vec<u32>,
-    forward: HashMap<SpanId, SpanId>,
+    forward: ForwardOperators,
     layer_class: String,
     /// By node: the number of the layer it is, or is in.
     layer_of: Vec<Option<u32>>,
@@ -200,7 +204,7 @@ impl Modules {
             path_of: class_paths(facts, &tree),
             nodes: tree.nodes.iter().map(|node| (node.parent, node.name)).collect(),
             node_of,
-            forward: forward_operators(facts.trace()),
+            forward: ForwardOperators::new(facts.trace()),
             layer_class,
             layer_of,
         }
@@ -214,9 +218,7 @@ impl Modules {
     fn of_work(&self, facts: &Facts<'_>, work: SpanId) -> Option<u32> {
         let spans = facts.trace().spans();
         let call = spans.launch(work)?;
-        let around = || std::iter::successors(Some(call), |&span| spans.parent(span));
-        let forward = || around().find_map(|span| self.forward.get(&span).copied());
-        self.of_span(call).or_else(|| self.of_span(forward()?))
+        self.of_span(call).or_else(|| self.of_span(self.forward.of(call)?))
     }
 
     fn layer(&self, node: u32) -> KeyId {
@@ -226,7 +228,10 @@ impl Modules {
     fn path(&self, facts: &Facts<'_>, node: u32) -> String {
         let around = std::iter::successors(Some(node as usize), |&node| self.nodes[node].0);
         let classes = around.map(|node| class_of(facts.trace().strings().get(self.nodes[node].1)));
-        let mut classes: Vec<&str> = classes.collect();
+        let mut classes: Vec<&str> = classes.take(PARTS_MAX).collect();
+        if classes.len() == PARTS_MAX {
+            classes.push("…");
+        }
         classes.reverse();
         classes.join("/")
     }
@@ -265,11 +270,30 @@ impl Stacks {
                     matches!(Frame::parse(trace.strings().get(name)), Frame::Code { .. })
                 })
         };
+        // By span: the innermost function around it. Those that have ended are passed over for
+        // good, since spans of a track ascend by start.
+        let mut code_around = vec![NO_ROW; spans.len()];
         for span in spans.ids() {
+            let parent = spans.parent(span);
+            let mut at = match parent {
+                Some(parent) if is_code(parent) => parent.0,
+                Some(parent) => code_around[parent.index()],
+                None => NO_ROW,
+            };
+            let first = at;
             // A range may outlive the function that opened it: that one is no longer around.
-            let mut around = std::iter::successors(spans.parent(span), |&at| spans.parent(at));
-            let around = around.find(|&at| spans.end(at) > spans.start(span) && is_code(at));
-            let around = around.map_or(NO_ROW, |at| stacks.path_of[at.index()]);
+            while at != NO_ROW && spans.end(SpanId(at)) <= spans.start(span) {
+                at = code_around[at as usize];
+            }
+            let mut ended = first;
+            while ended != at {
+                ended = std::mem::replace(&mut code_around[ended as usize], at);
+            }
+            if let Some(parent) = parent.filter(|&parent| !is_code(parent)) {
+                code_around[parent.index()] = at;
+            }
+            code_around[span.index()] = at;
+            let around = if at == NO_ROW { NO_ROW } else { stacks.path_of[at as usize] };
             let name = spans.name(span);
             stacks.path_of[span.index()] = match is_code(span) {
                 false => around,
@@ -292,6 +316,10 @@ impl Stacks {
         let mut functions = Vec::new();
         let mut at = path;
         while let Some(&(around, name)) = self.paths.get(at as usize) {
+            if functions.len() == PARTS_MAX {
+                functions.push("…".to_owned());
+                break;
+            }
             functions.push(function_text(facts.trace().strings().get(name)));
             at = around;
         }

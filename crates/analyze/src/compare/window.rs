@@ -24,7 +24,15 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(facts: &Facts<'_>, options: &CompareOptions) -> Self {
-        let steps = Steps::new(facts.trace());
+        Window::with_steps(facts, options, Steps::new(facts.trace()))
+    }
+
+    /// The trace as one step.
+    pub(super) fn whole(facts: &Facts<'_>, options: &CompareOptions) -> Self {
+        Window::with_steps(facts, options, Steps::none())
+    }
+
+    fn with_steps(facts: &Facts<'_>, options: &CompareOptions, steps: Steps) -> Self {
         let has_steps = !steps.rows().is_empty();
         let phase_walls = phase_walls(facts, &steps);
         let in_phase =

@@ -1,7 +1,7 @@
 //! Findings about GPUs: idle, fed with crumbs, or with work of unknown origin.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, TrackId};
 
@@ -65,18 +65,40 @@ pub struct NotRecorded {
     pub work_ns: TotalNanos,
 }
 
-pub(super) fn gpu_idle(
+/// What the main thread did is looked up for so many gaps, the longest: each may hold most of
+/// the trace, and a file may have as many devices as it has kernels.
+const GAPS_LOOKED_INTO_MAX: usize = 64;
+
+/// All GPUs that had nothing to do for a good part of the window.
+pub(super) fn gpus_idle(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+    let devices = &facts.gpu().devices;
+    let is_idle = |device: &&DeviceUse| {
+        device.work_count > 0
+            && reaches(device.idle_ns(), device.window_ns, thresholds.gpu_idle_percent)
+    };
+    let mut gaps: Vec<Nanos> = devices.iter().filter(is_idle).map(gap_ns).collect();
+    gaps.sort_unstable_by_key(|&gap| Reverse(gap));
+    let looked_into = gaps.get(GAPS_LOOKED_INTO_MAX).copied().unwrap_or(Nanos::MIN);
+    let mut launches = Launches::by_device(facts);
+    let finding = |device: &DeviceUse| {
+        let launches = launches.remove(&*device.id).unwrap_or_default();
+        let main = main_thread(facts.threads()).filter(|_| gap_ns(device) > looked_into);
+        gpu_idle(facts, (device, &launches), main, thresholds)
+    };
+    devices.iter().filter(is_idle).map(finding).collect()
+}
+
+fn gap_ns(device: &DeviceUse) -> Nanos {
+    device.longest_gap.1.saturating_sub(device.longest_gap.0)
+}
+
+fn gpu_idle(
     facts: &Facts<'_>,
-    device: &DeviceUse,
+    (device, launches): (&DeviceUse, &Launches),
+    main: Option<&ThreadTime>,
     thresholds: &Thresholds,
-) -> Option<Finding> {
-    if device.work_count == 0
-        || !reaches(device.idle_ns(), device.window_ns, thresholds.gpu_idle_percent)
-    {
-        return None;
-    }
-    let launches = Launches::of(facts, device);
-    let host_working_ns = launches.host_working_ns(facts).min(device.window_ns);
+) -> Finding {
+    let host_working_ns = launches.host_working_ns.min(device.window_ns);
     let (from, to) = device.longest_gap;
     let longest_gap_ns = i128::from(to) - i128::from(from);
     let host_is_busy = reaches(host_working_ns, device.window_ns, thresholds.host_busy_percent);
@@ -104,12 +126,12 @@ pub(super) fn gpu_idle(
         host_working_ns,
         longest_gap_from: facts.since_start(from),
         longest_gap_ns,
-        in_gap: main_thread(facts.threads()).and_then(|thread| {
+        in_gap: main.and_then(|thread| {
             let there = self_time_within(facts.trace(), thread.track, device.longest_gap);
             facts.mostly(there.into_iter())
         }),
     });
-    Some(Finding { kind, about_ns: device.idle_ns(), gain_ns: Some(device.idle_ns()) })
+    Finding { kind, about_ns: device.idle_ns(), gain_ns: Some(device.idle_ns()) }
 }
 
 /// Kernels of one device and the calls that launched them.
@@ -120,25 +142,33 @@ struct Launches {
     /// Each call once: a graph launches many kernels with one.
     calls: Vec<SpanId>,
     call_ns: TotalNanos,
+    /// Work of all threads that launched a kernel: in training, autograd's thread takes
+    /// turns with the main one.
+    host_working_ns: TotalNanos,
 }
 
 impl Launches {
-    fn of(facts: &Facts<'_>, device: &DeviceUse) -> Self {
+    fn by_device<'t>(facts: &Facts<'t>) -> BTreeMap<&'t str, Launches> {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
-        let mut launches = Launches::default();
+        let mut devices: BTreeMap<&str, Launches> = BTreeMap::new();
         for span in gpu_work(trace).filter(|&span| trace.kind(span) == SpanKind::Kernel) {
             let process = trace.tracks().get(spans.track(span)).process;
-            if trace.strings().get(process) != device.id {
-                continue;
-            }
+            let launches = devices.entry(trace.strings().get(process)).or_default();
             launches.kernels += 1;
             launches.kernel_ns += i128::from(spans.dur(span));
             launches.calls.extend(spans.launch(span));
         }
-        launches.calls.sort_unstable();
-        launches.calls.dedup();
-        launches.call_ns = launches.calls.iter().map(|&call| i128::from(spans.dur(call))).sum();
-        launches
+        let working: BTreeMap<TrackId, TotalNanos> =
+            facts.threads().iter().map(|row| (row.track, row.working_ns())).collect();
+        for launches in devices.values_mut() {
+            launches.calls.sort_unstable();
+            launches.calls.dedup();
+            launches.call_ns = launches.calls.iter().map(|&call| i128::from(spans.dur(call))).sum();
+            let threads = launches.calls.iter().map(|&call| spans.track(call));
+            let threads: BTreeSet<TrackId> = threads.collect();
+            launches.host_working_ns = threads.iter().filter_map(|track| working.get(track)).sum();
+        }
+        devices
     }
 
     fn kernel_mean_ns(&self) -> TotalNanos {
@@ -147,17 +177,6 @@ impl Launches {
 
     fn call_mean_ns(&self) -> TotalNanos {
         self.call_ns / (self.calls.len().max(1) as i128)
-    }
-
-    /// Work of all threads that launched a kernel: in training, autograd's thread
-    /// takes turns with the main one.
-    fn host_working_ns(&self, facts: &Facts<'_>) -> TotalNanos {
-        let mut tracks: Vec<TrackId> =
-            self.calls.iter().map(|&call| facts.trace().spans().track(call)).collect();
-        // Rows stand track by track.
-        tracks.dedup();
-        let launched = |thread: &&ThreadTime| tracks.contains(&thread.track);
-        facts.threads().iter().filter(launched).map(ThreadTime::working_ns).sum()
     }
 }
 

@@ -178,8 +178,7 @@ pub enum FindingKind {
 /// All findings, those about most time first.
 pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
-    found
-        .extend(facts.gpu().devices.iter().filter_map(|row| gpu::gpu_idle(facts, row, thresholds)));
+    found.extend(gpu::gpus_idle(facts, thresholds));
     found.extend(host::waiting(facts, thresholds));
     found.extend(host::host_line(facts, thresholds));
     found.extend(gpu::tiny_kernels(facts, thresholds));

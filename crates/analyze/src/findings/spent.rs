@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use spanwise_model::{SpanId, SpanKind, StrId, TrackId, TrackKind};
 
 use super::{Doing, Finding, FindingKind, Thresholds, largest, reaches};
-use crate::device::devices;
+use crate::device::{busy, devices};
 use crate::intervals::IntervalSet;
 use crate::python::Frame;
 use crate::{Facts, TotalNanos, main_thread};
@@ -197,9 +197,8 @@ pub(super) fn spent(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> 
 /// When no GPU had work.
 fn gpu_idle(facts: &Facts<'_>) -> Option<IntervalSet> {
     let devices = devices(facts.trace());
-    let busy = devices.iter().map(|device| device.busy(facts.trace()));
-    let busy = busy.reduce(|all, one| all.union(&one))?;
-    Some(busy.gaps(facts.window()))
+    let work = devices.iter().flat_map(|device| device.work());
+    (!devices.is_empty()).then(|| busy(facts.trace(), work).gaps(facts.window()))
 }
 
 /// The threads whose time counts.

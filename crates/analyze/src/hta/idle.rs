@@ -34,18 +34,20 @@ fn gaps(loaded: &Loaded<'_>) -> Vec<(i64, Gaps)> {
     // Synchronisations are rows of the GPU for HTA, but end no gap.
     let is_work = |row: &&Row| loaded.trace.kind(row.span).is_gpu_work();
     let work: Vec<Row> = loaded.gpu.iter().filter(is_work).copied().collect();
-    let mut streams: Vec<i64> = Vec::new();
+    let mut places: BTreeMap<i64, usize> = BTreeMap::new();
+    let mut streams: Vec<(i64, Vec<Row>)> = Vec::new();
     for row in &work {
-        if !streams.contains(&row.stream) {
-            streams.push(row.stream);
-        }
+        let place = *places.entry(row.stream).or_insert_with(|| {
+            streams.push((row.stream, Vec::new()));
+            streams.len() - 1
+        });
+        streams[place].1.push(*row);
     }
-    let of = |stream: i64| {
-        let mut rows: Vec<Row> = work.iter().filter(|row| row.stream == stream).copied().collect();
+    let of_stream = |(stream, mut rows): (i64, Vec<Row>)| {
         rows.sort_by_key(|row| row.ts);
-        rows
+        (stream, stream_gaps(&rows))
     };
-    streams.into_iter().map(|stream| (stream, stream_gaps(&of(stream)))).collect()
+    streams.into_iter().map(of_stream).collect()
 }
 
 fn stream_gaps(rows: &[Row]) -> Gaps {

@@ -41,7 +41,14 @@ pub(super) struct Loaded<'a> {
     pub(super) gpu: Vec<Row>,
     /// Waits of the host for the GPU, which have no stream.
     pub(super) syncs: Vec<Row>,
+    /// Calls that are not joined with work.
+    unjoined: u64,
 }
+
+/// So many calls with one correlation are joined with the work of that correlation. A recorder
+/// gives it to one or two; every call with all work would be the square of a file where all
+/// events have the same.
+const CALLS_JOINED_MAX: usize = 8;
 
 pub(super) const STEP: &str = "ProfilerStep";
 /// Events of the host's side for HTA even where they have a stream.
@@ -50,6 +57,7 @@ pub(super) const SYNCS: [&str; 2] = ["Event Sync", "Context Sync"];
 impl<'a> Loaded<'a> {
     pub(super) fn new(trace: &'a Trace) -> Self {
         let mut rows = rows(trace);
+        let unjoined = part_repeated(&mut rows);
         join_partners(&mut rows);
         let is_gpu = |row: &Row| {
             (row.stream >= 0 && row.correlation >= 0) || SYNCS.contains(&trace.name(row.span))
@@ -66,7 +74,19 @@ impl<'a> Loaded<'a> {
             gpu = gpu.iter().flat_map(|row| vec![*row; times(row)]).collect();
         }
         let (gpu, syncs) = gpu.into_iter().partition(|row| row.stream != -1);
-        Loaded { trace, rank: trace.info().rank.unwrap_or(0), cpu, gpu, syncs }
+        let rank = trace.info().rank.unwrap_or(0);
+        Loaded { trace, rank, cpu, gpu, syncs, unjoined }
+    }
+
+    /// What of the trace is in none of the tables.
+    pub(super) fn left_out(&self) -> Option<String> {
+        let count = self.unjoined;
+        (count > 0).then(|| {
+            format!(
+                "{count} calls not joined with work: more than {CALLS_JOINED_MAX} share a \
+                 correlation"
+            )
+        })
     }
 
     pub(super) fn name(&self, row: &Row) -> &'a str {
@@ -129,6 +149,21 @@ fn micros(ns: Nanos) -> f64 {
     text.parse().unwrap_or(0.0)
 }
 
+/// Takes the correlation from calls beyond [`CALLS_JOINED_MAX`]; says from how many.
+fn part_repeated(rows: &mut [Row]) -> u64 {
+    let mut calls: BTreeMap<i64, usize> = BTreeMap::new();
+    let mut parted = 0;
+    for row in rows.iter_mut().filter(|row| row.correlation >= 0 && row.stream < 0) {
+        let count = calls.entry(row.correlation).or_default();
+        *count += 1;
+        if *count > CALLS_JOINED_MAX {
+            row.correlation = -1;
+            parted += 1;
+        }
+    }
+    parted
+}
+
 /// Tells each event the start of the one that shares its correlation.
 fn join_partners(rows: &mut [Row]) {
     let mut sides: BTreeMap<i64, [Option<i64>; 2]> = BTreeMap::new();
@@ -175,6 +210,23 @@ mod tests {
         // Shorter than a microsecond: a negative length.
         check(1_200, 300, (2, -1));
         check(-1_500, 1_000, (-1, 0));
+    }
+
+    #[test]
+    fn few_calls_of_a_correlation_are_joined_with_its_work() {
+        let row = |correlation, stream| Row {
+            span: SpanId(0),
+            ts: 0,
+            dur: 1,
+            stream,
+            correlation,
+            partner_ts: None,
+        };
+        let mut rows = vec![row(1, -1); 100];
+        rows.extend([row(1, 7), row(2, -1), row(2, 7)]);
+        assert_eq!(part_repeated(&mut rows), 92);
+        let joined = rows.iter().filter(|row| row.correlation >= 0).count();
+        assert_eq!(joined, CALLS_JOINED_MAX + 3);
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn table(
         "critical_path" => critical::critical_path(loaded, window),
         _ => annotations::gpu_user_annotations(loaded),
     };
-    CompatTable { key, title, columns, rows }
+    CompatTable { key, title, columns, rows, left_out: loaded.left_out() }
 }
 
 /// Names of columns, and rows with a value for each.

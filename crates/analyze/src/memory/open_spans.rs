@@ -12,9 +12,8 @@ pub(super) fn innermost_at(trace: &Trace, thread: TrackId, times: &[i64]) -> Vec
     debug_assert!(times.is_sorted());
     let spans = trace.spans();
     let on_stack = on_stack_by_category(trace);
-    let takes_part = |&span: &SpanId| {
-        on_stack[usize::from(spans.category(span).0)] && !is_asynchronous(trace, span)
-    };
+    let takes_part =
+        |&span: &SpanId| on_stack[spans.category(span).index()] && !is_asynchronous(trace, span);
     let mut rows = trace.tracks().get(thread).span_ids().filter(takes_part).peekable();
     let mut open: Vec<SpanId> = Vec::new();
     let at = |&time: &i64| {

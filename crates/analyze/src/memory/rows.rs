@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use spanwise_model::{Nanos, SpanId, StrId};
 
 use super::{Allocation, DeviceMemory, Level, TotalBytes};
-use crate::syncs::asked_operator;
 use crate::{Facts, TotalNanos};
 
 /// What is freed sooner than this was hardly worth asking for.
@@ -120,7 +119,7 @@ pub(crate) type MemoryCaller = (Option<StrId>, Option<StrId>);
 pub(crate) fn caller(facts: &Facts<'_>, allocation: &Allocation) -> MemoryCaller {
     let name = |span: SpanId| facts.names().merged(facts.trace().spans().name(span));
     let line = allocation.span.and_then(|span| facts.frames().line(span));
-    (line.map(name), asked_operator(facts.trace(), allocation.span).map(name))
+    (line.map(name), facts.asked_operators().around(allocation.span).map(name))
 }
 
 /// Who held the memory of each device at its peak, the largest share first. The rows of a

@@ -24,6 +24,7 @@ pub use grouped::{profile_by_label, profiles_side_by_side};
 pub use off_cpu::{ThreadProfile, thread_profile};
 pub use prefix::without_prefix;
 
+use crate::steps::ignored_steps;
 use crate::{Memory, Names};
 use stretches::Shares;
 
@@ -108,7 +109,8 @@ fn profile_in(shares: Shares, trace: &Trace, options: &ProfileOptions) -> Profil
     };
     let of_gpu = || (Names::new(trace), gpu::busy_shares(trace));
     let ((memory, allocations), (names, busy)) = both(of_memory, of_gpu);
-    let (mut builder, launches) = stretches::threads(trace, options, &names, &allocations, shares);
+    let walked = stretches::threads(trace, options, &names, &allocations, shares);
+    let stretches::AllWalked { mut builder, launches, comments } = walked;
     memory::before(trace, options, &memory, &mut builder);
     let unlinked = gpu::work(trace, options, &names, &launches, &busy, &mut builder);
     let window = trace.window().unwrap_or((0, 0));
@@ -118,6 +120,12 @@ fn profile_in(shares: Shares, trace: &Trace, options: &ProfileOptions) -> Profil
     builder.comments = vec![format!("made by spanwise from {}", info.format)];
     if unlinked > 0 {
         let note = format!("{unlinked} pieces of GPU work were launched before the recording");
+        builder.comments.push(note);
+    }
+    builder.comments.extend(comments);
+    if let Some(marks) = ignored_steps(trace) {
+        let note =
+            format!("{marks} marks of steps are not taken as steps: too many for its tracks");
         builder.comments.push(note);
     }
     builder.finish()

@@ -6,12 +6,12 @@
 use std::ops::Range;
 
 use spanwise_model::{
-    CategoryId, NO_ROW, Nanos, ProfileBuilder, SpanId, Trace, Track, TrackId, TrackKind,
-    WAKEUP_CATEGORY, map_indices, threads_available,
+    NO_ROW, Nanos, ProfileBuilder, SpanId, Trace, Track, TrackId, TrackKind, WAKEUP_CATEGORY,
+    map_indices, threads_available,
 };
 
 use super::memory::Allocated;
-use super::sweep::{Ground, Launch, Launches, Walked, walk};
+use super::sweep::{DEPTH_MAX, Ground, Launch, Launches, Walked, walk};
 use super::{Backward, ProfileOptions};
 use crate::Names;
 use crate::self_time::on_stack_by_category;
@@ -51,6 +51,14 @@ impl AllLaunches {
     }
 }
 
+/// What came of walking all threads.
+pub(super) struct AllWalked {
+    pub(super) builder: ProfileBuilder,
+    pub(super) launches: AllLaunches,
+    /// What a reader of the profile has to know.
+    pub(super) comments: Vec<String>,
+}
+
 /// Walks all threads, in as many shares as there is room for.
 pub(super) fn threads(
     trace: &Trace,
@@ -58,7 +66,7 @@ pub(super) fn threads(
     names: &Names,
     allocations: &[Allocated],
     shares: Shares,
-) -> (ProfileBuilder, AllLaunches) {
+) -> AllWalked {
     let (wanted, forward) = wanted(trace, options);
     let ground = Ground {
         trace,
@@ -83,14 +91,15 @@ pub(super) fn threads(
         let after = stretches.last().map_or(0, |stretch| stretch.rows.end as usize);
         walk(&ground, stretches, first..after)
     });
-    // What is beyond the limit is not known where a stretch begins.
-    if walked.iter().any(|walked| walked.was_deep) {
+    // What is beyond a limit is not known where a stretch begins.
+    let remade: usize = walked.iter().map(|walked| walked.remade).sum();
+    if walked.iter().any(|walked| walked.deep > 0) || remade > ground.remade_max() {
         return in_one_share(&ground);
     }
     joined(walked)
 }
 
-fn in_one_share(ground: &Ground) -> (ProfileBuilder, AllLaunches) {
+fn in_one_share(ground: &Ground) -> AllWalked {
     let mut tracks = threads_of(ground.trace);
     let is_target = |track: &Track| {
         !ground.forward.is_empty() && track.rows().any(|row| ground.forward[row] != NO_ROW)
@@ -101,7 +110,8 @@ fn in_one_share(ground: &Ground) -> (ProfileBuilder, AllLaunches) {
     joined(vec![walk(ground, &stretches, 0..ground.trace.spans().len())])
 }
 
-fn joined(walked: Vec<Walked>) -> (ProfileBuilder, AllLaunches) {
+fn joined(walked: Vec<Walked>) -> AllWalked {
+    let comments = comments(&walked);
     let mut parts = walked.into_iter();
     let first = parts.next().expect("there is at least one share");
     let (mut builder, mut launches) = (first.builder, vec![first.launches]);
@@ -112,7 +122,21 @@ fn joined(walked: Vec<Walked>) -> (ProfileBuilder, AllLaunches) {
         }
         launches.push(part.launches);
     }
-    (builder, AllLaunches(launches))
+    AllWalked { builder, launches: AllLaunches(launches), comments }
+}
+
+fn comments(walked: &[Walked]) -> Vec<String> {
+    let deep: u64 = walked.iter().map(|walked| walked.deep).sum();
+    let enclosed: u64 = walked.iter().map(|walked| walked.enclosed).sum();
+    let deep = (deep > 0)
+        .then(|| format!("{deep} spans have no stack of their own: {DEPTH_MAX} others were open"));
+    let enclosed = (enclosed > 0).then(|| {
+        format!(
+            "{enclosed} spans stand only on those that enclose them: too many overlap without \
+             nesting"
+        )
+    });
+    deep.into_iter().chain(enclosed).collect()
 }
 
 /// The rows whose stacks will be asked for; and those of forward operators by the rows of
@@ -128,7 +152,7 @@ fn wanted(trace: &Trace, options: &ProfileOptions) -> (Vec<bool>, Vec<u32>) {
         forward = vec![NO_ROW; spans.len()];
         let links = trace.links();
         for ((from, to), &category) in links.iter().zip(links.category.iter()) {
-            let name = trace.categories().get(CategoryId(category)).name;
+            let name = trace.categories().get(category.into()).name;
             if trace.strings().get(name) == WAKEUP_CATEGORY {
                 continue;
             }

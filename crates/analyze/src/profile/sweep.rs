@@ -3,6 +3,11 @@
 //! The stack at a moment is every span open then, in row order. Spans mostly nest
 //! and then the innermost ends first; where one below it ends earlier it is taken
 //! out of the middle and the stacks above it are made anew.
+//!
+//! Recordings overlap like that here and there. Where thousands of spans overlap, stacks made
+//! anew would cost the square of their number: past a limit in proportion to the trace, a span
+//! stands only on those that enclose it. Such spans are not each other's callers anyway. Every
+//! moment still belongs to the span that began last, so sums stay the same (I9).
 
 use std::ops::Range;
 
@@ -21,7 +26,7 @@ use crate::{Names, Phase};
 
 /// Spans open at once beyond this number have no stack of their own: no program
 /// calls so deep, and a hostile trace must not cost the square of its size.
-const DEPTH_MAX: usize = 1024;
+pub(super) const DEPTH_MAX: usize = 1024;
 
 /// Where a launching call stood.
 #[derive(Debug, Clone, Copy)]
@@ -70,9 +75,14 @@ pub(super) struct Ground<'a> {
 }
 
 impl Ground<'_> {
+    /// So many stacks are made anew. In recordings it is one for a few spans.
+    pub(super) fn remade_max(&self) -> usize {
+        16 * self.trace.spans().len() + 4096
+    }
+
     /// Whether a span may stand on a stack.
     pub(super) fn takes_part(&self, span: SpanId) -> bool {
-        self.on_stack[usize::from(self.trace.spans().category(span).0)]
+        self.on_stack[self.trace.spans().category(span).index()]
             && !is_asynchronous(self.trace, span)
     }
 
@@ -93,8 +103,11 @@ impl Ground<'_> {
 pub(super) struct Walked {
     pub(super) builder: ProfileBuilder,
     pub(super) launches: Launches,
-    /// More than [`DEPTH_MAX`] spans were open at once.
-    pub(super) was_deep: bool,
+    /// Spans without a stack of their own, since [`DEPTH_MAX`] others were open.
+    pub(super) deep: u64,
+    /// Stacks made anew, and spans that stand only on those that enclose them.
+    pub(super) remade: usize,
+    pub(super) enclosed: u64,
 }
 
 /// Adds wall time, calls and allocations of stretches that stand in order of their rows;
@@ -109,12 +122,16 @@ pub(super) fn walk(ground: &Ground, stretches: &[Stretch], rows: Range<usize>) -
         waits: WaitMarks::new(ground.trace),
         step: (None, 0..0),
         found: Launches::new(rows),
-        was_deep: false,
+        deep: 0,
+        remade: 0,
+        enclosed: 0,
+        is_by_enclosing: false,
     };
     for stretch in stretches {
         sweep.stretch(stretch);
     }
-    Walked { builder: sweep.builder, launches: sweep.found, was_deep: sweep.was_deep }
+    let Sweep { builder, found: launches, deep, remade, enclosed, .. } = sweep;
+    Walked { builder, launches, deep, remade, enclosed }
 }
 
 /// A span on the stack.
@@ -141,13 +158,21 @@ struct Sweep<'a> {
     /// The step that was last asked for, and when that answer holds.
     step: (Option<i64>, Range<Nanos>),
     found: Launches,
-    was_deep: bool,
+    deep: u64,
+    remade: usize,
+    enclosed: u64,
+    /// Too many stacks were made anew: from here on a span stands on those that enclose it.
+    is_by_enclosing: bool,
 }
 
 /// The state of one thread's walk.
 struct Walk {
     thread: TrackId,
+    /// Where stacks hold what encloses a span, those that ended lie here until they come to
+    /// the top.
     open: Vec<Open>,
+    /// Then those that the next span may lie in; each ends no later than the one below it.
+    around: Vec<Open>,
     reached: Nanos,
     /// The latest end among spans beyond [`DEPTH_MAX`].
     deep_end: Nanos,
@@ -160,11 +185,12 @@ impl Sweep<'_> {
         let mut walk = Walk {
             thread: stretch.thread,
             open: Vec::new(),
+            around: Vec::new(),
             reached: stretch.time.start,
             deep_end: Nanos::MIN,
         };
         for &row in &stretch.open {
-            let open = self.opened(walk.open.last(), SpanId(row));
+            let open = self.entered(&mut walk, SpanId(row));
             walk.open.push(open);
         }
         let allocations = ground.allocations(stretch.thread, stretch.time.clone());
@@ -189,12 +215,13 @@ impl Sweep<'_> {
     fn push(&mut self, walk: &mut Walk, span: SpanId) {
         let spans = self.ground.trace.spans();
         let (start, end) = (spans.start(span), spans.end(span));
-        if walk.open.len() == DEPTH_MAX {
+        let depth = if self.is_by_enclosing { walk.around.len() } else { walk.open.len() };
+        if depth == DEPTH_MAX && walk.around.last().is_none_or(|around| around.end >= end) {
             walk.deep_end = walk.deep_end.max(end);
-            self.was_deep = true;
+            self.deep += 1;
             return;
         }
-        let mut open = self.opened(walk.open.last(), span);
+        let mut open = self.entered(walk, span);
         let (step, _) = self.step_at(start);
         let context = context(walk, &open, step);
         if self.ground.wanted[span.index()] {
@@ -207,6 +234,19 @@ impl Sweep<'_> {
             open.credited = Some((step, row));
             walk.open.push(open);
         }
+    }
+
+    /// The entry of a span that begins now.
+    fn entered(&mut self, walk: &mut Walk, span: SpanId) -> Open {
+        if !self.is_by_enclosing {
+            return self.opened(walk.open.last(), span);
+        }
+        self.enclosed += 1;
+        let end = self.ground.trace.spans().end(span);
+        while walk.around.pop_if(|around| around.end < end).is_some() {}
+        let open = self.opened(walk.around.last(), span);
+        walk.around.push(open);
+        open
     }
 
     /// The entry of a span on top of `below`.
@@ -262,17 +302,18 @@ impl Sweep<'_> {
     /// Credits the time up to `until` and closes what ends by then.
     fn advance(&mut self, walk: &mut Walk, until: Nanos) {
         while let Some(&top) = walk.open.last() {
-            let stop = top.first_end.min(until);
+            let first_end = if self.is_by_enclosing { top.end } else { top.first_end };
+            let stop = first_end.min(until);
             if stop > walk.reached {
                 self.credit(walk, top, stop);
             }
-            if top.first_end > until {
+            if first_end > until {
                 return;
             }
-            if top.end == top.first_end {
+            if top.end == first_end {
                 walk.open.pop();
             } else {
-                self.close_below(walk, top.first_end);
+                self.close_below(walk, first_end);
             }
         }
         self.credit_deep(walk, until);
@@ -281,12 +322,25 @@ impl Sweep<'_> {
 
     /// Takes a span that ended out of the middle of the stack.
     fn close_below(&mut self, walk: &mut Walk, end: Nanos) {
-        let ended = walk.open.iter().position(|open| open.end == end);
+        let ended = walk.open.iter().rposition(|open| open.end == end);
         let ended = ended.expect("first_end is the end of an open span");
+        self.remade += walk.open.len() - ended;
+        if self.remade > self.ground.remade_max() {
+            return self.by_enclosing(walk);
+        }
         walk.open.remove(ended);
         for at in ended..walk.open.len() {
             let below = at.checked_sub(1).map(|below| walk.open[below]);
             walk.open[at] = self.opened(below.as_ref(), SpanId(walk.open[at].row));
+        }
+    }
+
+    /// From here on a span stands on those that enclose it; so do those that are open.
+    fn by_enclosing(&mut self, walk: &mut Walk) {
+        self.is_by_enclosing = true;
+        for at in 0..walk.open.len() {
+            let span = SpanId(walk.open[at].row);
+            walk.open[at] = self.entered(walk, span);
         }
     }
 

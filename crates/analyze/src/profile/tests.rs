@@ -191,6 +191,34 @@ fn a_stack_deeper_than_the_limit_keeps_the_sum() {
 type Quick = (u8, u8, i64, i64);
 
 /// Random spans of two threads.
+/// Where each stack would have to be made anew for every end, spans stand on what encloses
+/// them; every moment still has the span that began last.
+#[test]
+fn spans_that_overlap_by_the_hundred_stand_on_what_encloses_them() {
+    let (mut sample, count) = (Sample::default(), 400);
+    sample.span("1", SpanKind::Python, "all", 0, 4 * count);
+    for at in 0..count {
+        sample.span("1", SpanKind::Operator, &format!("f{at}"), 1 + at, count);
+    }
+    let trace = sample.finish();
+    let profile = profile(&trace, &ProfileOptions::default());
+    let rows = folded(&profile, value::WALL);
+    // The last one is on top half of the time, most of it without the others below.
+    assert!(rows[&format!("all;f{}", count - 1)] > 3 * count / 4);
+    let mut by_name: BTreeMap<&str, i64> = BTreeMap::new();
+    for (stack, &ns) in &rows {
+        *by_name.entry(stack.rsplit(';').next().unwrap_or("")).or_default() += ns;
+    }
+    let self_time = crate::self_time(&trace);
+    for span in trace.spans().ids() {
+        let expected = self_time.span_ns[span.index()];
+        assert_eq!(by_name.get(trace.name(span)).copied().unwrap_or(0), expected);
+    }
+    let stacks_max = 16 * trace.spans().len() + 4096 + 2 * trace.spans().len();
+    assert!(profile.stack_parents.len() < stacks_max, "{}", profile.stack_parents.len());
+    assert!(profile.comments.iter().any(|text| text.contains("enclose")), "{:?}", profile.comments);
+}
+
 fn random_spans() -> impl Strategy<Value = Vec<Quick>> {
     prop::collection::vec((0u8..2, 0u8..4, 0i64..40, 0i64..25), 0..30)
 }

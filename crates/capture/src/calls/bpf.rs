@@ -9,6 +9,7 @@ use super::program::Instruction;
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOK_UP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;
+const MAP_NEXT_KEY: libc::c_int = 4;
 const PROGRAM_LOAD: libc::c_int = 5;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const LINK_CREATE: libc::c_int = 28;
@@ -17,6 +18,8 @@ const HASH: u32 = 1;
 const ARRAY: u32 = 2;
 /// Of an array: it can be mapped into our memory.
 const CAN_BE_MAPPED: u32 = 1 << 10;
+/// One that forgets what was not used for long, where it is full.
+const FORGETTING_HASH: u32 = 9;
 const RING: u32 = 27;
 const KPROBE: u32 = 2;
 const RAW_TRACEPOINT: u32 = 17;
@@ -98,6 +101,57 @@ pub(crate) fn put(table: &OwnedFd, key: u32, value: u64) -> io::Result<()> {
     Request::new(&words, &[(0, table.as_raw_fd() as u32)]).call(MAP_UPDATE).map(drop)
 }
 
+/// A table from 32-bit numbers to values of this many bytes, which takes memory as it grows.
+pub(super) fn growing_table(value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
+    const AS_IT_GROWS: u32 = 1;
+    let numbers = [(0, HASH), (4, 4), (8, value_bytes), (12, entries), (16, AS_IT_GROWS)];
+    Request::new(&[], &numbers).make(MAP_CREATE)
+}
+
+/// The words must be as many bytes as values of the table have.
+pub(super) fn put_words(table: &OwnedFd, key: u32, words: &[u64]) -> io::Result<()> {
+    let key = [key];
+    let addresses = [(8, address(&key)), (16, address(words))];
+    Request::new(&addresses, &[(0, table.as_raw_fd() as u32)]).call(MAP_UPDATE).map(drop)
+}
+
+/// An array of 64-bit numbers.
+pub(super) fn numbers(entries: u32) -> io::Result<OwnedFd> {
+    Request::new(&[], &[(0, ARRAY), (4, 4), (8, 8), (12, entries)]).make(MAP_CREATE)
+}
+
+/// Tables whose keys are two words.
+pub(super) fn wide_table(value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
+    Request::new(&[], &[(0, HASH), (4, 16), (8, value_bytes), (12, entries)]).make(MAP_CREATE)
+}
+
+pub(super) fn forgetting_table(entries: u32) -> io::Result<OwnedFd> {
+    Request::new(&[], &[(0, FORGETTING_HASH), (4, 16), (8, 8), (12, entries)]).make(MAP_CREATE)
+}
+
+/// All keys and values of such a table; values have so many words, as many as the table's.
+pub(super) fn entries(table: &OwnedFd, value_words: usize) -> Vec<([u64; 2], Vec<u64>)> {
+    let mut all = Vec::new();
+    let mut key: Option<[u64; 2]> = None;
+    loop {
+        let mut next = [0_u64; 2];
+        let from = key.as_ref().map_or(0, |key| address(key));
+        let words = [(8, from), (16, next.as_mut_ptr() as u64)];
+        let numbers = [(0, table.as_raw_fd() as u32)];
+        if Request::new(&words, &numbers).call(MAP_NEXT_KEY).is_err() {
+            return all;
+        }
+        // SAFETY: it is ours and initialised; the kernel has written there, unseen.
+        let next = unsafe { (&raw const next).read_volatile() };
+        let mut value = vec![0_u64; value_words];
+        let words = [(8, address(&next)), (16, value.as_mut_ptr() as u64)];
+        if Request::new(&words, &numbers).call(MAP_LOOK_UP).is_ok() {
+            all.push((next, value));
+        }
+        key = Some(next);
+    }
+}
+
 /// A program for the places of functions.
 pub(super) fn program(text: &[Instruction]) -> io::Result<OwnedFd> {
     load(text, KPROBE, UPROBE_MULTI)
@@ -129,14 +183,14 @@ pub(crate) fn attach_to_tracepoint(program: &OwnedFd, name: &CStr) -> io::Result
     Request::new(&words, &[(8, program.as_raw_fd() as u32)]).make(RAW_TRACEPOINT_OPEN)
 }
 
-/// Places in a file, for one process.
+/// Places in a file.
 pub(super) struct Places<'a> {
     pub(super) path: &'a [u8],
+    /// One process, or 0 for all that have the file in their memory.
     pub(super) pid: i32,
     pub(super) offsets: &'a [u64],
     /// What the program is told of each.
     pub(super) cookies: &'a [u64],
-    pub(super) is_return: bool,
 }
 
 /// Runs a program at these places, as long as what it gives is open.
@@ -151,7 +205,6 @@ pub(super) fn attach(program: &OwnedFd, places: &Places<'_>) -> io::Result<Owned
         (0, program.as_raw_fd() as u32),
         (8, UPROBE_MULTI),
         (48, places.offsets.len() as u32),
-        (52, places.is_return.into()),
         (56, places.pid as u32),
     ];
     Request::new(&words, &numbers).make(LINK_CREATE)

@@ -1,78 +1,352 @@
-//! Hits by a small program of ours that runs in the kernel, where there is BPF: thousands of
+//! Hits by small programs of ours that run in the kernel, where there is BPF: thousands of
 //! functions are watched as easily as one.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::bpf::{self, Places};
-use super::program::{self, HIT_BYTES};
+use super::brake::{CallLevel, HitCosts};
+use super::noting::{self, NotedAt, Noting, NotingMaps, TARGET_BYTES};
+use super::place::{ExitKind, ExitPlace, FunctionPlaces, INSIDE_MAX, TargetBase};
+use super::program::HIT_BYTES;
 use super::ring::HitRing;
+use super::sums::{CallSum, Sums};
+use super::trial;
 
 /// Room for a million calls between two looks at the ring.
 const RING_BYTES: u32 = 64 << 20;
 
+/// Indirect jumps that functions may be left by, of all files together.
+const TARGETS_MAX: u32 = 1 << 20;
+
+/// A function with the number that its hits carry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbered<'a> {
+    pub(super) number: u32,
+    pub(super) is_go: bool,
+    pub(super) places: &'a FunctionPlaces,
+}
+
+/// Which processes places are watched in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    Process(i32),
+    /// All that map the file: who is not recorded is passed over in the kernel.
+    Everyone,
+}
+
+/// Functions that are watched, and let go, together.
+struct Group {
+    whose: Whose,
+    path: Vec<u8>,
+    members: Vec<Member>,
+    links: Links,
+}
+
+/// Closing them ends the watch.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    exits: Vec<OwnedFd>,
+    entries: Vec<OwnedFd>,
+}
+
+impl Links {
+    fn all(self) -> impl Iterator<Item = OwnedFd> {
+        self.exits.into_iter().chain(self.entries)
+    }
+}
+
+/// Offsets and cookies, by the program that is run there.
+type PlacesBy = BTreeMap<Noting, (Vec<u64>, Vec<u64>)>;
+
+#[derive(Debug, Clone)]
+struct Member {
+    number: u32,
+    is_go: bool,
+    places: FunctionPlaces,
+}
+
+impl Member {
+    fn of(function: &Numbered<'_>) -> Member {
+        let Numbered { number, is_go, places } = *function;
+        Member { number, is_go, places: places.clone() }
+    }
+
+    fn numbered(&self) -> Numbered<'_> {
+        Numbered { number: self.number, is_go: self.is_go, places: &self.places }
+    }
+}
+
+/// Groups of the functions of a file: the kernel takes a moment to let one go, so there are not
+/// many.
+const GROUPS_MAX: usize = 16;
+
+/// Functions whose calls can be counted instead of being recorded.
+const MODES_MAX: u32 = 1 << 18;
+
 pub(super) struct ByBpf {
-    /// Closing them ends the watch; first, so that nothing is written into a ring that is gone.
-    links: Vec<OwnedFd>,
-    programs: [OwnedFd; 2],
+    /// First, so that nothing is written into a ring that is gone.
+    groups: Vec<Group>,
+    modes: OwnedFd,
+    sums: Sums,
+    programs: BTreeMap<Noting, OwnedFd>,
     lost: OwnedFd,
+    targets: OwnedFd,
+    target_count: u32,
+    threads: OwnedFd,
     ring: HitRing,
-    _ring: OwnedFd,
+    ring_map: OwnedFd,
     lost_before: u64,
+    performs_returns: bool,
 }
 
 impl ByBpf {
-    pub(super) fn begin() -> io::Result<ByBpf> {
-        let (ring, lost) = (bpf::ring(RING_BYTES)?, bpf::counter()?);
-        let load = |is_return| {
-            bpf::program(&program::noting(ring.as_raw_fd(), lost.as_raw_fd(), is_return))
-        };
-        Ok(ByBpf {
-            links: Vec::new(),
-            programs: [load(false)?, load(true)?],
-            lost,
-            ring: HitRing::map(&ring, RING_BYTES as usize)?,
-            _ring: ring,
-            lost_before: 0,
-        })
+    /// To be called before threads are made: what is new is tried in a copy of this process.
+    pub(super) fn begin(threads: OwnedFd) -> io::Result<ByBpf> {
+        let mut all = ByBpf::begin_stepping(threads)?;
+        all.performs_returns = trial::may_perform_returns(&mut all);
+        Ok(all)
     }
 
-    /// All at once; where the kernel does not take one of them, the others without it. Gives how
-    /// many it did not take.
+    /// The kernel executes `ret` in single steps.
+    fn begin_stepping(threads: OwnedFd) -> io::Result<ByBpf> {
+        let (ring, lost) = (bpf::ring(RING_BYTES)?, bpf::counter()?);
+        let mut all = ByBpf {
+            groups: Vec::new(),
+            modes: bpf::numbers(MODES_MAX)?,
+            sums: Sums::new()?,
+            programs: BTreeMap::new(),
+            lost,
+            targets: bpf::growing_table(TARGET_BYTES, TARGETS_MAX)?,
+            target_count: 0,
+            threads,
+            ring: HitRing::map(&ring, RING_BYTES as usize)?,
+            ring_map: ring,
+            lost_before: 0,
+            performs_returns: false,
+        };
+        for at in [NotedAt::Entry, NotedAt::Exit] {
+            all.load(Noting { at, is_go: false, is_for_everyone: false })?;
+        }
+        Ok(all)
+    }
+
+    /// Whether the programs perform `ret` themselves.
+    pub(super) fn performs_returns(&self) -> bool {
+        self.performs_returns
+    }
+
+    /// Loads a program, unless it is loaded already.
+    pub(super) fn load(&mut self, what: Noting) -> io::Result<()> {
+        if self.programs.contains_key(&what) {
+            return Ok(());
+        }
+        let maps = NotingMaps {
+            ring: self.ring_map.as_raw_fd(),
+            lost: self.lost.as_raw_fd(),
+            targets: self.targets.as_raw_fd(),
+            threads: self.threads.as_raw_fd(),
+            modes: self.modes.as_raw_fd(),
+            sums: self.sums.maps(),
+        };
+        let program = bpf::program(&noting::noting(what, maps))?;
+        self.programs.insert(what, program);
+        Ok(())
+    }
+
+    /// What a hit costs the program that is watched.
+    pub(super) fn costs(&mut self) -> HitCosts {
+        trial::costs(self, self.performs_returns)
+    }
+
+    /// Gives the numbers of those that the kernel did not take.
     pub(super) fn attach(
         &mut self,
-        pid: i32,
+        whose: Whose,
         path: &[u8],
-        places: &[(u64, u64)],
-    ) -> io::Result<u64> {
-        match (self.try_attach(pid, path, places), places.len()) {
-            (Ok(links), _) => self.links.extend(links),
+        functions: &[Numbered<'_>],
+    ) -> io::Result<Vec<u32>> {
+        let mut refused = Vec::new();
+        for functions in functions.chunks(functions.len().div_ceil(GROUPS_MAX).max(1)) {
+            refused.extend(self.attach_group(whose, path, functions)?);
+        }
+        Ok(refused)
+    }
+
+    /// All at once; where the kernel does not take one of them, the others without it.
+    fn attach_group(
+        &mut self,
+        whose: Whose,
+        path: &[u8],
+        functions: &[Numbered<'_>],
+    ) -> io::Result<Vec<u32>> {
+        match (self.try_attach(whose, path, functions), functions) {
+            (Ok(links), _) => {
+                let members = functions.iter().map(Member::of).collect();
+                self.groups.push(Group { whose, path: path.to_vec(), members, links });
+            }
             (Err(error), _) if error.raw_os_error() == Some(libc::ESRCH) => {}
-            (Err(error), 1) if is_odd_place(&error) => return Ok(1),
-            (Err(error), count) if is_odd_place(&error) => {
-                let (first, last) = places.split_at(count / 2);
-                return Ok(self.attach(pid, path, first)? + self.attach(pid, path, last)?);
+            (Err(error), [function]) if is_odd_place(&error) => return Ok(vec![function.number]),
+            (Err(error), functions) if is_odd_place(&error) => {
+                let (first, last) = functions.split_at(functions.len() / 2);
+                let mut refused = self.attach_group(whose, path, first)?;
+                refused.extend(self.attach_group(whose, path, last)?);
+                return Ok(refused);
             }
             (Err(error), _) => return Err(error),
         }
-        Ok(0)
+        Ok(Vec::new())
+    }
+
+    /// Records functions less closely from now on.
+    pub(super) fn set_levels(&mut self, steps: &[(u32, CallLevel)]) -> io::Result<()> {
+        for &(number, level) in steps.iter().filter(|(number, _)| *number < MODES_MAX) {
+            bpf::put(&self.modes, number, level.number().into())?;
+        }
+        let less: BTreeMap<u32, CallLevel> = steps.iter().copied().collect();
+        let less = |member: &Member| {
+            let level = less.get(&member.number).copied();
+            level.filter(|&level| level >= CallLevel::CountedWithoutEnds)
+        };
+        let has = |group: &Group| group.members.iter().any(|member| less(member).is_some());
+        let (changed, others): (Vec<Group>, Vec<Group>) =
+            std::mem::take(&mut self.groups).into_iter().partition(has);
+        self.groups = others;
+        for mut group in changed {
+            for member in group.members.iter_mut().filter(|member| less(member).is_some()) {
+                member.places.exits.clear();
+            }
+            let count = group.members.len();
+            group.members.retain(|member| less(member) != Some(CallLevel::Detached));
+            self.link_again(&mut group, count)?;
+            if !group.members.is_empty() {
+                self.groups.push(group);
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches a group that has changed, and had so many members.
+    fn link_again(&mut self, group: &mut Group, count: usize) -> io::Result<()> {
+        let functions: Vec<Numbered<'_>> = group.members.iter().map(Member::numbered).collect();
+        let (whose, path) = (group.whose, &*group.path);
+        // Beginnings of calls stay watched without a gap, where they can.
+        group.links.exits.clear();
+        if functions.len() < count {
+            group.links.entries.clear();
+        }
+        group.links.exits = self.attach_exits(whose, path, &functions)?;
+        if functions.len() < count {
+            group.links.entries = self.attach_entries(whose, path, &functions)?;
+        }
+        Ok(())
+    }
+
+    /// What was counted instead of being recorded.
+    pub(super) fn sums(&self) -> Vec<CallSum> {
+        self.sums.read()
     }
 
     pub(super) fn try_attach(
-        &self,
-        pid: i32,
+        &mut self,
+        whose: Whose,
         path: &[u8],
-        places: &[(u64, u64)],
-    ) -> io::Result<[OwnedFd; 2]> {
-        let (offsets, cookies): (Vec<u64>, Vec<u64>) = places.iter().copied().unzip();
-        let [entry, back] = &self.programs;
-        let at = |program, is_return| {
-            let (offsets, cookies) = (&offsets, &cookies);
-            bpf::attach(program, &Places { path, pid, offsets, cookies, is_return })
+        functions: &[Numbered<'_>],
+    ) -> io::Result<Links> {
+        // Exits first: of a call that is seen, the return is seen as well.
+        let exits = self.attach_exits(whose, path, functions)?;
+        Ok(Links { exits, entries: self.attach_entries(whose, path, functions)? })
+    }
+
+    fn attach_exits(
+        &mut self,
+        whose: Whose,
+        path: &[u8],
+        functions: &[Numbered<'_>],
+    ) -> io::Result<Vec<OwnedFd>> {
+        let mut places = PlacesBy::new();
+        for &Numbered { number, is_go, places: of_function } in functions {
+            for exit in &of_function.exits {
+                let at = NotedAt::exit(exit.kind, self.performs_returns);
+                let what = Noting { at, is_go, is_for_everyone: whose == Whose::Everyone };
+                let (offsets, cookies) = places.entry(what).or_default();
+                offsets.push(exit.offset);
+                cookies.push(u64::from(number) | u64::from(self.detail(exit)?) << 32);
+            }
+        }
+        self.link(whose, path, places)
+    }
+
+    fn attach_entries(
+        &mut self,
+        whose: Whose,
+        path: &[u8],
+        functions: &[Numbered<'_>],
+    ) -> io::Result<Vec<OwnedFd>> {
+        let mut places = PlacesBy::new();
+        for &Numbered { number, is_go, places: of_function } in functions {
+            let is_for_everyone = whose == Whose::Everyone;
+            let what = Noting { at: NotedAt::Entry, is_go, is_for_everyone };
+            let (offsets, cookies) = places.entry(what).or_default();
+            offsets.push(of_function.entry);
+            cookies.push(u64::from(number));
+        }
+        self.link(whose, path, places)
+    }
+
+    fn link(&mut self, whose: Whose, path: &[u8], places: PlacesBy) -> io::Result<Vec<OwnedFd>> {
+        let pid = match whose {
+            Whose::Process(pid) => pid,
+            Whose::Everyone => 0,
         };
-        // Returns first: of a call that is seen, the return is seen as well.
-        let back = at(back, true)?;
-        Ok([at(entry, false)?, back])
+        let mut links = Vec::new();
+        for (what, (offsets, cookies)) in places {
+            self.load(what)?;
+            let (offsets, cookies) = (&offsets[..], &cookies[..]);
+            let places = Places { path, pid, offsets, cookies };
+            links.push(bpf::attach(&self.programs[&what], &places)?);
+        }
+        Ok(links)
+    }
+
+    /// With programs that perform returns or do not, whether or not they are known to work.
+    pub(super) fn attach_as(
+        &mut self,
+        whose: Whose,
+        path: &[u8],
+        functions: &[Numbered<'_>],
+        performs_returns: bool,
+    ) -> io::Result<Links> {
+        let before = std::mem::replace(&mut self.performs_returns, performs_returns);
+        let links = self.try_attach(whose, path, functions);
+        self.performs_returns = before;
+        links
+    }
+
+    /// What the program of an exit needs besides the function: how much `ret` takes off the stack,
+    /// or the number of what an indirect jump is compared with.
+    fn detail(&mut self, exit: &ExitPlace) -> io::Result<u32> {
+        let displacement = match exit.kind {
+            ExitKind::Return { popped } => return Ok(popped.into()),
+            ExitKind::Jump | ExitKind::Conditional(_) => return Ok(0),
+            ExitKind::ThroughRegister(_) => 0,
+            ExitKind::ThroughMemory(memory) => {
+                let is_next = memory.base == TargetBase::NextInstruction;
+                let behind = if is_next { i64::from(exit.len) } else { 0 };
+                i64::from(memory.displacement) + behind
+            }
+        };
+        if exit.inside.len() > INSIDE_MAX {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let mut words = vec![displacement as u64];
+        words.extend(exit.inside.iter().flat_map(|&(from, to)| [from as u64, to as u64]));
+        words.resize(TARGET_BYTES as usize / 8, 0);
+        let number = self.target_count;
+        bpf::put_words(&self.targets, number, &words)?;
+        self.target_count += 1;
+        Ok(number)
     }
 
     /// What was noted since the last time, and how much there was no room for.
@@ -87,9 +361,20 @@ impl ByBpf {
 
     /// No more is noted from now on.
     pub(super) fn stop(&mut self) {
-        self.links.clear();
+        // The kernel takes its time for each, during which it does nothing.
+        let mut links: Vec<OwnedFd> =
+            self.groups.drain(..).flat_map(|group| group.links.all()).collect();
+        std::thread::scope(|scope| {
+            while !links.is_empty() {
+                let some = links.split_off(links.len() - links.len().div_ceil(CLOSERS));
+                scope.spawn(move || drop(some));
+            }
+        });
     }
 }
+
+/// Threads that let the kernel take away what was watched, about.
+const CLOSERS: usize = 8;
 
 /// The kernel finds an instruction there that it cannot watch.
 pub(super) fn is_odd_place(error: &io::Error) -> bool {

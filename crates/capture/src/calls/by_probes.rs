@@ -7,28 +7,56 @@ use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::by_bpf::is_odd_place;
+use super::by_bpf::{Numbered, is_odd_place};
+use super::place::{ExitPlace, fetched, is_left};
 use crate::event::Attr;
 use crate::guard::Guard;
 use crate::probe::Probe;
-use crate::records;
+use crate::records::{self, Record};
 use crate::rings::Rings;
 use crate::{processes, sys};
 
 /// So many functions are watched at most, of all files together.
 pub(super) const FUNCTIONS_MAX: usize = 32;
 
+/// The same of the places where they begin and are left.
+const PLACES_MAX: usize = 320;
+
 pub(super) struct ByProbes {
     watched: Vec<Watched>,
-    /// By the id that its records carry: the number of a function, doubled, and 1 more where it
-    /// returned.
-    by_id: BTreeMap<u64, u64>,
+    /// By the id that its records carry.
+    by_id: BTreeMap<u64, Place>,
     rings: Rings,
     /// Outlives the probes, and takes them away where we cannot.
     _guard: Option<Guard>,
 }
 
+/// What a hit of a probe means.
+#[derive(Debug, Clone)]
+struct Place {
+    function: u32,
+    /// Of a return.
+    exit: Option<ExitPlace>,
+}
+
+impl Place {
+    /// The hit as it is recorded, unless the function goes on.
+    fn hit(&self, record: Record<'_>) -> Option<[u64; 4]> {
+        let found = record.fetched()?;
+        let [whose, decides] = found.words;
+        if let Some(exit) = &self.exit
+            && !is_left(exit, found.ip, decides)
+        {
+            return None;
+        }
+        let thread = u64::from(found.pid) << 32 | u64::from(found.tid);
+        let place = u64::from(self.function) << 1 | u64::from(self.exit.is_some());
+        Some([found.time, thread, place, whose?])
+    }
+}
+
 struct Watched {
+    function: u32,
     /// Closing them ends the watch, and only then can the probe be taken away.
     _open: Vec<OwnedFd>,
     _probe: Probe,
@@ -43,47 +71,65 @@ impl ByProbes {
         Ok(ByProbes { watched: Vec::new(), by_id: BTreeMap::new(), rings, _guard: guard })
     }
 
-    /// Gives how many the kernel did not take. Processes that are forked inherit the events.
+    /// Why a function cannot be watched by probes, if so.
+    pub(super) fn refusal(&self, function: &Numbered<'_>) -> Option<String> {
+        let unfit = function.places.exits.iter().find_map(|exit| fetched(exit).err());
+        let count = 1 + function.places.exits.len();
+        let is_full = self.watched.len() + count > PLACES_MAX;
+        let full = || format!("it has {count} places, and uprobes can watch {PLACES_MAX} in all");
+        unfit.map(str::to_owned).or_else(|| is_full.then(full))
+    }
+
+    /// Gives the numbers of those that the kernel did not take. Processes that are forked inherit
+    /// the events.
     pub(super) fn attach(
         &mut self,
         pid: i32,
         path: &[u8],
-        places: &[(u64, u64)],
-    ) -> io::Result<u64> {
+        functions: &[Numbered<'_>],
+    ) -> io::Result<Vec<u32>> {
         let path = str::from_utf8(path).map_err(io::Error::other)?;
         let tids = processes::threads(pid);
-        let mut refused = 0;
-        for &(offset, number) in places {
-            // The return first: of a call that is seen, the return is seen as well.
-            let back = self.watch((path, offset), true, &tids);
-            match back.and_then(|back| Ok([back, self.watch((path, offset), false, &tids)?])) {
-                Ok([back, begin]) => {
-                    self.add(back, number << 1 | 1);
-                    self.add(begin, number << 1);
+        let mut refused = Vec::new();
+        for function in functions {
+            match self.watch_function(path, function, &tids) {
+                Ok(all) => {
+                    for (watched, ids, place) in all {
+                        self.by_id.extend(ids.into_iter().map(|id| (id, place.clone())));
+                        self.watched.push(watched);
+                    }
                 }
-                Err(error) if is_odd_place(&error) => refused += 1,
+                Err(error) if is_odd_place(&error) => refused.push(function.number),
                 Err(error) => return Err(error),
             }
         }
         Ok(refused)
     }
 
-    fn watch(
+    fn watch_function(
         &self,
-        (path, offset): (&str, u64),
-        is_return: bool,
+        path: &str,
+        function: &Numbered<'_>,
         tids: &[i32],
-    ) -> io::Result<(Watched, Vec<u64>)> {
-        let probe = Probe::define(path, offset, is_return)?;
-        let attr = Attr::tracepoint(probe.number);
-        let open = |tid, cpu| sys::open_event(&attr, tid, cpu);
-        let (open, ids) = self.rings.open_beside(tids, open)?;
-        Ok((Watched { _open: open, _probe: probe }, ids))
-    }
-
-    fn add(&mut self, (watched, ids): (Watched, Vec<u64>), place: u64) {
-        self.by_id.extend(ids.into_iter().map(|id| (id, place)));
-        self.watched.push(watched);
+    ) -> io::Result<Vec<(Watched, Vec<u64>, Place)>> {
+        let whose = if function.is_go { "%r14" } else { "%sp" };
+        // Exits first: of a call that is seen, the return is seen as well.
+        let exits = function.places.exits.iter().map(Some);
+        exits
+            .chain([None])
+            .map(|exit| {
+                let offset = exit.map_or(function.places.entry, |exit| exit.offset);
+                let decides = exit.and_then(|exit| fetched(exit).ok().flatten());
+                let fetches: Vec<&str> = std::iter::once(whose).chain(decides.as_deref()).collect();
+                let probe = Probe::define(path, offset, &fetches)?;
+                let attr = Attr::tracepoint(probe.number).with_fetched();
+                let open = |tid, cpu| sys::open_event(&attr, tid, cpu);
+                let (open, ids) = self.rings.open_beside(tids, open)?;
+                let place = Place { function: function.number, exit: exit.cloned() };
+                let function = function.number;
+                Ok((Watched { function, _open: open, _probe: probe }, ids, place))
+            })
+            .collect()
     }
 
     /// What was noted since the last time, and how much there was no room for.
@@ -93,12 +139,19 @@ impl ByProbes {
         let drained: Result<(), Infallible> = rings.drain(|bytes| {
             for record in records::records(bytes) {
                 lost += record.lost();
-                hits.extend(record.hit(by_id).into_iter().flatten().flat_map(u64::to_ne_bytes));
+                let place = record.event_id().and_then(|id| by_id.get(&id));
+                let hit = place.and_then(|place| place.hit(record));
+                hits.extend(hit.into_iter().flatten().flat_map(u64::to_ne_bytes));
             }
             Ok(())
         });
         let Ok(()) = drained;
         (hits, lost)
+    }
+
+    /// A function is not watched any more.
+    pub(super) fn detach(&mut self, function: u32) {
+        self.watched.retain(|watched| watched.function != function);
     }
 
     /// No more is noted from now on.

@@ -1,42 +1,70 @@
 //! Calls of chosen functions, each with its beginning and its end.
 //!
-//! Something in the kernel notes the time where such a function begins and where it returns, in a
-//! ring: a small program of ours, or a probe. When the descriptors are closed, also by the end of
-//! a killed recorder, the kernel takes it away.
+//! Something in the kernel notes the time where such a function begins and at each instruction by
+//! which it is left, in a ring: a small program of ours, or a probe. Stacks are never touched, so
+//! nothing that walks or switches them can notice. When the descriptors are closed, also by the
+//! end of a killed recorder, the kernel takes it away.
 
 pub(crate) mod bpf;
+mod brake;
+mod budget;
 mod by_bpf;
 mod by_probes;
+mod hold;
+mod noting;
+mod place;
 pub(crate) mod program;
 pub(crate) mod ring;
+mod sums;
+mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
+use crate::follow::ProcessTree;
 use crate::records::Record;
 use crate::rings::is_refusal;
 use crate::side_log::{SideFile, SideRecords};
-use crate::{Ability, CaptureError, doctor, processes};
-use by_bpf::ByBpf;
+use crate::{Ability, CaptureError, doctor, processes, sys};
+use brake::Brake;
+pub use brake::CallLevel;
+use by_bpf::{ByBpf, Numbered, Whose};
 use by_probes::ByProbes;
+pub(crate) use hold::Hold;
+pub use hold::StartPlaces;
+pub use place::{ExitKind, ExitPlace, FunctionPlaces, TargetBase, TargetMemory, WatchedFunction};
+pub(crate) use place::{fetched, is_left};
 use program::HIT_BYTES;
+use sums::CallSum;
+pub use sums::LENGTH_BUCKETS;
+pub(crate) use trial::own_function;
 
 /// Which functions are recorded.
 #[derive(Clone, Copy)]
 pub struct CallsOptions<'a> {
-    /// Functions of a file that are wanted: where in it they begin, and their names.
-    pub functions_in: &'a dyn Fn(&Path) -> Vec<(u64, String)>,
+    /// Functions of a file that are wanted, and where in it they begin and are left.
+    pub functions_in: &'a dyn Fn(&Path) -> Vec<WatchedFunction>,
+    /// Where a program can be held until its libraries are watched; `None` where it is none.
+    pub start_of: &'a dyn Fn(&Path) -> Option<StartPlaces>,
     pub by: CallsBy,
+    /// How much of the program's own processor time it may cost, in percent. Above that, calls of
+    /// the functions that cost most are counted, and at last not watched any more.
+    pub budget_percent: f64,
+    /// Counts all calls from the beginning.
+    pub aggregates: bool,
 }
 
 /// The file in the folder of a recording, and what it begins with.
-pub(crate) const CALLS_FILE: SideFile = SideFile { name: "calls.hits", head: b"spanwise--calls\n" };
+pub(crate) const CALLS_FILE: SideFile = SideFile { name: "calls.hits", head: b"spanwise-calls2\n" };
 
 mod kind {
     pub(super) const FUNCTION: u32 = 1;
     pub(super) const HITS: u32 = 2;
     pub(super) const LOST: u32 = 3;
+    pub(super) const SUM: u32 = 4;
+    pub(super) const LEVEL: u32 = 5;
 }
 
 /// More functions of one file than this are too many.
@@ -60,43 +88,102 @@ enum Backend {
 pub(crate) struct Calls<'a> {
     options: CallsOptions<'a>,
     backend: Backend,
-    /// Places in each file, with the numbers of their functions.
-    files: BTreeMap<Vec<u8>, Vec<(u64, u64)>>,
+    /// Functions in each file, with their numbers.
+    files: BTreeMap<Vec<u8>, Rc<[(u32, WatchedFunction)]>>,
     count: u32,
+    /// The processes that are recorded from the beginning.
+    pids: Vec<i32>,
+    /// Kept while programs look threads up in it.
+    tree: Option<ProcessTree>,
+    /// Files that are watched in all processes, and those that are watched in some.
+    for_everyone: BTreeSet<Vec<u8>>,
+    by_process: BTreeSet<Vec<u8>>,
+    /// Processes and files that have links of their own: a second one would note calls twice.
+    linked: BTreeSet<(i32, Vec<u8>)>,
+    /// Processes that were forked, and watched only when that was known.
+    late: BTreeSet<i32>,
     /// Files of each process that are watched.
     watched: BTreeMap<i32, BTreeSet<Vec<u8>>>,
     /// Processes that were copied from another, by that one: files of it that are told of later
     /// are theirs as well.
     copies: BTreeMap<i32, Vec<i32>>,
     new: SideRecords,
-    /// Functions that the kernel refuses to watch.
-    refused: u64,
+    brake: Brake,
+    /// When it began, and when sums were last looked at.
+    began_ns: u64,
+    summed_ns: u64,
+    /// Calls and returns of each function that were counted in the kernel until then.
+    summed: BTreeMap<u32, [u64; 2]>,
+    /// Calls of each function that were recorded.
+    recorded: BTreeMap<u32, u64>,
+    /// Processor time of each process, which is kept when it has ended.
+    cpu_ns: BTreeMap<i32, u64>,
+    braked: Vec<BrakedFunction>,
+    /// The budget was exceeded by so much that nothing is watched any more.
+    has_let_go: bool,
+    has_stopped: bool,
+    /// Functions that cannot be watched without harm, or that the kernel does not take.
+    refused: Vec<RefusedFunction>,
     /// Functions that are more than can be watched.
     too_many: u64,
 }
 
 impl<'a> Calls<'a> {
     /// To be called before threads are made.
-    pub(crate) fn begin(options: CallsOptions<'a>) -> Result<Calls<'a>, CaptureError> {
+    pub(crate) fn begin(
+        options: CallsOptions<'a>,
+        pids: &[i32],
+        is_from_exec: bool,
+    ) -> Result<Calls<'a>, CaptureError> {
+        let tree = match options.by {
+            CallsBy::Probes => None,
+            CallsBy::Auto | CallsBy::Bpf => ProcessTree::begin(pids, is_from_exec).ok(),
+        };
+        let begin_bpf = || begin_bpf(tree.as_ref());
         let backend = match options.by {
-            CallsBy::Bpf => ByBpf::begin().map(Backend::Bpf),
+            CallsBy::Bpf => begin_bpf().map(Backend::Bpf),
             CallsBy::Probes => ByProbes::begin().map(Box::new).map(Backend::Probes),
-            CallsBy::Auto if doctor::has_calls_by_bpf() => ByBpf::begin().map(Backend::Bpf),
+            CallsBy::Auto if doctor::has_calls_by_bpf() => begin_bpf().map(Backend::Bpf),
             CallsBy::Auto => ByProbes::begin().map(Box::new).map(Backend::Probes),
         };
         let backend = backend.map_err(|error| {
             let error = CaptureError::io("calls of functions cannot be recorded", error);
             error.lacks(ability(options.by))
         })?;
+        let mut backend = backend;
+        if options.aggregates && matches!(backend, Backend::Probes(_)) {
+            let error = CaptureError::new("calls can only be counted by BPF");
+            return Err(error.lacks(Ability::Calls));
+        }
+        let brake = match &mut backend {
+            Backend::Bpf(bpf) => Brake::new(options.budget_percent, bpf.costs(), true),
+            Backend::Probes(_) => Brake::new(options.budget_percent, trial::DEFAULT_COSTS, false),
+        };
+        let began_ns = sys::clock_ns(libc::CLOCK_MONOTONIC);
         Ok(Calls {
             options,
             backend,
+            brake,
+            began_ns,
+            summed_ns: began_ns,
+            summed: BTreeMap::new(),
+            recorded: BTreeMap::new(),
+            cpu_ns: BTreeMap::new(),
+            braked: Vec::new(),
+            has_let_go: false,
+            has_stopped: false,
             files: BTreeMap::new(),
             count: 0,
+            pids: pids.to_vec(),
+            tree,
+            for_everyone: BTreeSet::new(),
+            by_process: BTreeSet::new(),
+            linked: BTreeSet::new(),
+            late: BTreeSet::new(),
             watched: BTreeMap::new(),
             copies: BTreeMap::new(),
             new: SideRecords::default(),
-            refused: 0,
+            refused: Vec::new(),
             too_many: 0,
         })
     }
@@ -114,48 +201,92 @@ impl<'a> Calls<'a> {
     }
 
     fn watch(&mut self, pid: i32, path: &[u8]) -> Result<(), CaptureError> {
-        let places = match self.files.get(path) {
-            Some(known) => known.clone(),
+        let functions = match self.files.get(path) {
+            Some(known) => Rc::clone(known),
             None => self.look_into(path),
         };
-        if places.is_empty() {
+        let numbered: Vec<Numbered<'_>> = functions.iter().filter_map(numbered).collect();
+        if numbered.is_empty() || self.for_everyone.contains(path) || self.has_let_go {
+            return Ok(());
+        }
+        let whose = self.whose(pid, path);
+        match whose {
+            Whose::Everyone => self.for_everyone.insert(path.to_vec()),
+            Whose::Process(_) => self.by_process.insert(path.to_vec()),
+        };
+        if !self.linked.insert((pid, path.to_vec())) {
             return Ok(());
         }
         let attached = match &mut self.backend {
-            Backend::Bpf(bpf) => bpf.attach(pid, path, &places),
-            Backend::Probes(probes) => probes.attach(pid, path, &places),
+            Backend::Bpf(bpf) => bpf.attach(whose, path, &numbered),
+            Backend::Probes(probes) => probes.attach(pid, path, &numbered),
         };
-        self.refused += attached.map_err(|error| {
+        let refused = attached.map_err(|error| {
             let is_refusal = is_refusal(&error);
             let path = processes::path_of(path).display();
             let error = CaptureError::io(format!("{path}: its calls cannot be recorded"), error);
             if is_refusal { error.lacks(ability(self.options.by)) } else { error }
         })?;
+        for (_, function) in functions.iter().filter(|(number, _)| refused.contains(number)) {
+            let why = "the kernel does not take it".to_owned();
+            self.refused.push(RefusedFunction { name: function.name.clone(), why });
+        }
         Ok(())
     }
 
-    fn look_into(&mut self, path: &[u8]) -> Vec<(u64, u64)> {
-        let mut functions = (self.options.functions_in)(processes::path_of(path));
+    /// A file that nobody else uses is watched in all processes, of which programs choose: so no
+    /// call of a process is missed that lives for a moment. Others would be slowed down by that.
+    fn whose(&self, pid: i32, path: &[u8]) -> Whose {
+        let recorded: Vec<i32> = self.watched.keys().chain(&self.pids).copied().collect();
+        // Once decided, always: a call must not be noted twice.
+        let may_be_everyone = self.tree.is_some() && !self.by_process.contains(path);
+        match may_be_everyone && !processes::is_mapped_by_others(path, &recorded) {
+            true => Whose::Everyone,
+            false => Whose::Process(pid),
+        }
+    }
+
+    fn look_into(&mut self, path: &[u8]) -> Rc<[(u32, WatchedFunction)]> {
+        let functions = (self.options.functions_in)(processes::path_of(path));
         let most = match self.backend {
             Backend::Bpf(_) => FUNCTIONS_MAX,
             Backend::Probes(_) => by_probes::FUNCTIONS_MAX.saturating_sub(self.count as usize),
         };
-        self.too_many += functions.len().saturating_sub(most) as u64;
-        functions.truncate(most);
-        let mut places = Vec::with_capacity(functions.len());
-        for (offset, name) in functions {
-            self.new.facts.extend(function(self.count, &name, path));
-            places.push((offset, self.count.into()));
-            self.count += 1;
+        let mut watched = Vec::new();
+        for function in functions {
+            if let Some(why) = self.refusal(&function) {
+                self.refused.push(RefusedFunction { name: function.name, why });
+            } else if watched.len() == most {
+                self.too_many += 1;
+            } else {
+                self.new.facts.extend(function_record(self.count, &function, path));
+                if self.options.aggregates {
+                    self.begin_counted(self.count);
+                }
+                watched.push((self.count, function));
+                self.count += 1;
+            }
         }
-        self.files.insert(path.to_vec(), places.clone());
-        places
+        let watched: Rc<[(u32, WatchedFunction)]> = watched.into();
+        self.files.insert(path.to_vec(), Rc::clone(&watched));
+        watched
+    }
+
+    /// Why a function cannot be watched without harm, if so.
+    fn refusal(&self, function: &WatchedFunction) -> Option<String> {
+        let places = match &function.places {
+            Ok(places) => places,
+            Err(why) => return Some(why.clone()),
+        };
+        let Backend::Probes(probes) = &self.backend else { return None };
+        probes.refusal(&Numbered { number: 0, is_go: function.is_go, places })
     }
 
     /// A process that was copied from another has its files, and needs probes of its own.
     pub(crate) fn note(&mut self, record: Record<'_>) -> Result<(), CaptureError> {
         // Probes are of a process, whatever program it runs, and end with it.
         if let Some(ended) = record.ended() {
+            self.linked.retain(|(pid, _)| *pid != ended || processes::is_running(ended));
             self.watched.remove(&ended);
             self.copies.remove(&ended);
             self.copies.values_mut().for_each(|copies| copies.retain(|&copy| copy != ended));
@@ -169,9 +300,22 @@ impl<'a> Calls<'a> {
         }
         self.copies.entry(parent).or_default().push(pid);
         for path in self.watched.get(&parent).cloned().unwrap_or_default() {
+            let has_functions = self.files.get(&path).is_some_and(|known| !known.is_empty());
+            if has_functions && !self.for_everyone.contains(&path) {
+                self.late.insert(pid);
+            }
             self.file_mapped(pid, &path)?;
         }
         Ok(())
+    }
+
+    /// Calls of a function are counted from the first on.
+    fn begin_counted(&mut self, number: u32) {
+        if let Backend::Bpf(bpf) = &mut self.backend
+            && bpf.set_levels(&[(number, CallLevel::Counted)]).is_ok()
+        {
+            self.brake.begin_at(number, CallLevel::Counted);
+        }
     }
 
     /// What was noted since the last time, and how much of it there is.
@@ -180,6 +324,7 @@ impl<'a> Calls<'a> {
             Backend::Bpf(bpf) => bpf.drain(),
             Backend::Probes(probes) => probes.drain(),
         };
+        self.keep_budget(&hits);
         let mut records = std::mem::take(&mut self.new);
         let counts = CallCounts { hits: hits.len() as u64 / HIT_BYTES as u64, lost };
         let latest = hits.chunks_exact(HIT_BYTES as usize).filter_map(time_of).max();
@@ -195,6 +340,7 @@ impl<'a> Calls<'a> {
 
     /// No more is noted from now on.
     pub(crate) fn stop(&mut self) {
+        self.has_stopped = true;
         match &mut self.backend {
             Backend::Bpf(bpf) => bpf.stop(),
             Backend::Probes(probes) => probes.stop(),
@@ -203,22 +349,116 @@ impl<'a> Calls<'a> {
 
     pub(crate) fn functions(&self) -> FunctionCounts {
         FunctionCounts {
-            watched: u64::from(self.count).saturating_sub(self.refused),
-            refused: self.refused,
+            watched: u64::from(self.count),
+            refused: self.refused.clone(),
             too_many: self.too_many,
-            by_probes: matches!(self.backend, Backend::Probes(_)),
+            late_processes: self.late_processes(),
+            braked: self.braked.clone(),
+            counted: self.summed.values().map(|counts| counts[0]).sum(),
+            by: match &self.backend {
+                Backend::Probes(_) => NotedBy::Probes,
+                Backend::Bpf(bpf) if bpf.performs_returns() => NotedBy::Bpf(ReturnsBy::Program),
+                Backend::Bpf(_) => NotedBy::Bpf(ReturnsBy::Stepping),
+            },
         }
+    }
+
+    /// Functions that are not watched, and why.
+    pub(crate) fn refused(&self) -> &[RefusedFunction] {
+        &self.refused
+    }
+
+    /// Functions that are recorded less closely than they were.
+    pub(crate) fn braked(&self) -> &[BrakedFunction] {
+        &self.braked
+    }
+
+    pub(crate) fn late_processes(&self) -> u64 {
+        self.late.len() as u64
     }
 }
 
-/// What became of the functions that fit.
+/// A function that is not watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedFunction {
+    pub name: String,
+    pub why: String,
+}
+
+/// What notes calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotedBy {
+    Bpf(ReturnsBy),
+    Probes,
+}
+
+/// What executes the `ret` that a probe is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReturnsBy {
+    /// The program that notes it, at little cost.
+    Program,
+    /// The kernel, as a single step.
+    Stepping,
+}
+
+/// What became of the functions that fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FunctionCounts {
     pub(crate) watched: u64,
-    /// The kernel refuses to watch them.
-    pub(crate) refused: u64,
+    pub(crate) refused: Vec<RefusedFunction>,
     pub(crate) too_many: u64,
-    pub(crate) by_probes: bool,
+    /// Processes that were forked, and watched a moment later.
+    pub(crate) late_processes: u64,
+    pub(crate) braked: Vec<BrakedFunction>,
+    /// Calls that were counted instead of being recorded.
+    pub(crate) counted: u64,
+    pub(crate) by: NotedBy,
+}
+
+/// A function that is recorded less closely than it was, since its calls cost too much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrakedFunction {
+    pub(crate) function: u32,
+    pub name: String,
+    pub level: CallLevel,
+    /// Since when, from the beginning of the recording.
+    pub after_ns: u64,
+    /// How often it was called until then.
+    pub calls: u64,
+}
+
+impl std::fmt::Display for BrakedFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let level = match self.level {
+            CallLevel::Recorded => "recorded",
+            CallLevel::Counted => "counted",
+            CallLevel::CountedWithoutEnds => "counted without ends",
+            CallLevel::Detached => "detached",
+        };
+        let BrakedFunction { name, calls, after_ns, .. } = self;
+        write!(f, "{name}: {level} at {after_ns} ns, after {calls} calls")
+    }
+}
+
+fn sum_record(sum: &CallSum) -> Vec<u8> {
+    let mut body = Vec::from(sum.function.to_le_bytes());
+    body.extend(0_u32.to_le_bytes());
+    let words = [sum.thread, sum.calls, sum.returns, sum.total_ns];
+    words.iter().chain(&sum.by_length).for_each(|word| body.extend(word.to_le_bytes()));
+    record(kind::SUM, &body)
+}
+
+fn begin_bpf(tree: Option<&ProcessTree>) -> io::Result<ByBpf> {
+    ByBpf::begin(match tree {
+        Some(tree) => tree.threads()?,
+        None => bpf::table(1)?,
+    })
+}
+
+fn numbered(function: &(u32, WatchedFunction)) -> Option<Numbered<'_>> {
+    let (number, function) = function;
+    let places = function.places.as_ref().ok()?;
+    Some(Numbered { number: *number, is_go: function.is_go, places })
 }
 
 fn ability(by: CallsBy) -> Ability {
@@ -240,10 +480,11 @@ fn time_of(hit: &[u8]) -> Option<u64> {
 }
 
 /// A function that hits name by its number.
-fn function(number: u32, name: &str, path: &[u8]) -> Vec<u8> {
+fn function_record(number: u32, function: &WatchedFunction, path: &[u8]) -> Vec<u8> {
     let mut body = Vec::from(number.to_le_bytes());
-    body.extend((name.len() as u32).to_le_bytes());
-    body.extend(name.as_bytes());
+    body.extend(u32::from(function.is_go).to_le_bytes());
+    body.extend((function.name.len() as u32).to_le_bytes());
+    body.extend(function.name.as_bytes());
     body.extend(path);
     record(kind::FUNCTION, &body)
 }
@@ -256,13 +497,23 @@ fn record(kind: u32, body: &[u8]) -> Vec<u8> {
 }
 
 /// Tries all of it on a function of this very program, and lets nothing be called.
-pub(crate) fn try_on_ourselves(by: CallsBy, path: &[u8], offset: u64) -> io::Result<()> {
-    let (own, places) = (std::process::id() as i32, [(offset, 0)]);
+pub(crate) fn try_on_ourselves(
+    by: CallsBy,
+    path: &[u8],
+    places: &FunctionPlaces,
+) -> io::Result<ReturnsBy> {
+    let own = std::process::id() as i32;
+    let functions = [Numbered { number: 0, is_go: false, places }];
     match by {
-        CallsBy::Probes => match ByProbes::begin()?.attach(own, path, &places)? {
-            0 => Ok(()),
+        CallsBy::Probes => match ByProbes::begin()?.attach(own, path, &functions)?[..] {
+            [] => Ok(ReturnsBy::Stepping),
             _ => Err(io::Error::other("no probe can be set there")),
         },
-        CallsBy::Auto | CallsBy::Bpf => ByBpf::begin()?.try_attach(own, path, &places).map(drop),
+        CallsBy::Auto | CallsBy::Bpf => {
+            let mut bpf = begin_bpf(None)?;
+            bpf.try_attach(Whose::Process(own), path, &functions)?;
+            let performs = bpf.performs_returns();
+            Ok(if performs { ReturnsBy::Program } else { ReturnsBy::Stepping })
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The programs that the kernel runs where a function begins or returns: two dozen
-//! instructions each, written here, so that no compiler is needed.
+//! Instructions of the programs that the kernel runs for us, written here, so that no compiler is
+//! needed.
 
 use std::os::fd::RawFd;
 
@@ -26,8 +26,9 @@ impl Instruction {
     }
 }
 
-/// What a hit leaves behind: time, process and thread, function and whether it returned.
-pub(super) const HIT_BYTES: i16 = 24;
+/// What a hit leaves behind: time; process and thread; function and whether it returned; where on
+/// the stack the return address is, or of Go the goroutine.
+pub(super) const HIT_BYTES: i16 = 32;
 
 /// Numbers of the kernel's functions.
 pub(crate) mod function {
@@ -37,6 +38,8 @@ pub(crate) mod function {
     pub(crate) const TIME: i32 = 5;
     pub(crate) const PROCESSOR: i32 = 8;
     pub(crate) const PID_TGID: i32 = 14;
+    pub(crate) const SEND_SIGNAL: i32 = 109;
+    pub(crate) const READ_USER: i32 = 112;
     pub(crate) const READ_KERNEL: i32 = 113;
     pub(crate) const RING_OUTPUT: i32 = 130;
     pub(crate) const COOKIE: i32 = 174;
@@ -83,34 +86,59 @@ pub(crate) fn instruction(code: u8, to: u8, from: u8, offset: i16, number: i32) 
     Instruction { code, registers: from << 4 | to, offset, number }
 }
 
-/// Notes when which thread passed which place, in the ring; counts what does not fit.
-pub(super) fn noting(ring: RawFd, lost: RawFd, is_return: bool) -> Vec<Instruction> {
-    let mut text = vec![copy(6, 1), call(function::TIME), store(-HIT_BYTES, 0)];
-    text.extend([call(function::PID_TGID), store(-HIT_BYTES + 8, 0)]);
-    text.extend([copy(1, 6), call(function::COOKIE)]);
-    // The lowest bit says whether it is a return.
-    text.push(instruction(0x67, 0, 0, 0, 1));
-    text.push(instruction(0x47, 0, 0, 0, is_return.into()));
-    text.push(store(-HIT_BYTES + 16, 0));
-    text.extend(map(1, ring));
-    text.extend([copy(2, FRAME), add(2, (-HIT_BYTES).into()), set(3, HIT_BYTES.into())]);
-    text.extend([set(4, NO_WAKEUP), call(function::RING_OUTPUT)]);
-    let mut count_it = vec![
-        // The number of the only counter, on the stack.
-        instruction(0x62, FRAME, 0, -HIT_BYTES - 8, 0),
-    ];
-    count_it.extend(map(1, lost));
-    count_it.extend([copy(2, FRAME), add(2, (-HIT_BYTES - 8).into()), call(function::LOOK_UP)]);
-    // One more, as one step: other processors count as well.
-    let add_one = [set(1, 1), instruction(0xdb, 0, 1, 0, 0)];
-    count_it.push(skip_if_zero(add_one.len() as i16));
-    count_it.extend(add_one);
-    text.push(skip_if_zero(count_it.len() as i16));
-    text.extend(count_it);
-    text.extend([set(0, 0), instruction(0x95, 0, 0, 0, 0)]);
-    text
+/// A program that is being written: jumps to its end are filled in when that is known.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    all: Vec<Instruction>,
+    /// Where jumps to the end stand.
+    ends: Vec<usize>,
 }
 
+impl Text {
+    pub(super) fn add(&mut self, more: impl IntoIterator<Item = Instruction>) {
+        self.all.extend(more);
+    }
+
+    /// Ends the program here, if a jump is taken: its code, and what it compares.
+    pub(super) fn end_if(&mut self, code: u8, to: u8, from: u8, number: i32) {
+        self.ends.push(self.all.len());
+        self.all.push(instruction(code, to, from, 0, number));
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Instruction> {
+        let end = self.all.len();
+        for at in self.ends {
+            self.all[at].offset = (end - at - 1) as i16;
+        }
+        self.all.extend([set(0, 0), instruction(code::EXIT, 0, 0, 0, 0)]);
+        self.all
+    }
+}
+
+pub(super) mod code {
+    pub(crate) const LOAD_64: u8 = 0x79;
+    pub(crate) const STORE_32: u8 = 0x63;
+    pub(crate) const STORE_64: u8 = 0x7b;
+    pub(crate) const SHIFT_LEFT: u8 = 0x67;
+    pub(crate) const SHIFT_RIGHT: u8 = 0x77;
+    pub(crate) const AND: u8 = 0x57;
+    pub(crate) const OR: u8 = 0x47;
+    pub(crate) const ADD_REGISTER: u8 = 0x0f;
+    pub(crate) const SUBTRACT_REGISTER: u8 = 0x1f;
+    pub(crate) const OR_REGISTER: u8 = 0x4f;
+    pub(crate) const XOR_REGISTER: u8 = 0xaf;
+    /// The lower half alone, which clears the upper.
+    pub(crate) const COPY_32: u8 = 0xbc;
+    pub(crate) const ADD_AT_ONCE: u8 = 0xdb;
+    pub(crate) const COPY_NUMBER_32: u8 = 0xb4;
+    pub(crate) const JUMP: u8 = 0x05;
+    pub(crate) const JUMP_BELOW: u8 = 0xa5;
+    pub(crate) const JUMP_EQUAL: u8 = 0x15;
+    pub(crate) const JUMP_NOT_EQUAL: u8 = 0x55;
+    pub(crate) const JUMP_NEGATIVE: u8 = 0xc5;
+    pub(crate) const JUMP_LESS_REGISTER: u8 = 0xcd;
+    pub(crate) const EXIT: u8 = 0x95;
+}
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,12 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn every_jump_stays_inside() {
-        let text = noting(3, 4, true);
-        for (at, instruction) in text.iter().enumerate().filter(|(_, one)| one.code == 0x15) {
-            let target = at + 1 + instruction.offset as usize;
-            assert!(target < text.len(), "from {at} to {target} of {}", text.len());
-        }
-        assert_eq!(text.last().map(|last| last.code), Some(0x95));
+    fn jumps_to_the_end_lead_there() {
+        let mut text = Text::default();
+        text.add([set(1, 1)]);
+        text.end_if(code::JUMP_EQUAL, 1, 0, 1);
+        text.add([set(2, 2), set(3, 3)]);
+        let text = text.finish();
+        assert_eq!(text.len(), 6);
+        assert_eq!(text[1].jumps(), Some(2));
+        assert_eq!(text[4], set(0, 0));
     }
 }

@@ -16,6 +16,7 @@
 mod btf;
 mod program;
 mod shared;
+mod tree;
 mod unseen;
 
 use std::io;
@@ -28,6 +29,7 @@ use crate::records::Switch;
 use crate::{processes, sys};
 use program::{FROM_EXEC, IS_LAST, IS_OUT, IS_PREEMPTED, Maps, SHARED_BYTES};
 use shared::Shared;
+pub(crate) use tree::ProcessTree;
 use unseen::Unseen;
 
 /// Room for the switches between two looks at the ring.
@@ -66,16 +68,7 @@ impl Followed {
             thread: btf::thread_layout()
                 .ok_or_else(|| io::Error::other("threads of another form"))?,
         };
-        let following = [
-            (c"task_newtask", program::making(maps)),
-            (c"sched_process_exit", program::ending(maps)),
-            (c"sched_process_exec", program::executing(maps)),
-        ];
-        let following = following.map(|(name, text)| {
-            let program = bpf::tracepoint_program(&text)?;
-            bpf::attach_to_tracepoint(&program, name)
-        });
-        let following = following.into_iter().collect::<io::Result<Vec<OwnedFd>>>()?;
+        let following = program::following(maps)?;
         let followed = Followed {
             switching: None,
             _following: following,
@@ -87,19 +80,8 @@ impl Followed {
             unseen: Unseen::default(),
             maps: [ring, threads, numbers],
         };
-        followed.add_threads(pids, if is_from_exec { FROM_EXEC } else { 0 })?;
+        add_threads(&followed.maps[1], pids, if is_from_exec { FROM_EXEC } else { 0 })?;
         Ok(followed)
-    }
-
-    /// What they start from then on, a program puts into the table.
-    fn add_threads(&self, pids: &[i32], mark: u64) -> io::Result<()> {
-        for &pid in pids {
-            processes::for_all_threads(&[pid], |tids| {
-                let mut tids = tids.iter();
-                tids.try_for_each(|&tid| bpf::put(&self.maps[1], tid as u32, pid as u64 | mark))
-            })?;
-        }
-        Ok(())
     }
 
     /// Writes switches from now on, at most so many.
@@ -150,6 +132,17 @@ impl Followed {
         });
         (switches, self.shared.take_lost())
     }
+}
+
+/// What they start from then on, a program puts into the table.
+fn add_threads(table: &OwnedFd, pids: &[i32], mark: u64) -> io::Result<()> {
+    for &pid in pids {
+        processes::for_all_threads(&[pid], |tids| {
+            let mut tids = tids.iter();
+            tids.try_for_each(|&tid| bpf::put(table, tid as u32, pid as u64 | mark))
+        })?;
+    }
+    Ok(())
 }
 
 /// What the program has written of a switch.

@@ -4,9 +4,11 @@
 //! the programs keep it, so that also a process that lives for a millisecond is known from its
 //! beginning on. The others look threads up in it, and write what is wanted.
 
-use std::os::fd::RawFd;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
 
 use super::btf::ThreadLayout;
+use crate::calls::bpf;
 use crate::calls::program::{
     FRAME, Instruction, NO_WAKEUP, add, call, copy, function, instruction, map, set, skip_if_zero,
     store,
@@ -253,6 +255,20 @@ pub(super) fn executing(maps: Maps) -> Vec<Instruction> {
     text.extend(look_up(maps, &found));
     text.extend(end());
     text
+}
+
+/// Lets the kernel run the programs that keep the table, until these are closed.
+pub(super) fn following(maps: Maps) -> io::Result<Vec<OwnedFd>> {
+    let programs = [
+        (c"task_newtask", making(maps)),
+        (c"sched_process_exit", ending(maps)),
+        (c"sched_process_exec", executing(maps)),
+    ];
+    let programs = programs.map(|(name, text)| {
+        let program = bpf::tracepoint_program(&text)?;
+        bpf::attach_to_tracepoint(&program, name)
+    });
+    programs.into_iter().collect()
 }
 
 /// Takes the samples of threads that are recorded.

@@ -366,8 +366,8 @@ pub fn record_rings<R: TraceRings>(
     rings.stop();
     let pieces = tracer.last_moments(rings);
     let why = ("the end of the test", None, None);
-    let snapshot = keeper.save(&facts, (&events, &tally), (why, &pieces))?;
-    Ok((snapshot, tracer.counts))
+    let saved = keeper.save(&facts, (&events, &tally), (why, &pieces))?;
+    Ok((saved.snapshot, tracer.counts))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod region;
 mod tracer;
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
@@ -231,6 +231,7 @@ impl<'a> Steps<'a> {
         match kind {
             kind::EXECUTED => {
                 let pid = number(8);
+                self.troubles.extend(rights_lost(pid));
                 self.known.retain(|known| known.0 != pid);
                 for path in paths(pid) {
                     self.file_mapped(pid, &path);
@@ -269,6 +270,25 @@ impl<'a> Steps<'a> {
     }
 }
 
+/// A program that has more rights than its user would lose them while it is traced, and do
+/// something else than it does otherwise.
+pub(crate) fn refuse_if_rights_are_lost(program: &Path) -> Result<(), CaptureError> {
+    let Some(rights) = processes::rights_gained_by(program) else { return Ok(()) };
+    Err(CaptureError::new(format!(
+        "{}: it runs with {rights}, and the kernel takes these away from a program that a user \
+         without them steps through; run spanwise as root, or use --calls, which changes nothing",
+        program.display()
+    )))
+}
+
+/// What to say of a program that another one has started meanwhile: it is too late to refuse.
+fn rights_lost(pid: pid_t) -> Option<String> {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let rights = processes::rights_gained_by(&program)?;
+    let program = program.display();
+    Some(format!("process {pid} runs {program} without {rights}, since it is stepped through"))
+}
+
 fn paths(pid: pid_t) -> BTreeSet<Vec<u8>> {
     processes::mappings(pid).into_iter().map(|mapping| mapping.path).collect()
 }
@@ -296,7 +316,7 @@ pub(crate) fn try_on_a_child() -> io::Result<()> {
     if !cfg!(target_arch = "x86_64") {
         return Err(io::Error::other("only on x86-64"));
     }
-    let child = Child::prepare(&["true".into()], &[]).map_err(io::Error::other)?;
+    let child = Child::prepare(&["true".into()], &[], None).map_err(io::Error::other)?;
     ptrace::seize(child.pid)?;
     sys::open_event(&Attr::breakpoint(8), child.pid, -1).map(drop)
 }

@@ -5,16 +5,23 @@
 //! starts the profiler once torch is imported. Traces come as files: into the folder of the
 //! recording where it is there already, and otherwise into ours, to be brought there.
 
-use std::ffi::OsString;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use spanwise_files::{Folder, TemporaryFolder};
+
 use crate::CaptureError;
+
+/// How the folder of the start-up file is called.
+const FOLDER_BEGINNING: &str = "spanwise-torch-";
+
+/// More than anybody has to say.
+const NOTES_BYTES_MAX: u64 = 1 << 20;
 
 const START_UP: &str = include_str!("sitecustomize.py");
 
@@ -24,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The folder of the start-up file; taken away when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Torch {
-    folder: PathBuf,
+    folder: TemporaryFolder,
     notes_told: usize,
     pub(crate) counts: TorchRecorded,
 }
@@ -39,44 +46,47 @@ pub struct TorchRecorded {
 
 impl Torch {
     pub(crate) fn prepare() -> Result<Torch, CaptureError> {
-        let folder =
-            new_folder().map_err(|error| CaptureError::io("no folder for Python", error))?;
-        let torch = Torch { folder, notes_told: 0, counts: TorchRecorded::default() };
-        fs::write(torch.folder.join("sitecustomize.py"), START_UP)
+        // What it holds is run.
+        let folder = TemporaryFolder::create(FOLDER_BEGINNING)
+            .map_err(|error| CaptureError::io("no folder for Python", error))?;
+        let file = folder.folder().create_file("sitecustomize.py");
+        file.and_then(|mut file| file.write_all(START_UP.as_bytes()))
             .map_err(|error| CaptureError::io("no start-up file for Python", error))?;
-        Ok(torch)
+        Ok(Torch { folder, notes_told: 0, counts: TorchRecorded::default() })
     }
 
     /// What the program finds in its environment; `asks` where it may be asked for what it has
     /// before its end.
     pub(crate) fn environment(&self, asks: bool) -> Vec<(&'static str, OsString)> {
-        let mut path = self.folder.clone().into_os_string();
+        let mut path = self.folder.path().as_os_str().to_owned();
         if let Some(own) = std::env::var_os("PYTHONPATH").filter(|own| !own.is_empty()) {
             path.push(":");
             path.push(own);
         }
-        let folder = self.folder.clone().into_os_string();
+        let folder = self.folder.path().as_os_str().to_owned();
         let mut all = vec![("PYTHONPATH", path), ("SPANWISE_TORCH", folder)];
         all.extend(asks.then(|| ("SPANWISE_TORCH_ASKS", "1".into())));
         all
     }
 
-    /// Where traces are to be written from now on.
-    pub(crate) fn write_to(&self, recording: &Path) -> io::Result<()> {
-        symlink(fs::canonicalize(recording)?, self.folder.join("out"))
+    /// Where traces are to be written from now on. Not by its name: somebody who owns the folder
+    /// around it could put another one there.
+    pub(crate) fn write_to(&self, recording: &Folder) -> io::Result<()> {
+        symlink(recording.lasting_path(), self.folder.path().join("out"))
     }
 
     /// Brings what was recorded into the folder of a recording. A program that still runs is
     /// asked for it first, and waited for.
-    pub(crate) fn bring(&mut self, recording: &Path, is_running: bool) -> io::Result<()> {
+    pub(crate) fn bring(&mut self, recording: &Folder, is_running: bool) -> io::Result<()> {
         if is_running {
             self.ask(recording);
         }
-        for trace in traces_in(&self.folder) {
-            move_to(&trace, recording)?;
+        for trace in traces_in(self.folder.folder()) {
+            recording.take_file(self.folder.folder(), &trace)?;
         }
         let traces = traces_in(recording);
-        let bytes = traces.iter().filter_map(|trace| fs::metadata(trace).ok());
+        let opened = traces.iter().filter_map(|trace| recording.open_file(trace).ok());
+        let bytes = opened.filter_map(|file| file.metadata().ok());
         self.counts = TorchRecorded {
             traces: traces.len() as u64,
             bytes: bytes.map(|metadata| metadata.len()).sum(),
@@ -86,12 +96,13 @@ impl Torch {
 
     /// Nothing is written into a recording any more, however long the program runs.
     pub(crate) fn close(&self) {
-        let _ = fs::remove_file(self.folder.join("out"));
+        let _ = self.folder.folder().remove(OsStr::new("out"));
     }
 
     /// What the start-up file had to say since the last time.
     pub(crate) fn notes(&mut self) -> Vec<String> {
-        let text = fs::read_to_string(self.folder.join("notes")).unwrap_or_default();
+        let text = self.folder.folder().read_file("notes", NOTES_BYTES_MAX).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
         let new: Vec<String> =
             text.lines().skip(self.notes_told).map(|line| format!("--torch: {line}")).collect();
         self.notes_told += new.len();
@@ -118,11 +129,12 @@ impl Torch {
     }
 
     /// Each process that has imported torch waits at a pipe of its own.
-    fn ask(&self, recording: &Path) {
-        let count = || traces_in(&self.folder).len() + traces_in(recording).len();
+    fn ask(&self, recording: &Folder) {
+        let own = self.folder.folder();
+        let count = || traces_in(own).len() + traces_in(recording).len();
         let before = count();
-        let asked = files_in(&self.folder, "ask-", "");
-        let asked = asked.iter().filter(|pipe| {
+        let asked = files_in(own, "ask-", "");
+        let asked = asked.iter().map(|name| own.path().join(name)).filter(|pipe| {
             // Nobody at the other end is no reason to wait.
             let pipe = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(pipe);
             pipe.and_then(|mut pipe| pipe.write_all(b"\n")).is_ok()
@@ -134,48 +146,15 @@ impl Torch {
     }
 }
 
-impl Drop for Torch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// A new one for its owner alone: what it holds is run.
-fn new_folder() -> io::Result<PathBuf> {
-    for number in 0.. {
-        let name = format!("spanwise-torch-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        match DirBuilder::new().mode(0o700).create(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-            Ok(()) => return Ok(folder),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-fn traces_in(folder: &Path) -> Vec<PathBuf> {
+fn traces_in(folder: &Folder) -> Vec<String> {
     files_in(folder, "torch-", ".json")
 }
 
-fn files_in(folder: &Path, beginning: &str, ending: &str) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let wanted = names.filter(|name| name.starts_with(beginning) && name.ends_with(ending));
-    let mut files: Vec<PathBuf> = wanted.map(|name| folder.join(name)).collect();
-    files.sort();
-    files
-}
-
-/// The two may be on different disks.
-fn move_to(file: &Path, folder: &Path) -> io::Result<()> {
-    let Some(name) = file.file_name() else { return Ok(()) };
-    let there = folder.join(name);
-    if fs::rename(file, &there).is_err() {
-        fs::copy(file, &there)?;
-        fs::remove_file(file)?;
-    }
-    Ok(())
+/// By name, in order.
+fn files_in(folder: &Folder, beginning: &str, ending: &str) -> Vec<String> {
+    let names = folder.names().unwrap_or_default();
+    let names = names.into_iter().filter_map(|name| name.into_string().ok());
+    names.filter(|name| name.starts_with(beginning) && name.ends_with(ending)).collect()
 }
 
 #[cfg(test)]
@@ -184,15 +163,16 @@ mod tests {
 
     #[test]
     fn traces_are_brought_and_the_folder_is_taken_away() {
-        let recording = tempfile::tempdir().expect("a folder");
+        let root = tempfile::tempdir().expect("a folder");
+        let recording = Folder::create_new(&root.path().join("recording")).expect("writable");
         let mut torch = Torch::prepare().expect("writable");
-        let folder = torch.folder.clone();
+        let folder = torch.folder.path().to_owned();
         for name in ["torch-7-1.json", ".torch-7-2.json.part.json", "notes"] {
-            fs::write(folder.join(name), "first\nsecond\n").expect("writable");
+            std::fs::write(folder.join(name), "first\nsecond\n").expect("writable");
         }
-        torch.bring(recording.path(), true).expect("writable");
+        torch.bring(&recording, true).expect("writable");
         assert_eq!(torch.counts, TorchRecorded { traces: 1, bytes: 13 });
-        assert_eq!(traces_in(recording.path()), [recording.path().join("torch-7-1.json")]);
+        assert_eq!(traces_in(&recording), ["torch-7-1.json"]);
         assert_eq!(torch.notes(), ["--torch: first", "--torch: second"]);
         assert_eq!(torch.notes(), Vec::<String>::new());
         drop(torch);

@@ -146,16 +146,21 @@ class _Recorder:
                 _note(f"PyTorch's trace cannot be written: {error!r}")
 
     def _export(self, profiler):
-        # In the folder of the recording, where there is one already.
-        place = os.path.join(self.folder, "out")
-        place = os.path.realpath(place) if os.path.isdir(place) else self.folder
-        self.saved += 1
-        name = f"torch-{self.pid}-{self.saved}.json"
-        whole = os.path.join(place, name)
-        # The ending says what it is, to PyTorch as well.
-        part = os.path.join(place, f".{name}.part.json")
-        profiler.export_chrome_trace(part)
-        os.rename(part, whole)
+        # In the folder of the recording, where there is one already. Held open: the recorder may
+        # end meanwhile, and others may put something else in its place.
+        try:
+            place = os.open(os.path.join(self.folder, "out"), os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            place = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self.saved += 1
+            name = f"torch-{self.pid}-{self.saved}.json"
+            # The ending says what it is, to PyTorch as well.
+            part = f".{name}.part.json"
+            profiler.export_chrome_trace(f"/proc/self/fd/{place}/{part}")
+            os.rename(part, name, src_dir_fd=place, dst_dir_fd=place)
+        finally:
+            os.close(place)
 
     def _forget(self):
         """A process that was forked has nothing to do with it."""

@@ -8,6 +8,7 @@ pub(crate) struct PtArgs {
     #[arg(long, value_enum, value_name = "WHICH")]
     #[arg(conflicts_with_all = [
         "rate", "clock", "stacks", "stack_bytes", "switches", "wait_stacks", "calls", "calls_by",
+        "calls_budget", "aggregate",
         "step", "step_calls", "step_instructions", "python", "python_rate",
     ])]
     pub(crate) backend: Option<BackendArg>,

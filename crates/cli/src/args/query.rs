@@ -8,7 +8,11 @@ use super::{OutputArgs, ReadArgs};
 ///
 /// The tables are spans, tracks, instants, counters and links of all traces that are named,
 /// with views for what is asked most; `--tables` lists them with their columns. Times are
-/// nanoseconds since the trace began. The SQL is SQLite's; nothing is written anywhere.
+/// nanoseconds since the trace began. The SQL is SQLite's, and can only read.
+///
+/// Sorts and intermediate rows stay in memory, and nothing is written to disk. A query may use
+/// half of what --max-memory leaves, and one that needs more ends with an error. In CSV, a text
+/// that a spreadsheet would take for a formula begins with an apostrophe.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::pt::PtArgs;
+use super::shared::bytes;
 use super::{ConvertFormatArg, OutputArgs, TopArgs, length};
 
 /// Run a program, record it, and say where its time went
@@ -169,6 +170,16 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_enum, value_name = "HOW", requires = "calls")]
     #[arg(default_value_t = CallsByArg::Auto)]
     pub(crate) calls_by: CallsByArg,
+    /// How much of the program's own CPU time recording calls may cost, in percent: above that,
+    /// calls of the functions that cost most are counted in the kernel, and at last no longer
+    /// watched
+    #[arg(long, value_name = "PERCENT", requires = "calls", default_value_t = 5.0)]
+    #[arg(value_parser = percent)]
+    pub(crate) calls_budget: f64,
+    /// Count calls in the kernel from the beginning, with how long they took, instead of recording
+    /// each
+    #[arg(long, requires = "calls")]
+    pub(crate) aggregate: bool,
     /// Record every branch of this function, from its call to its return, one instruction at a
     /// time: tens of thousands of times slower than it is, while other threads run on
     #[arg(long, value_name = "FUNCTION", conflicts_with = "calls")]
@@ -303,6 +314,10 @@ pub(crate) struct ResultArgs {
     /// The folder to record to [default: NAME.spanwise-recording, where there is none yet]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) recording: Option<PathBuf>,
+    /// Keep the program's arguments in the recording; without this, only its name is kept, since
+    /// arguments may hold passwords
+    #[arg(long)]
+    pub(crate) with_arguments: bool,
     /// Write it as a trace or a profile, instead of the report: formats and endings are
     /// those of `convert`
     #[arg(long, short, value_name = "FILE", conflicts_with = "top")]
@@ -336,24 +351,22 @@ pub(crate) struct DoctorArgs {
     pub(crate) output: OutputArgs,
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').parse::<f64>().ok();
+    let number = number.filter(|number| number.is_finite() && *number > 0.0);
+    number.ok_or("write a number above 0, such as 5 or 0.5".into())
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let length = length(text).and_then(|ns| u64::try_from(ns).ok()).filter(|&ns| ns > 0);
     length.map(Duration::from_nanos).ok_or("write a number and its unit: ns, us, ms or s".into())
 }
 
-/// A number of bytes, with K, M or G behind it.
+/// A number of bytes that fits into memory.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
-    let wrong = "write a number of bytes, or with K, M or G behind it, up to 16G";
-    let number = text.trim_end_matches(['K', 'M', 'G']);
-    let shift = match &text[number.len()..] {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        _ => return Err(wrong.to_owned()),
-    };
-    let bytes = number.parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes.filter(|bytes| (1..=16 << 30).contains(bytes)).ok_or(wrong.to_owned())
+    let bytes = bytes(text).filter(|&bytes| bytes <= 16 << 30);
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or("write a number of bytes, or with K, M or G behind it, up to 16G".to_owned())
 }
 
 /// A signal by its name, with or without SIG, or by its number.

@@ -23,7 +23,40 @@ impl TopArgs {
 pub(crate) struct ThreadsArgs {
     /// Threads that may read at once; 0 for one a core
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) threads: usize,
+    threads: usize,
+    /// Refuse what would make this process hold more memory than this, such as 8G; by default
+    /// three quarters of what is free
+    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    max_memory: Option<u64>,
+}
+
+impl ThreadsArgs {
+    /// How many threads may read; sets the limit of memory that they share.
+    pub(crate) fn begin(&self) -> usize {
+        if let Some(bytes) = self.max_memory {
+            spanwise_read::set_memory_max(bytes);
+        }
+        self.threads
+    }
+}
+
+/// A number of bytes, with K, M, G or T behind it.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let number = text.trim_end_matches(['K', 'M', 'G', 'T']);
+    let shift = match &text[number.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return None,
+    };
+    let bytes = number.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    (bytes > 0).then_some(bytes)
+}
+
+fn memory_size(text: &str) -> Result<u64, String> {
+    bytes(text).ok_or("write a number of bytes, or with K, M, G or T behind it".to_owned())
 }
 
 #[derive(Debug, Args)]

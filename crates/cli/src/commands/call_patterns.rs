@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use spanwise_capture::WatchedFunction;
+
+use super::watched_functions::watched;
 
 /// Names that are told at most.
 const NEAR_MAX: usize = 5;
@@ -24,10 +27,10 @@ impl<'a> CallPatterns<'a> {
         CallPatterns { wanted, not, has_found, files: RefCell::default() }
     }
 
-    /// Functions of a file that fit: where they begin, and their names.
-    pub(super) fn functions_in(&self, path: &Path) -> Vec<(u64, String)> {
+    /// Functions of a file that fit: where they begin and are left, and their names.
+    pub(super) fn functions_in(&self, path: &Path) -> Vec<WatchedFunction> {
         self.files.borrow_mut().insert(path.to_owned());
-        let found = spanwise_read::functions_matching(path, self.wanted, self.not);
+        let found = spanwise_read::probes_matching(path, self.wanted, self.not);
         if !found.is_empty() {
             let fits = |one: &String| {
                 self.wanted.len() == 1
@@ -38,7 +41,7 @@ impl<'a> CallPatterns<'a> {
                 *has_found = *has_found || fits(one);
             }
         }
-        found
+        found.into_iter().map(watched).collect()
     }
 
     /// An error where one of them has found nothing.

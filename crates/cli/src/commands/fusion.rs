@@ -39,6 +39,6 @@ pub(super) fn run(args: &FusionArgs) -> anyhow::Result<ExitCode> {
 
 fn rules(own: Option<&Path>) -> anyhow::Result<ClassRules> {
     let Some(path) = own else { return Ok(ClassRules::standard()) };
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = crate::input::text_of(path).with_context(|| path.display().to_string())?;
     ClassRules::with_own(&text).with_context(|| path.display().to_string())
 }

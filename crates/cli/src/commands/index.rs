@@ -11,7 +11,7 @@ use spanwise_read::OpenOptions;
 use spanwise_write::{Body, Column, Document, Section, Table, Unit};
 
 use crate::args::IndexArgs;
-use crate::failure;
+use crate::failure::{self, note};
 use crate::output::stdout;
 use crate::progress::Progress;
 
@@ -70,8 +70,9 @@ fn write_index(trace: &Path, args: &IndexArgs) -> anyhow::Result<Written> {
     let progress = Progress::new(args.quiet);
     let update = |done, total| progress.update(done, total);
     let options = OpenOptions {
-        threads: args.threads.threads,
+        threads: args.threads.begin(),
         progress: Some(&update),
+        notes: Some(&note),
         ..OpenOptions::default()
     };
     let path = spanwise_read::write_index(trace, &options)?;

@@ -7,6 +7,7 @@ use spanwise_model::{Summary, Trace};
 use spanwise_read::{IndexUse, OpenOptions, ReadError};
 
 use crate::args::{Command, ReadArgs};
+use crate::failure::note;
 use crate::progress::Progress;
 
 mod call_patterns;
@@ -28,6 +29,7 @@ mod overhead;
 mod profiles;
 mod query;
 mod record;
+mod record_calls;
 mod record_pt;
 pub(crate) mod report;
 mod top;
@@ -35,6 +37,7 @@ mod top_session;
 mod verify;
 mod view;
 mod view_in;
+mod watched_functions;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
@@ -74,9 +77,10 @@ impl ReadArgs {
         let update = |done, total| progress.update(done, total);
         read(&OpenOptions {
             index: if self.no_index { IndexUse::Ignore } else { IndexUse::ReadOrWrite },
-            threads: self.threads.threads,
+            threads: self.threads.begin(),
             progress: Some(&update),
             has_python_lines: self.python_lines,
+            notes: Some(&note),
         })
     }
 }

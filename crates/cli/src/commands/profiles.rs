@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use spanwise_analyze::{Backward, ProfileOptions, StackMode, ThreadProfile, thread_profile};
-use spanwise_answer::{Opened, rank_of, replace_file};
+use spanwise_answer::{Opened, rank_of, write_output};
 use spanwise_model::{Profile, Trace};
 use spanwise_read::ReadError;
 
@@ -125,10 +125,11 @@ pub(super) fn write_file(
     quiet: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let bytes = replace_file(target, write)?;
-    if !quiet {
-        let text = |number: usize| spanwise_write::count_text(number as i128);
-        let (count, bytes) = (text(count), text(bytes));
+    let written = write_output(target, write)?;
+    // What is printed must not end up in what was written.
+    if !quiet && !written.is_stdout {
+        let text = |number: i128| spanwise_write::count_text(number);
+        let (count, bytes) = (text(count as i128), text(written.bytes.into()));
         writeln!(stdout(), "{}: {count} {what}, {bytes} bytes", target.display())?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use spanwise_answer::{Opened, files_of};
-use spanwise_query::{Answer, Database, Limits, TableHelp, Value, tables_help};
+use spanwise_query::{Answer, Cut, Database, Limits, TableHelp, Value, tables_help};
 use spanwise_write::{Body, Cell, Column, Document, Section, Table, Unit};
 
 use crate::args::QueryArgs;
@@ -40,14 +40,39 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let rows_max = if args.limit == 0 { usize::MAX } else { args.limit };
-    let answer = Database::new(opened)?.ask(&sql, Limits { rows_max, time_max: None })?;
+    let limits = limits(args.limit);
+    let answer = Database::new(opened)?.ask(&sql, limits)?;
     rows_section(&answer).write(args.output.format(), args.output.style(), &mut out)?;
     out.flush()?;
-    if answer.has_more && !args.quiet {
-        failure::note(&format!("only the first {rows_max} rows are shown; --limit 0 shows all"));
+    if let Some(cut) = answer.cut.filter(|_| !args.quiet) {
+        failure::note(&cut_text(cut, &answer, limits));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Half of the memory that is left is for the query, an eighth for its answer, which is held
+/// as rows and as a table before it is written.
+fn limits(rows: usize) -> Limits {
+    const MEMORY_LEAST: usize = 64 << 20;
+    let left = usize::try_from(spanwise_read::memory_left()).unwrap_or(usize::MAX);
+    Limits {
+        rows_max: if rows == 0 { usize::MAX } else { rows },
+        bytes_max: (left / 8).max(MEMORY_LEAST / 4),
+        memory_max: (left / 2).max(MEMORY_LEAST),
+        ..Limits::NONE
+    }
+}
+
+fn cut_text(cut: Cut, answer: &Answer, limits: Limits) -> String {
+    let rows = spanwise_write::count_text(answer.rows.len() as i128);
+    match cut {
+        Cut::Rows => format!("only the first {rows} rows are shown; --limit 0 shows all"),
+        Cut::Bytes => format!(
+            "only the first {rows} rows are shown, as more do not fit into {} MiB of memory: \
+             select fewer columns, or parts with LIMIT and OFFSET",
+            limits.bytes_max >> 20
+        ),
+    }
 }
 
 fn rows_section(answer: &Answer) -> Section {

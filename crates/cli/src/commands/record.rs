@@ -6,16 +6,17 @@ use std::process::{ExitCode, ExitStatus};
 
 use anyhow::bail;
 use spanwise_capture::{
-    COMPANION, CallsBy, CallsOptions, CallsRecorded, ClockOf, Ended, FlightOptions,
-    FunctionTrigger, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, StepOptions,
-    SymbolPlaces, TorchRecorded, Triggers, Wanted, When,
+    COMPANION, CallsBy, CallsOptions, ClockOf, Ended, FlightOptions, FunctionTrigger,
+    PythonOptions, RecordOptions, Recorded, SignalTrigger, Snapshot, Stacks, StepOptions,
+    SymbolPlaces, TorchRecorded, Triggers, Wanted, WatchedFunction, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::OpenOptions;
 
 use super::call_patterns::CallPatterns;
 use super::choose::{choose, choose_name};
-use super::{convert, convert_trace, record_pt, report, view};
+use super::watched_functions::{start_of, watched};
+use super::{convert, convert_trace, record_calls, record_pt, report, view};
 use crate::args::{
     AttachArgs, CallsByArg, ClockArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
     SamplingArgs, StacksArg, WantedArg,
@@ -64,6 +65,7 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     if !args.result.quiet && args.sampling.duration.is_none() && io::stderr().is_terminal() {
         note("recording; Ctrl-C ends it");
     }
+    warn_of_signal(&args.flight, &pids);
     let files: Vec<PathBuf> =
         pids.iter().flat_map(|&pid| spanwise_capture::mapped_files(pid)).collect();
     let how = (&args.sampling, &args.flight, &args.result);
@@ -80,6 +82,29 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
         Ended::Failed => ExitCode::from(failure::ERROR),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// The signal to watch: the one that was asked for, or the one by which programs that know other
+/// recorders ask for a snapshot.
+fn signal_trigger(flight: &FlightArgs) -> Option<SignalTrigger> {
+    let asked = flight.trigger_signal.map(|number| SignalTrigger { number, is_optional: false });
+    let is_asked_by_program = flight.trigger.as_deref() == Some(".");
+    asked.or(is_asked_by_program.then_some(SignalTrigger { number: SIGUSR1, is_optional: true }))
+}
+
+const SIGUSR1: i32 = 10;
+
+/// A signal that would end a program is better known before it comes.
+fn warn_of_signal(flight: &FlightArgs, pids: &[i32]) {
+    let Some(signal) = signal_trigger(flight) else { return };
+    let name = if signal.number == SIGUSR1 { "SIGUSR1" } else { "SIGUSR2" };
+    for pid in pids.iter().filter(|&&pid| signal.would_end(pid)) {
+        note(&format!(
+            "process {pid} neither handles nor ignores {name}: the signal will end it. Have it \
+             ignore the signal first (in Python: signal.signal(signal.{name}, signal.SIG_IGN)), \
+             or start it with `spanwise run`, which sees to that"
+        ));
+    }
 }
 
 fn choose_process() -> anyhow::Result<Option<i32>> {
@@ -146,28 +171,27 @@ fn with_options(
 ) -> anyhow::Result<Recorded> {
     let name = &*trigger_name(flight, files)?;
     let place = TriggerPlace::of(name);
-    if !matches!(place, TriggerPlace::Function) && flight.duration_thresh.is_some() {
-        bail!("--duration-thresh is about calls, and {name} is a place inside of a function");
-    }
+    check_options(sampling, flight, name)?;
     let sites_in = |path: &Path| place.sites_in(path, name);
     let functions_in = |path: &Path| patterns.functions_in(path);
+    let timed_in = |path: &Path| {
+        let found = spanwise_read::probes_named(path, name);
+        found.into_iter().map(watched).collect::<Vec<WatchedFunction>>()
+    };
     let step_sites =
         |path: &Path| spanwise_read::function_sites(path, sampling.step.as_deref().unwrap_or(""));
-    let when = match (flight.duration_thresh, flight.delay_thresh) {
-        (Some(most), _) => When::Lasted(most),
-        (None, Some(most)) => When::Delayed(most),
-        (None, None) => When::Called,
-    };
+    let when = when(flight);
     let function = FunctionTrigger {
         name,
         when,
         sites_in: &sites_in,
+        functions_in: &timed_in,
         is_companion: name == COMPANION,
         is_optional: flight.trigger.is_none(),
     };
     let triggers = Triggers {
         function: Some(function),
-        signal: flight.trigger_signal,
+        signal: signal_trigger(flight),
         off_cpu: flight.trigger_off_cpu,
         after: flight.after,
         every: flight.every,
@@ -182,11 +206,10 @@ fn with_options(
         duration: sampling.duration,
         calls: (!sampling.calls.is_empty()).then_some(CallsOptions {
             functions_in: &functions_in,
-            by: match sampling.calls_by {
-                CallsByArg::Auto => CallsBy::Auto,
-                CallsByArg::Bpf => CallsBy::Bpf,
-                CallsByArg::Uprobes => CallsBy::Probes,
-            },
+            start_of: &start_of,
+            budget_percent: sampling.calls_budget,
+            aggregates: sampling.aggregate,
+            by: calls_by(sampling.calls_by),
         }),
         torch: false,
         pt: record_pt::options(&sampling.pt, &ranges),
@@ -203,6 +226,7 @@ fn with_options(
             triggers,
             takes_many: flight.multi_snapshot || flight.every.is_some(),
         }),
+        keeps_arguments: result.with_arguments,
         folder: result.recording.as_deref(),
         build_id_of: &spanwise_read::build_id,
     };
@@ -216,6 +240,35 @@ fn python(sampling: &SamplingArgs) -> Option<PythonOptions<'static>> {
         is_wanted: sampling.python == PythonArg::On,
         symbols_in: &symbols_in,
     })
+}
+
+/// Options that do not go together, which the parser of arguments cannot know.
+fn check_options(sampling: &SamplingArgs, flight: &FlightArgs, name: &str) -> anyhow::Result<()> {
+    let is_function = matches!(TriggerPlace::of(name), TriggerPlace::Function);
+    if !is_function && flight.duration_thresh.is_some() {
+        bail!("--duration-thresh is about calls, and {name} is a place inside of a function");
+    }
+    if sampling.aggregate && sampling.calls_by == CallsByArg::Uprobes {
+        bail!("--aggregate counts by BPF, and --calls-by uprobes does without");
+    }
+    Ok(())
+}
+
+fn calls_by(arg: CallsByArg) -> CallsBy {
+    match arg {
+        CallsByArg::Auto => CallsBy::Auto,
+        CallsByArg::Bpf => CallsBy::Bpf,
+        CallsByArg::Uprobes => CallsBy::Probes,
+    }
+}
+
+/// When a call is a reason for a snapshot.
+fn when(flight: &FlightArgs) -> When {
+    match (flight.duration_thresh, flight.delay_thresh) {
+        (Some(most), _) => When::Lasted(most),
+        (None, Some(most)) => When::Delayed(most),
+        (None, None) => When::Called,
+    }
 }
 
 fn clock(arg: ClockArg) -> ClockOf {
@@ -309,7 +362,7 @@ fn tell(recorded: &Recorded, (sampling, flight, args): (&SamplingArgs, &FlightAr
     if let Some(name) = flight.trigger.as_deref().filter(|_| !recorded.has_found_function) {
         note(&format!("--trigger {name}: no function of this name in any file that was mapped"));
     }
-    tell_calls(recorded.calls, args);
+    record_calls::tell(recorded.calls.as_ref(), args);
     tell_steps(recorded, sampling, args);
     tell_torch(recorded, args);
     record_pt::tell(recorded, args);
@@ -328,37 +381,6 @@ fn tell(recorded: &Recorded, (sampling, flight, args): (&SamplingArgs, &FlightAr
     }
     if recorded.snapshots.iter().all(|snapshot| snapshot.samples == 0) {
         note("the program ran too briefly to be sampled, or waited all the time");
-    }
-}
-
-fn tell_calls(calls: Option<CallsRecorded>, args: &ResultArgs) {
-    let Some(calls) = calls else { return };
-    let CallsRecorded { functions, refused, too_many, by_probes, records, lost } = calls;
-    let count = |number: u64| spanwise_write::count_text(number.into());
-    if functions > 0 && !args.quiet {
-        let by = if by_probes { ", by uprobes" } else { "" };
-        note(&format!(
-            "{} beginnings and ends of calls of {} functions{by}",
-            count(records),
-            count(functions)
-        ));
-    }
-    if too_many > 0 {
-        let why = match by_probes {
-            true => "by uprobes only a few can be; BPF, for more, needs root and Linux 6.6",
-            false => "--exclude leaves out those that do not matter",
-        };
-        note(&format!("{} functions more fit and are not watched: {why}", count(too_many)));
-    }
-    if lost > 0 {
-        note(&format!(
-            "{} beginnings and ends of calls are lost: there was no room for them; fewer \
-             functions (--exclude) need less",
-            count(lost)
-        ));
-    }
-    if refused > 0 {
-        note(&format!("{} functions cannot be watched", count(refused)));
     }
 }
 
@@ -436,7 +458,8 @@ fn answer(
 fn open(folder: &Path, quiet: bool) -> anyhow::Result<Trace> {
     let progress = Progress::new(quiet);
     let update = |done, total| progress.update(done, total);
-    let options = OpenOptions { progress: Some(&update), ..OpenOptions::default() };
+    let options =
+        OpenOptions { progress: Some(&update), notes: Some(&note), ..OpenOptions::default() };
     Ok(spanwise_read::open(folder, &options)?)
 }
 

@@ -3,9 +3,7 @@
 //! Each look is a short recording like any other, in a folder that is taken away as soon as it
 //! is read: nothing is kept, and what is shown is what `report` would say of it.
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -14,6 +12,7 @@ use anyhow::Context;
 use spanwise_capture::{
     ClockOf, Ended, HeldSignals, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted,
 };
+use spanwise_files::TemporaryFolder;
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
 use spanwise_serve::{Server, Session, Viewed};
@@ -28,11 +27,16 @@ use crate::output::stdout;
 /// What is shown, of all that a report could say.
 const SECTIONS: [&str; 2] = ["offcpu", "functions"];
 
+/// How folders are called that hold what is looked at.
+const FOLDER_BEGINNING: &str = "spanwise-top-";
+
 pub(super) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.session {
         return super::top_session::run(path, args);
     }
     let _held = HeldSignals::hold().context("Ctrl-C cannot be waited for")?;
+    // Of those that were killed.
+    TemporaryFolder::remove_abandoned(FOLDER_BEGINNING);
     let mut pids = args.pid.clone();
     pids.sort_unstable();
     pids.dedup();
@@ -70,7 +74,8 @@ fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
          it",
         args.interval
     );
-    super::view::announce(&server.url(), Some(&about), true)?;
+    let file = Some(server.redirect_file());
+    let _file = super::view::announce(&server.url(), Some(&about), file)?;
     let served = Arc::clone(&session);
     thread::Builder::new()
         .spawn(move || server.run(&served))
@@ -109,7 +114,8 @@ fn names(pids: &[i32]) -> String {
 
 /// One recording, as it is read.
 fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
-    let folder = Scratch(std::env::temp_dir().join(format!("spanwise-top-{}", std::process::id())));
+    let folder = TemporaryFolder::create(FOLDER_BEGINNING).context("no folder for a recording")?;
+    let recording = folder.path().join("look");
     let python = PythonOptions {
         rate_hz: args.rate.min(spanwise_capture::PYTHON_RATE_MAX_HZ),
         is_wanted: args.python == PythonArg::On,
@@ -131,24 +137,15 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         pt: None,
         python: (args.python != PythonArg::Off).then_some(python),
         flight: None,
-        folder: Some(&folder.0),
+        keeps_arguments: false,
+        folder: Some(&recording),
         build_id_of: &spanwise_read::build_id,
     };
     let recorded = spanwise_capture::record_processes(pids, &options)?;
     let options =
         OpenOptions { index: IndexUse::Ignore, has_python_lines: true, ..OpenOptions::default() };
-    let trace = spanwise_read::open(&folder.0, &options)?;
+    let trace = spanwise_read::open(&recording, &options)?;
     Ok((recorded, trace))
-}
-
-/// A folder that is taken away again.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Should it fail, the system's own cleaning takes it.
-        let _ = fs::remove_dir_all::<&Path>(&self.0);
-    }
 }
 
 fn draw(

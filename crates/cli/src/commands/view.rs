@@ -1,13 +1,14 @@
 //! `spanwise view`: look at traces in the browser.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use spanwise_answer::{LiveTrace, Opened, files_of};
 use spanwise_model::Trace;
-use spanwise_serve::{Server, Session, Viewed};
+use spanwise_serve::{RedirectFile, Server, Session, Viewed};
 
 use super::profiles;
 use super::view_in;
@@ -23,9 +24,16 @@ pub(super) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
     let server = Server::bind(args.port)
         .with_context(|| format!("cannot listen on port {}; try another --port", args.port))?;
     let about = "the page is there as long as this program runs; Ctrl-C ends it";
-    announce(&server.url(), (!args.quiet).then_some(about), !args.no_browser)?;
-    server.run(&session);
+    let address = server.url();
+    let file = (!args.no_browser).then(|| server.redirect_file());
+    let _file = announce(&address, (!args.quiet).then_some(about), file)?;
+    serve_until_stopped(move || server.run(&session))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Serves until Ctrl-C, and then lets the caller clear away what it has made for it.
+pub(super) fn serve_until_stopped(serve: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    spanwise_capture::work_until_stopped(serve).context("Ctrl-C cannot be waited for")
 }
 
 /// All that was named; what is still being written is followed.
@@ -59,15 +67,19 @@ fn session_of(args: &ViewArgs) -> anyhow::Result<Session> {
 pub(super) fn show(name: String, trace: Trace, quiet: bool) -> anyhow::Result<()> {
     let server = Server::bind(0).context("cannot listen on the loopback address")?;
     let about = "the recording can be looked at as long as this program runs; Ctrl-C ends it";
-    announce(&server.url(), (!quiet).then_some(about), true)?;
+    let address = server.url();
+    let _file = announce(&address, (!quiet).then_some(about), Some(server.redirect_file()))?;
     let session = Session::new(vec![Viewed::new(name, trace)]);
-    spanwise_capture::work_until_stopped(move || server.run(&session))
-        .context("Ctrl-C cannot be waited for")?;
-    Ok(())
+    serve_until_stopped(move || server.run(&session))
 }
 
-/// Prints an address, says what to know about it, and opens it.
-pub(super) fn announce(url: &str, about: Option<&str>, opens: bool) -> anyhow::Result<()> {
+/// Prints an address, says what to know about it, and opens it by a file that leads there. Keep the
+/// file for as long as the address holds.
+pub(super) fn announce(
+    url: &str,
+    about: Option<&str>,
+    file: Option<io::Result<Arc<RedirectFile>>>,
+) -> anyhow::Result<Option<Arc<RedirectFile>>> {
     let mut out = stdout();
     writeln!(out, "{url}")?;
     out.flush()?;
@@ -75,26 +87,34 @@ pub(super) fn announce(url: &str, about: Option<&str>, opens: bool) -> anyhow::R
     if let Some(about) = about {
         failure::note(about);
     }
-    if opens {
-        open_browser(url);
+    let Some(file) = file.filter(|_| has_desktop()) else { return Ok(None) };
+    match file {
+        Ok(file) => {
+            open_browser(file.path());
+            Ok(Some(file))
+        }
+        Err(error) => {
+            failure::note(&format!("no browser is opened, as no file can be made for it: {error}"));
+            Ok(None)
+        }
     }
-    Ok(())
 }
 
 pub(super) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Asks the desktop, where there is one. The address is printed in any case.
-fn open_browser(url: &str) {
-    let has_desktop =
-        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|key| std::env::var_os(key).is_some());
+fn has_desktop() -> bool {
+    let is_set = |key: &&str| std::env::var_os(key).is_some();
+    cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(is_set)
+}
+
+/// Asks the desktop. It is given a file and not the address: everybody can read the arguments of a
+/// process. The address is printed in any case.
+fn open_browser(file: &Path) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    if !has_desktop && !cfg!(target_os = "macos") {
-        return;
-    }
     let started = Command::new(opener)
-        .arg(url)
+        .arg(file)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

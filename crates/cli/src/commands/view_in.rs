@@ -3,20 +3,20 @@
 //! The viewer is a page that the browser loads from its maker. The converted trace is a file
 //! without a name that only this program has open, and that only pages of that maker may ask for.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use spanwise_analyze::ProfileOptions;
 use spanwise_answer::Opened;
+use spanwise_files::TemporaryFolder;
 use spanwise_model::Profile;
 use spanwise_serve::{FileShare, OtherPage};
 use spanwise_write::{ProfileView, TraceFormat, write_firefox, write_speedscope, write_trace};
 
 use super::profiles;
-use super::view::{announce, name_of};
+use super::view::{announce, name_of, serve_until_stopped};
 use crate::args::{InArg, ViewArgs};
 
 pub(super) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
@@ -57,8 +57,9 @@ pub(super) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
          reach this machine, allow it; Ctrl-C ends it",
         page.origin()
     );
-    announce(&share.url(), (!args.quiet).then_some(&about), !args.no_browser)?;
-    share.run();
+    let file = (!args.no_browser).then(|| share.redirect_file());
+    let _file = announce(&share.url(), (!args.quiet).then_some(&about), file)?;
+    serve_until_stopped(move || share.run())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,9 +78,6 @@ fn write_profile(
 
 /// A file that goes when this program does, and that nobody else can open.
 fn nameless_file() -> io::Result<File> {
-    let path = std::env::temp_dir().join(format!("spanwise-view-{}", std::process::id()));
-    let mut options = File::options();
-    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
+    // The folder goes at the end of this function, and the name with it.
+    TemporaryFolder::create("spanwise-view-")?.folder().create_file("page")
 }

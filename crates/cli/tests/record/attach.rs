@@ -121,6 +121,14 @@ fn top_shows_what_threads_do_and_keeps_nothing() {
     let Some(mut deep) = endless(&bench) else { return };
     let (pid, temporary) = (deep.pid(), bench.path("temporary"));
     std::fs::create_dir(&temporary).expect("writable");
+    let folders = || std::fs::read_dir(&temporary).expect("a folder").count();
+    // One that is killed cannot take its folder away: the next does.
+    let mut killed = bench.spanwise(&["top", "-p", &pid, "--interval", "60s"]);
+    let mut killed = Running::start(killed.env("TMPDIR", &temporary));
+    wait_until("it has a folder", || folders() == 1);
+    killed.signal("KILL");
+    killed.wait();
+    assert_eq!(folders(), 1);
     let mut top = bench.spanwise(&["top", "-p", &pid, "--interval", "500ms"]);
     let output = top.env("TMPDIR", &temporary).output().expect("built for this test");
     let shown = text(&output.stdout);
@@ -128,6 +136,6 @@ fn top_shows_what_threads_do_and_keeps_nothing() {
     for words in [&format!("process {pid}: "), "leaf_work", "worker", "running"] {
         assert!(shown.contains(words), "{words} in {shown}");
     }
-    assert_eq!(std::fs::read_dir(&temporary).expect("a folder").count(), 0);
+    assert_eq!(folders(), 0);
     assert!(deep.is_alive());
 }

@@ -6,10 +6,14 @@
 
 mod attach;
 mod bench;
+mod brake;
 mod calls;
 mod companion;
+mod first_calls;
 mod flight;
+mod harmless;
 mod languages;
+mod private;
 mod python;
 mod robust;
 mod run;

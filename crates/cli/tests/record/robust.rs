@@ -118,7 +118,7 @@ fn a_folder_that_cannot_be_written_is_told_before_anything_is_run() {
 }
 
 /// Somebody without rights; `None`, with a word, where we cannot become that.
-fn as_nobody(command: &mut Command) -> Option<&mut Command> {
+pub(crate) fn as_nobody(command: &mut Command) -> Option<&mut Command> {
     const NOBODY: u32 = 65534;
     let mut tried = Command::new("true");
     if !tried.uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {

@@ -113,6 +113,8 @@ pub(super) fn info_of(parts: &[MergePart], clock: MergedClock, shifts: &[Nanos])
     info.text_bytes = infos().fold(0, |sum: u64, info| sum.saturating_add(info.text_bytes));
     info.events_by_phase = BTreeMap::new();
     info.devices = Vec::new();
+    info.counted_calls = infos().flat_map(|part| part.counted_calls.clone()).collect();
+    info.braked_calls = infos().flat_map(|part| part.braked_calls.clone()).collect();
     for part in infos() {
         if part.format != info.format {
             info.format = "several formats".to_owned();

@@ -9,12 +9,10 @@ mod args;
 mod clock;
 mod names;
 
-use std::collections::HashMap;
-
+use crate::category::CategoryTable;
 use crate::{
-    Categories, Category, CategoryId, Counters, Instants, Links, NO_OFFSET, NO_ROW, Nanos, Notice,
-    Notices, Parts, SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, Tracks,
-    Violation,
+    Counters, Instants, Links, NO_OFFSET, NO_ROW, Nanos, Notice, NoticeKind, Notices, Parts,
+    SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, Tracks, Violation,
 };
 use args::SeveralSources;
 pub use clock::{MergedClock, starts_on_one_clock};
@@ -73,8 +71,7 @@ impl Shift {
 #[derive(Default)]
 struct Sum {
     strings: StringsBuilder,
-    categories: Vec<Category>,
-    category_ids: HashMap<(StrId, SpanKind), u16>,
+    categories: CategoryTable,
     tracks: Vec<Track>,
     spans: SpanVectors,
     instants: InstantVectors,
@@ -137,14 +134,7 @@ impl Sum {
         let strings: Vec<u32> = texts.map(|text| self.strings.intern(text).0).collect();
         let categories = trace.categories.rows().iter().map(|category| {
             let name = StrId(strings[category.name.index()]);
-            *self.category_ids.entry((name, category.kind)).or_insert_with(|| {
-                // Past what 16 bits can number, the rest shares the first one.
-                if self.categories.len() > usize::from(u16::MAX) {
-                    return 0;
-                }
-                self.categories.push(Category { name, kind: category.kind });
-                (self.categories.len() - 1) as u16
-            })
+            self.categories.id((name, Some(category.kind)), category.kind, &mut self.strings)
         });
         Numbers {
             categories: categories.collect(),
@@ -204,7 +194,10 @@ impl Sum {
         self.links.2.extend(trace.links.category.iter().map(category));
     }
 
-    fn finish(self, info: SourceInfo, args: SeveralSources) -> Result<Trace, Violation> {
+    fn finish(mut self, info: SourceInfo, args: SeveralSources) -> Result<Trace, Violation> {
+        self.categories.notice(&mut self.notices);
+        let left_out = self.strings.left_out();
+        self.notices.add_count(NoticeKind::NamesLeftOut, left_out, NO_OFFSET);
         let SpanVectors { start, dur, name, category, track, parent, launch, offset } = self.spans;
         let spans = Spans {
             start: start.into(),
@@ -228,7 +221,7 @@ impl Sum {
         let (from, to, category) = self.links;
         Trace::from_parts(Parts {
             strings: self.strings.finish(),
-            categories: Categories::new(self.categories),
+            categories: self.categories.finish(),
             tracks: Tracks::new(self.tracks),
             spans,
             instants,
@@ -243,5 +236,5 @@ impl Sum {
 
 /// The kind of a row's category.
 fn kind_of(trace: &Trace, row: usize) -> SpanKind {
-    trace.categories.get(CategoryId(trace.spans.category[row])).kind
+    trace.categories.get(trace.spans.category[row].into()).kind
 }

@@ -1,10 +1,12 @@
 //! The tables of a trace as Arrow arrays over its own buffers.
 //!
 //! Nothing is copied: a column of Arrow holds the buffer of the trace, which may be a mapped
-//! index, and keeps it alive. Names are dictionary columns: their row numbers over the strings
+//! index, and keeps it alive. Such a map does not change, whatever happens to its file
+//! (`spanwise_files::Frozen`). Names are dictionary columns: their row numbers over the strings
 //! of the trace. Row numbers that stand for "none" stay 4294967295, as in the index: a bitmap
 //! of those that are valid would be a copy.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::types::{ArrowDictionaryKeyType, UInt16Type, UInt32Type};
@@ -15,7 +17,7 @@ use arrow_array::{
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use spanwise_analyze::{Facts, Origin, SampleRow, samples, work_rows};
-use spanwise_model::{StrId, Trace, Track, TrackKind};
+use spanwise_model::{Category, StrId, Trace, Track, TrackKind};
 
 type Columns = Vec<(&'static str, ArrayRef)>;
 
@@ -44,14 +46,16 @@ pub(super) fn table(facts: &Facts<'_>, name: &str) -> Option<Result<RecordBatch,
 fn strings(trace: &Trace) -> StringArray {
     let strings = trace.strings();
     let offsets = OffsetBuffer::new(strings.offsets().clone());
-    // SAFETY: `Strings` is valid UTF-8 that is cut between characters, by its constructors.
+    // SAFETY: `Strings` is valid UTF-8 that is cut between characters, by its constructors; it is
+    // memory of this process, never that of a file.
     unsafe { StringArray::new_unchecked(offsets, strings.bytes().clone(), None) }
 }
 
 /// Row numbers over values.
 fn coded<K: ArrowDictionaryKeyType>(keys: &ScalarBuffer<K::Native>, values: ArrayRef) -> ArrayRef {
     let keys = PrimitiveArray::<K>::new(keys.clone(), None);
-    // SAFETY: a finished trace has no row number without a row (I2, checked where it is made).
+    // SAFETY: a finished trace has no row number without a row (I2, checked where it is made), and
+    // its columns do not change after that.
     Arc::new(unsafe { DictionaryArray::<K>::new_unchecked(keys, values) })
 }
 
@@ -61,13 +65,15 @@ fn named(trace: &Trace, keys: &ScalarBuffer<u32>) -> ArrayRef {
 
 /// The source's names of categories, which pandas wants to be different from each other.
 fn category_names(trace: &Trace) -> ArrayRef {
-    let rows = trace.categories().rows();
-    let text = |row: usize| trace.strings().get(rows[row].name);
-    let name = |row: usize| match (0..row).any(|before| text(before) == text(row)) {
-        false => text(row).to_owned(),
-        true => format!("{} ({})", text(row), rows[row].kind.text()),
+    let mut seen = HashSet::new();
+    let name = |row: &Category| {
+        let text = trace.strings().get(row.name);
+        match seen.insert(text) {
+            true => text.to_owned(),
+            false => format!("{text} ({})", row.kind.text()),
+        }
     };
-    Arc::new(StringArray::from_iter_values((0..rows.len()).map(name)))
+    Arc::new(StringArray::from_iter_values(trace.categories().rows().iter().map(name)))
 }
 
 fn categorised(trace: &Trace, keys: &ScalarBuffer<u16>) -> ArrayRef {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts, Phase, baseline_text};
 use spanwise_answer::{
-    AnswerError, Rule, check_rules, compare_sides, read_baseline, replace_file, side,
+    AnswerError, Rule, check_rules, compare_sides, read_baseline, side, write_output,
 };
 use spanwise_write::{CompareView, Document, compare_document};
 
@@ -96,7 +96,7 @@ pub(crate) fn save_baseline(
     let done = work(py, None, move |_| {
         let series = series(&traces, &options)?;
         let text = baseline_text(&series, &options);
-        replace_file(&path, |out| out.write_all(text.as_bytes()))?;
+        write_output(&path, |out| out.write_all(text.as_bytes()))?;
         Ok(series.iter().map(CompareSeries::step_count).sum())
     })?;
     done.map_err(|error: AnswerError| of_answer(&error))

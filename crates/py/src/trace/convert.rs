@@ -1,5 +1,6 @@
 //! Traces written in the formats of other tools, and drawn.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use spanwise_analyze::{
     Backward, ProfileOptions, StackMode, ThreadProfile, profile, thread_profile,
 };
 use spanwise_answer::{
-    AnswerError, ConvertFormat, rank_of, replace_file, write_profile, write_whole,
+    AnswerError, ConvertFormat, rank_of, write_output, write_profile, write_whole,
 };
 use spanwise_model::Profile;
 use spanwise_write::{FlameOptions, ProfileView, write_flame};
@@ -122,12 +123,12 @@ pub(crate) fn convert_trace(
     let held = Arc::clone(&trace.get().held);
     let done = work(py, None, move |_| {
         if let Some(format) = format.of_traces() {
-            return replace_file(&path, |out| write_whole(held.trace(), (&path, format), out));
+            return write_to(&path, |out| write_whole(held.trace(), (&path, format), out));
         }
         let (profile, value) = request.profile(&held)?;
         let name = file_name(&held.file);
         let view = ProfileView { name: &name, value };
-        replace_file(&path, |out| write_profile(&profile, &view, (&path, format), out))
+        write_to(&path, |out| write_profile(&profile, &view, (&path, format), out))
     })?;
     done.map_err(|error| of_answer(&error))
 }
@@ -161,9 +162,17 @@ pub(crate) fn draw_flame(
         };
         let options =
             FlameOptions { title: &title, value, is_icicle, is_html, base: base_profile.as_ref() };
-        replace_file(&path, |out| write_flame(&profile, &options, out))
+        write_to(&path, |out| write_flame(&profile, &options, out))
     })?;
     done.map_err(|error| of_answer(&error))
+}
+
+/// Gives how many bytes were written.
+fn write_to(
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<usize, AnswerError> {
+    write_output(path, write).map(|written| written.bytes as usize)
 }
 
 fn file_name(file: &str) -> String {

@@ -23,6 +23,9 @@ pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub(super) fn of_read(error: &ReadError) -> PyErr {
     match &error.kind {
         ReadErrorKind::Io(io) | ReadErrorKind::Index(io) => of_io(&error.path, io),
+        ReadErrorKind::TooLarge { .. } => TraceError::new_err(format!(
+            "{error}; if you trust the file, set SPANWISE_MAX_MEMORY to a larger number of bytes"
+        )),
         ReadErrorKind::NotATrace { .. } => TraceError::new_err(error.to_string()),
     }
 }

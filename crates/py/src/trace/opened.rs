@@ -1,9 +1,10 @@
 //! Opening traces, and the questions that they answer.
 
+use std::ffi::CString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyUserWarning};
 use pyo3::prelude::*;
 use spanwise_analyze::ClassRules;
 use spanwise_answer::{AnswerError, Asked, SECTIONS, chosen, open_as_one, report};
@@ -36,11 +37,20 @@ pub(crate) fn open_trace(
     threads: usize,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Trace> {
+    let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = Arc::clone(&notes);
     let opened = work(py, tell, move |done| {
         let progress = |now, total| done.set(now, total);
+        let note =
+            |text: &str| noted.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
         let index = if use_index { IndexUse::ReadOrWrite } else { IndexUse::Ignore };
-        let options =
-            OpenOptions { index, threads, progress: Some(&progress), has_python_lines: false };
+        let options = OpenOptions {
+            index,
+            threads,
+            progress: Some(&progress),
+            has_python_lines: false,
+            notes: Some(&note),
+        };
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let merged = match threads {
             1 => on_one_thread(|| open_as_one(&paths, &options))?,
@@ -52,6 +62,10 @@ pub(crate) fn open_trace(
             starts_aligned: merged.clock == MergedClock::StartsAligned,
         })
     })?;
+    for note in notes.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let note = CString::new(note).unwrap_or_default();
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &note, 2)?;
+    }
     opened.map_err(|error| of_answer(&error))
 }
 

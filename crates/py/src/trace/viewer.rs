@@ -1,11 +1,12 @@
 //! The viewer's server inside of the Python program: it shows the very traces that are open, and
 //! ends with the program, or before.
 
-use std::sync::Arc;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use pyo3::prelude::*;
-use spanwise_serve::{Server, Session, Stop, Viewed};
+use spanwise_serve::{RedirectFile, Server, Session, Stop, Viewed};
 
 use super::opened::Trace;
 use super::worker::work;
@@ -17,6 +18,8 @@ pub(crate) struct Viewer {
     #[pyo3(get)]
     url: String,
     stop: Stop,
+    /// What a browser was opened by.
+    file: Mutex<Option<Arc<RedirectFile>>>,
 }
 
 #[pymethods]
@@ -24,6 +27,21 @@ impl Viewer {
     /// Ends it: from here on nobody is answered.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.stop.stop());
+        self.remove_redirect_file();
+    }
+
+    /// The path of a private file that leads a browser to the page: everybody can read the
+    /// arguments of a process, so the address must not be one. It goes with the first request.
+    fn redirect_file(&self) -> PyResult<OsString> {
+        let file = self.stop.redirect_file()?;
+        let path = file.path().as_os_str().to_owned();
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        Ok(path)
+    }
+
+    /// Deletes that file, where it is still there.
+    fn remove_redirect_file(&self) {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
@@ -45,5 +63,5 @@ pub(crate) fn view_traces(
     thread::Builder::new()
         .name("spanwise viewer".to_owned())
         .spawn(move || server.run(&session))?;
-    Ok(Viewer { url, stop })
+    Ok(Viewer { url, stop, file: Mutex::default() })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spanwise_model::{CategoryId, TrackId, TrackKind};
+use spanwise_model::{TrackId, TrackKind};
 
 use super::{Opened, Traces, int};
 use crate::relation::{Column, Relation, Source};
@@ -99,7 +99,7 @@ pub(super) fn links(traces: &Arc<Traces>) -> Relation {
 
 impl Opened {
     fn category(&self, id: u16) -> u32 {
-        self.codes[self.trace.categories().get(CategoryId(id)).name.index()]
+        self.codes[self.trace.categories().get(id.into()).name.index()]
     }
 
     fn track(&self, id: u32) -> i64 {

@@ -13,7 +13,7 @@ use spanwise_model::Trace;
 use spanwise_query::{Database, Limits, tables_help};
 use spanwise_read::{IndexUse, OpenOptions};
 
-const ALL: Limits = Limits { rows_max: usize::MAX, time_max: None };
+const ALL: Limits = Limits::NONE;
 
 fn page() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
@@ -47,7 +47,7 @@ fn every_question_of_the_page_is_answered_rightly() {
     assert_eq!(headings, known);
     for ((heading, sql), (_, paths, expect)) in asked.iter().zip(QUESTIONS) {
         let traces: Vec<Arc<Trace>> = paths.iter().map(|path| open(path)).collect();
-        let mut database = Database::new(traces.clone()).expect("tables");
+        let database = Database::new(traces.clone()).expect("tables");
         let found = database.ask(sql, ALL).unwrap_or_else(|error| panic!("{heading}: {error}"));
         let Expect(expect) = expect;
         let expected = expect(&traces);

@@ -1,11 +1,11 @@
 //! What an index says about itself and its source.
 
-use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use spanwise_files::Folder;
 use spanwise_model::Summary;
 
 pub(super) const FILE_NAME: &str = "manifest.json";
@@ -33,11 +33,8 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
-        let file = fs::File::open(path)?;
+        let file = spanwise_files::open_regular(path)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
         let bytes = metadata.len();
         let mut sampler = crc32fast::Hasher::new();
         let mut buffer = vec![0; ENDS_BYTES as usize];
@@ -88,13 +85,14 @@ const CHECKSUM_KEY: &str = ",\"checksum\":\"";
 const CHECKSUM_CHARS: usize = 8;
 
 impl Manifest {
-    pub(super) fn load(path: &Path) -> Result<Self, String> {
-        let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
-        if metadata.len() > MANIFEST_BYTES_MAX {
-            return Err("its manifest is too large".into());
-        }
-        let text = fs::read(path).map_err(|error| error.to_string())?;
-        Self::parse(&text)
+    pub(super) fn load(folder: &Folder) -> Result<Self, String> {
+        let read = || -> io::Result<Vec<u8>> {
+            let file = folder.open_trusted_file(FILE_NAME)?;
+            let mut text = Vec::new();
+            file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text)?;
+            Ok(text)
+        };
+        Self::parse(&read().map_err(|error| format!("its manifest: {error}"))?)
     }
 
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
@@ -116,10 +114,10 @@ impl Manifest {
         serde_json::from_slice(text).map_err(|error| error.to_string())
     }
 
-    pub(super) fn store(&self, path: &Path) -> io::Result<()> {
+    pub(super) fn store(&self, folder: &Folder) -> io::Result<()> {
         let mut text = self.body()?;
         seal(&mut text);
-        fs::write(path, text)
+        folder.create_file(FILE_NAME)?.write_all(&text)
     }
 
     /// The text without its end, which [`seal`] adds.
@@ -128,6 +126,16 @@ impl Manifest {
         text.pop();
         Ok(text)
     }
+}
+
+/// Whether a folder has a manifest of some version of ours, be it damaged.
+pub(super) fn begins_like_ours(folder: &Folder) -> bool {
+    const BEGINNING: &[u8] = b"{\"version\":";
+    let mut head = Vec::new();
+    let read = folder
+        .open_file(FILE_NAME)
+        .and_then(|file| file.take(BEGINNING.len() as u64).read_to_end(&mut head));
+    read.is_ok() && head == BEGINNING
 }
 
 /// Adds the checksum to a manifest's text.

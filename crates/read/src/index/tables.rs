@@ -1,8 +1,6 @@
 //! The columns of a trace, as Arrow files and back.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -11,7 +9,7 @@ use arrow_array::{UInt16Array, UInt32Array, UInt64Array};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_ipc::{MetadataVersion, root_as_footer, root_as_message};
-use memmap2::{Advice, Mmap};
+use spanwise_files::{Access, Folder, Frozen, Mapping};
 use spanwise_model::{
     ArgsSource, Categories, Category, Column, Counters, Instants, Links, Notices, Parts, SpanKind,
     Spans, StrId, Strings, Trace, Track, TrackKind, Tracks, map_indices,
@@ -24,11 +22,11 @@ use crate::source::Bytes;
 const CHECKSUM_BYTES: usize = 4 << 20;
 
 /// Writes all tables into `folder`.
-pub(super) fn write(folder: &Path, trace: &Trace) -> io::Result<Vec<TablePlace>> {
+pub(super) fn write(folder: &Folder, trace: &Trace) -> io::Result<Vec<TablePlace>> {
     let write_table = |(name, columns): (&str, NamedColumns)| {
-        let path = folder.join(file_name(name));
-        encode(&columns, BufWriter::new(File::create(&path)?))?;
-        place(name, &columns, map_file(&path)?.as_ref())
+        let file = folder.create_file(&file_name(name))?;
+        encode(&columns, BufWriter::new(&file))?;
+        place(name, &columns, Mapping::of(&file, Access::Everywhere)?.as_ref())
     };
     all_tables(trace).into_iter().map(write_table).collect()
 }
@@ -193,16 +191,6 @@ fn value_buffers(file: &[u8]) -> Option<Vec<(u64, u64)>> {
     Some(values.collect())
 }
 
-fn map_file(path: &Path) -> io::Result<Bytes> {
-    let file = File::open(path)?;
-    // SAFETY: the map is only read, and its checksum is verified before use. An
-    // index is never changed in place, only replaced as a whole.
-    let map = unsafe { Mmap::map(&file)? };
-    // Advice only. It maps all pages at once instead of one fault after another.
-    let _ = map.advise(Advice::PopulateRead);
-    Ok(Bytes::mapped(map))
-}
-
 pub(super) fn checksum(bytes: &[u8], threads: usize) -> u32 {
     let pieces: Vec<&[u8]> = bytes.chunks(CHECKSUM_BYTES).collect();
     let sums = map_indices(pieces.len(), threads, |index| {
@@ -215,13 +203,11 @@ pub(super) fn checksum(bytes: &[u8], threads: usize) -> u32 {
     all.finalize()
 }
 
-/// Maps a table of a folder.
-pub(super) fn map_table(folder: &Path, file_name: &str) -> Result<Bytes, String> {
-    let path = folder.join(file_name);
-    if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
-        return Err(format!("{file_name} is missing"));
-    }
-    map_file(&path).map_err(|error| error.to_string())
+/// A table of a folder as it is now, whatever is done to its file later: what is checked once
+/// stays right.
+pub(super) fn freeze_table(folder: &Folder, file_name: &str) -> Result<Bytes, String> {
+    let frozen = folder.open_trusted_file(file_name).and_then(Frozen::of);
+    frozen.map(Bytes::frozen).map_err(|error| format!("{file_name}: {error}"))
 }
 
 /// Makes a trace of tables, which `bytes_of` gives by their file name; checks
@@ -237,7 +223,7 @@ pub(super) fn read(
     let (spans, instants) = (table("spans")?, table("instants")?);
     let (counters, links) = (table("counters")?, table("links")?);
     let parts = Parts {
-        strings: Strings::from_buffers(strings.column("offsets", 1)?, strings.buffer("bytes")?)?,
+        strings: read_strings(&strings)?,
         categories: read_categories(&categories)?,
         tracks: read_tracks(&tracks)?,
         spans: Spans::from_columns(
@@ -272,6 +258,15 @@ pub(super) fn read(
         args: Some(args),
     };
     Trace::from_parts(parts).map_err(|violation| violation.to_string())
+}
+
+/// Copied, since they are few: that they are UTF-8 is checked once and relied on ever after, so it
+/// must not rest on what a file system promises.
+fn read_strings(table: &Table<'_>) -> Result<Strings, String> {
+    let offsets: Column<i32> = table.column("offsets", 1)?;
+    let bytes = table.buffer("bytes")?;
+    let offsets = Column::from(offsets.to_vec());
+    Strings::from_buffers(offsets, Buffer::from_slice_ref(bytes.as_slice()))
 }
 
 fn read_categories(table: &Table<'_>) -> Result<Categories, String> {

@@ -61,6 +61,9 @@ pub(crate) fn read_stream(
     let threads = effort.threads.saturating_sub(1).max(1);
     let reading = Effort { threads, progress: None, ..effort };
     loop {
+        if let WaveEnd::TooLarge(error) = wave.end {
+            return Err(error);
+        }
         let is_last = !matches!(wave.end, WaveEnd::More);
         let region = Region { text: wave.text(), base, is_last };
         let (fed, next) = std::thread::scope(|scope| {

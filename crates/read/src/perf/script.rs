@@ -1,7 +1,6 @@
 //! The text of `perf script` with what it does not say itself, and its replay by the
 //! rules of magic-trace.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -157,10 +156,14 @@ fn effort<'a>(options: &OpenOptions<'a>, total: u64) -> Effort<'a> {
     Effort { threads, progress: options.progress, total, block_bytes: BLOCK_BYTES }
 }
 
+/// The largest maps are those of browsers, some 50 MB.
+const MAP_BYTES_MAX: u64 = 1 << 30;
+
 fn read_maps(paths: &[PathBuf]) -> Result<PerfMap, ReadError> {
     let mut map = PerfMap::default();
     for path in paths {
-        let text = fs::read(path).map_err(|error| error_at(path, error.into()))?;
+        let text = spanwise_files::read_at_most(path, MAP_BYTES_MAX)
+            .map_err(|error| error_at(path, error.into()))?;
         map.extend(PerfMap::read(&text));
     }
     Ok(map)

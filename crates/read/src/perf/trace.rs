@@ -111,6 +111,18 @@ impl Timeline {
         self.flow.branches_over(thread, time);
     }
 
+    /// A track that is no thread of the system: a goroutine, or a coroutine.
+    pub(super) fn name_lane(&mut self, lane: ThreadKey, name: &str) {
+        let name = self.flow.names.string(name);
+        self.comms.insert(lane.tid, name);
+    }
+
+    /// From a time on, what a thread does is recorded call by call.
+    pub(super) fn exact_from(&mut self, thread: ThreadKey, time: Nanos) {
+        self.processes.insert(thread.tid, thread.pid);
+        self.flow.exact_from(thread, time);
+    }
+
     /// A call that was recorded by itself: its beginning, or its end.
     pub(super) fn call(
         &mut self,

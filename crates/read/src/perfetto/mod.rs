@@ -25,6 +25,8 @@ use wire::{Fields, Trouble, Value};
 use crate::ReadErrorKind;
 use crate::assemble::Assembly;
 use crate::binary::{Feed, Records};
+use crate::memory::MemoryShare;
+use crate::source::WAVE_BYTES;
 
 /// The most that the packets inside one compressed packet may inflate to.
 const INFLATED_BYTES_MAX: u64 = 256 << 20;
@@ -118,6 +120,11 @@ pub(crate) struct Reader {
     clocks: Clocks,
     tracks: Tracks,
     sequences: HashMap<u64, Sequence>,
+    /// Of all packets inside compressed ones.
+    decompressed_bytes: u64,
+    next_check_bytes: u64,
+    share: Option<MemoryShare>,
+    too_large: Option<ReadErrorKind>,
     /// Moments and values, each with the uuid of its track.
     instants: Vec<(u64, InstantRow)>,
     counters: Vec<(u64, CounterRow)>,
@@ -206,10 +213,19 @@ impl Reader {
     }
 
     fn compressed(&mut self, bytes: &[u8], offset: u64) {
+        if self.too_large.is_some() {
+            return;
+        }
         let mut inflated = Vec::new();
         let decoder = flate2::read::ZlibDecoder::new(bytes).take(INFLATED_BYTES_MAX);
         if { decoder }.read_to_end(&mut inflated).is_err() {
             self.skipped(NoticeKind::CompressedDataDamaged, offset);
+        }
+        self.decompressed_bytes += inflated.len() as u64;
+        let share = self.share.get_or_insert_with(MemoryShare::start);
+        if self.decompressed_bytes >= self.next_check_bytes {
+            self.next_check_bytes = self.decompressed_bytes + WAVE_BYTES as u64;
+            self.too_large = share.check(self.decompressed_bytes).err();
         }
         let mut fields = Fields::new(&inflated);
         loop {
@@ -279,6 +295,9 @@ impl Records for Reader {
         mut info: SourceInfo,
         threads: usize,
     ) -> Result<Trace, ReadErrorKind> {
+        if let Some(error) = self.too_large {
+            return Err(error);
+        }
         info.format = "Perfetto".to_owned();
         info.base_time_ns = self.clocks.base_time_ns;
         let (assembly, tracks) = (&mut self.assembly, &mut self.tracks);

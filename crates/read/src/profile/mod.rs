@@ -41,20 +41,21 @@ pub struct NotAProfile {
 /// What is wrong with its bytes is an [`io::ErrorKind::InvalidData`] that holds a
 /// [`NotAProfile`].
 pub fn open_profile(path: &Path) -> Result<Profile, ReadError> {
-    read_file(path).map_err(|error| error_at(path, ReadErrorKind::Io(error)))
+    read_file(path).map_err(|kind| error_at(path, kind))
 }
 
-fn read_file(path: &Path) -> io::Result<Profile> {
+fn read_file(path: &Path) -> Result<Profile, ReadErrorKind> {
     let bytes = Bytes::open(path)?;
     let compression = Compression::detect(bytes.as_ref());
     let profile = match compression {
         Compression::None => read_bytes(bytes.as_ref()),
-        _ => read_bytes(&inflate(bytes, compression)?),
+        _ => read_bytes(&inflate(bytes.clone(), compression)?),
     };
-    profile.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    bytes.check_whole()?;
+    Ok(profile.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?)
 }
 
-fn inflate(bytes: Bytes, compression: Compression) -> io::Result<Vec<u8>> {
+fn inflate(bytes: Bytes, compression: Compression) -> Result<Vec<u8>, ReadErrorKind> {
     let mut stream = Stream::new(bytes, compression, STEP_BYTES)?;
     let mut inflated = Vec::new();
     let mut wave = Wave::default();
@@ -64,10 +65,11 @@ fn inflate(bytes: Bytes, compression: Compression) -> io::Result<Vec<u8>> {
         match std::mem::take(&mut wave.end) {
             WaveEnd::Finished => return Ok(inflated),
             WaveEnd::More if inflated.len() <= INFLATED_BYTES_MAX => {}
-            WaveEnd::More => return Err(bad_data("inflates to too much", &inflated)),
+            WaveEnd::More => return Err(bad_data("inflates to too much", &inflated).into()),
+            WaveEnd::TooLarge(error) => return Err(error),
             WaveEnd::Damaged(error) => {
                 let what = format!("after {} bytes: {error}", inflated.len());
-                return Err(io::Error::new(error.kind(), what));
+                return Err(io::Error::new(error.kind(), what).into());
             }
         }
     }

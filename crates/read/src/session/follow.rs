@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use spanwise_files::open_regular;
 use spanwise_model::LiveSession;
 
 use super::chunks::{HEAD_BYTES, MAGIC, next_chunk};
@@ -51,7 +52,7 @@ impl SessionFollower {
     }
 
     fn check_head(&self) -> Result<(), ReadErrorKind> {
-        let head = beginning(&mut File::open(&self.path)?, MAGIC.len())?;
+        let head = beginning(&mut open_regular(&self.path)?, MAGIC.len())?;
         if head == MAGIC {
             return Ok(());
         }
@@ -70,7 +71,7 @@ impl SessionFollower {
     }
 
     fn read_new(&mut self) -> io::Result<()> {
-        let mut file = File::open(&self.path)?;
+        let mut file = open_regular(&self.path)?;
         let len = file.metadata()?.len();
         let head = beginning(&mut file, IDENTITY_BYTES)?;
         if len < self.offset || !head.starts_with(&self.identity) {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use spanwise_model::{CategoryId, SpanId, StrId, Trace, TrackId};
+use spanwise_model::{SpanId, StrId, Trace, TrackId};
 
 use crate::traces::{self, Said};
 
@@ -31,7 +31,7 @@ pub(crate) struct Kept {
 
 pub(crate) fn kept(trace: &Trace) -> Kept {
     let (instants, counters) = (trace.instants(), trace.counters());
-    let category = |id: u16| text(trace, trace.categories().get(CategoryId(id)).name);
+    let category = |id: u16| text(trace, trace.categories().get(id.into()).name);
     let instant = |row: usize| {
         let name = text(trace, StrId(instants.name[row]));
         let (time, category) = (instants.time[row], category(instants.category[row]));

@@ -153,6 +153,7 @@ fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {
         pt: Some(PtOptions { settings: &[], scope, only: &[], until: &[] }),
         torch: false,
         flight: keeps_last.then_some(flight),
+        keeps_arguments: false,
         folder: Some(folder),
         build_id_of: &|_| None,
     }

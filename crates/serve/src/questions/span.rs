@@ -134,7 +134,7 @@ fn links(viewed: &Viewed, span: SpanId) -> Vec<Value> {
     let about = |row: usize| {
         let goes = links.from[row] == span.0;
         let other = if goes { links.to[row] } else { links.from[row] };
-        let category = trace.categories().get(spanwise_model::CategoryId(links.category[row]));
+        let category = trace.categories().get(links.category[row].into());
         let category = trace.strings().get(category.name);
         json!({ "category": category, "to": goes, "other": brief(viewed, SpanId(other)) })
     };

@@ -1,6 +1,8 @@
 //! The server over a real connection, about real traces.
 
 mod compare;
+mod harm;
+mod hostile;
 mod live;
 mod memory;
 mod running;

@@ -12,12 +12,21 @@ use std::io::{self, Write};
 
 use spanwise_model::{Profile, StackId, hash_bytes};
 
+use crate::digest::policy_source;
 use crate::escape::escape_markup;
 pub use nodes::{FlameBase, FlameNodes, write_flame_nodes};
 use tree::Node;
 
 /// What makes the picture answer the mouse.
 pub(crate) const SCRIPT: &str = include_str!("flame.js");
+
+/// What the picture looks like. A page names it by its digest, so nothing may be put into it.
+pub(crate) const STYLE: &str = "\
+.flame text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#111}\
+.flame .t{font-size:16px}.flame .b{fill:#0550ae;cursor:pointer}\
+.flame g.f{cursor:pointer}.flame g.f:hover rect{stroke:#000;stroke-width:.8}\
+.flame rect.hit{fill:#c800c8}";
+const PAGE_STYLE: &str = "body{margin:0;background:#fff}svg{width:100%;height:auto}";
 
 const WIDTH: f64 = 1200.0;
 const ROW: usize = 17;
@@ -55,9 +64,11 @@ pub fn write_flame(
             out,
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>{}</title>\n\
-             <style>body{{margin:0;background:#fff}}svg{{width:100%;height:auto}}</style>\n\
-             </head><body>\n",
+             style-src '{}' '{}'; script-src '{}'; base-uri 'none'; form-action 'none'\">\n\
+             <title>{}</title>\n<style>{PAGE_STYLE}</style>\n</head><body>\n",
+            policy_source(PAGE_STYLE),
+            policy_source(STYLE),
+            policy_source(SCRIPT),
             escape_markup(options.title)
         )?;
     }
@@ -127,10 +138,7 @@ impl Picture<'_> {
             out,
             "<svg class=\"flame\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" \
              height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">\n\
-             <style>.flame text{{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#111}}\
-             .flame .t{{font-size:16px}}.flame .b{{fill:#0550ae;cursor:pointer}}\
-             .flame g.f{{cursor:pointer}}.flame g.f:hover rect{{stroke:#000;stroke-width:.8}}\
-             .flame rect.hit{{fill:#c800c8}}</style>\n\
+             <style>{STYLE}</style>\n\
              <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
              <text class=\"t\" x=\"12\" y=\"22\">{}</text>\n\
              <text x=\"12\" y=\"40\">{}: {sum}{left_out}</text>\n\
@@ -230,24 +238,39 @@ fn change_color(change: f64) -> String {
 /// How the share of each stack changed. Shares, not values: two recordings are
 /// seldom of the same length.
 fn changes(profile: &Profile, base: &Profile, value: usize) -> HashMap<StackId, f64> {
-    let path = |profile: &Profile, stack: StackId| -> u64 {
-        let frames = profile.frames_of(stack);
-        frames.fold(0, |hash, frame| {
-            let text = format!("{hash}{}\0{}", profile.text(frame.name), profile.text(frame.group));
-            hash_bytes(text.as_bytes())
-        })
-    };
     let share = |total: i128, sum: i128| total as f64 / sum.max(1) as f64;
+    let mut numbers = HashMap::new();
+    let base_paths = paths(base, &mut numbers);
     let (before, before_sum) = tree::nodes(base, value);
-    let before: HashMap<u64, f64> =
-        before.iter().map(|node| (path(base, node.stack), share(node.total, before_sum))).collect();
+    let mut shares: HashMap<u32, f64> = HashMap::new();
+    for node in &before {
+        shares.insert(base_paths[node.stack.index()], share(node.total, before_sum));
+    }
+    let own_paths = paths(profile, &mut numbers);
     let (now, now_sum) = tree::nodes(profile, value);
     now.iter()
         .map(|node| {
-            let was = before.get(&path(profile, node.stack)).copied().unwrap_or(0.0);
+            let was = shares.get(&own_paths[node.stack.index()]).copied().unwrap_or(0.0);
             (node.stack, share(node.total, now_sum) - was)
         })
         .collect()
+}
+
+/// The path of names and groups to each stack, as a number: by that of its parent and the frame
+/// on top, so that the work is in proportion to the stacks, however deep they are.
+fn paths<'p>(
+    profile: &'p Profile,
+    numbers: &mut HashMap<(u32, &'p str, &'p str), u32>,
+) -> Vec<u32> {
+    let mut paths = vec![0; profile.stack_parents.len()];
+    for stack in 1..paths.len() {
+        let frame = &profile.frames[profile.stack_frames[stack] as usize];
+        let parent = paths[profile.stack_parents[stack] as usize];
+        let next = numbers.len() as u32 + 1;
+        let key = (parent, profile.text(frame.name), profile.text(frame.group));
+        paths[stack] = *numbers.entry(key).or_insert(next);
+    }
+    paths
 }
 
 #[cfg(test)]
@@ -308,6 +331,11 @@ mod tests {
             assert!(!page.contains('\u{1}'), "no character that XML forbids");
             assert!(page.contains("a &lt; b"));
         }
+    }
+
+    #[test]
+    fn a_page_runs_its_own_script_and_nothing_else() {
+        crate::digest::check_policy(&drawn(&build(&[(&["a"], 1)]), None, true));
     }
 
     #[test]

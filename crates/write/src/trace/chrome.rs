@@ -8,7 +8,8 @@
 use std::io::{self, Write as _};
 
 use spanwise_model::{
-    ArgValue, CategoryId, Device, Nanos, SourceInfo, SpanId, StrId, Trace, Track, TrackKind,
+    ArgValue, CategoryId, Device, Nanos, SourceInfo, SpanId, StrId, Trace, Track, TrackId,
+    TrackKind,
 };
 
 use super::flows::{self, Arrow};
@@ -174,12 +175,12 @@ impl<'a> Writer<'a, '_> {
     fn instants(&mut self) -> io::Result<()> {
         let instants = self.trace.instants();
         for row in 0..instants.len() {
-            let track = &self.trace.tracks().rows()[instants.track[row] as usize];
+            let track = self.trace.tracks().get(TrackId(instants.track[row]));
             if is_timeline(track) {
                 self.open("i", track.process)?;
                 self.out.write_all(b",\"s\":\"t\"")?;
                 self.thread(track.thread)?;
-                self.member("cat", self.category_text(CategoryId(instants.category[row])))?;
+                self.member("cat", self.category_text(instants.category[row].into()))?;
             } else {
                 let id = self.free_id();
                 self.open("n", track.process)?;
@@ -197,7 +198,7 @@ impl<'a> Writer<'a, '_> {
     fn counters(&mut self) -> io::Result<()> {
         let counters = self.trace.counters();
         for row in 0..counters.len() {
-            let track = &self.trace.tracks().rows()[counters.track[row] as usize];
+            let track = self.trace.tracks().get(TrackId(counters.track[row]));
             self.open("C", track.process)?;
             self.member("name", self.text(track.thread))?;
             self.time("ts", counters.time[row])?;
@@ -217,7 +218,7 @@ impl<'a> Writer<'a, '_> {
         let mut correlations = correlations.into_iter().peekable();
         for arrow in flows::arrows(self.trace) {
             let category = match arrow.link {
-                Some(row) => self.category_text(CategoryId(self.trace.links().category[row])),
+                Some(row) => self.category_text(self.trace.links().category[row].into()),
                 None => "ac2g",
             };
             let known = correlations.next_if(|(span, _)| arrow.link.is_none() && *span == arrow.to);

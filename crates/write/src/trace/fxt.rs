@@ -94,7 +94,7 @@ fn flow_ends(trace: &Trace) -> Vec<FlowEnd> {
     let spans = trace.spans();
     let mut ends = Vec::new();
     for (arrow, id) in flows::arrows(trace).zip(1..) {
-        let category = arrow.link.map(|row| CategoryId(trace.links().category[row]));
+        let category = arrow.link.map(|row| trace.links().category[row].into());
         let time = spans.start(arrow.from);
         let from = FlowEnd { span: arrow.from, time, id, is_last: false, category };
         ends.push(from);
@@ -192,9 +192,12 @@ impl<'a> Writer<'a, '_> {
         }
         let processes: Vec<(StrId, u64)> =
             self.processes.iter().map(|(&text, &koid)| (text, koid)).collect();
+        let mut names: HashMap<StrId, StrId> = HashMap::new();
+        for track in self.trace.tracks().rows() {
+            names.entry(track.process).or_insert(track.process_name);
+        }
         for (text, koid) in processes {
-            let mut tracks = self.trace.tracks().rows().iter();
-            let name = tracks.find(|track| track.process == text).map(|track| track.process_name);
+            let name = names.get(&text).copied();
             let mut arguments = vec![("spanwise:process", self.text(text))];
             let shown = match self.text(name.unwrap_or(StrId::EMPTY)) {
                 "" => {
@@ -387,7 +390,7 @@ impl<'a> Writer<'a, '_> {
                 kind: if is_async { ASYNC_INSTANT } else { INSTANT },
                 time: instants.time[row],
                 place,
-                category: self.category(CategoryId(instants.category[row])),
+                category: self.category(instants.category[row].into()),
                 name: self.text(StrId(instants.name[row])),
                 value: None,
                 last,

@@ -121,7 +121,7 @@ fn flow_ends(trace: &Trace) -> Vec<FlowEnd> {
     for (arrow, id) in flows::arrows(trace).zip(1..) {
         let began = |span: SpanId| (spans.start(span), span);
         let is_late = began(arrow.to) < began(arrow.from);
-        let category = arrow.link.map(|row| CategoryId(trace.links().category[row]));
+        let category = arrow.link.map(|row| trace.links().category[row].into());
         let from = FlowEnd { span: arrow.from, is_late: false, id, is_last: false, category };
         ends.push(from);
         ends.push(FlowEnd { span: arrow.to, is_late, is_last: true, ..from });
@@ -277,7 +277,7 @@ impl Writer<'_, '_> {
         let instants = self.trace.instants();
         for row in 0..instants.len() {
             self.open_event(INSTANT, uuid(TrackId(instants.track[row]), 0));
-            self.event_text(StrId(instants.name[row]), CategoryId(instants.category[row]));
+            self.event_text(StrId(instants.name[row]), instants.category[row].into());
             self.close_event(instants.time[row])?;
         }
         Ok(())
@@ -333,7 +333,7 @@ impl Writer<'_, '_> {
     fn category(&mut self, category: CategoryId) -> Option<u64> {
         let text = self.trace.strings().get(self.trace.categories().get(category).name);
         let iid = u64::from(category.0) + 1;
-        let known = &mut self.known_categories[usize::from(category.0)];
+        let known = &mut self.known_categories[category.index()];
         if !std::mem::replace(known, true) && !text.is_empty() {
             self.interned.message(1, &interned(iid, text));
         }

@@ -15,6 +15,8 @@ struct Walk<'a> {
     waits: Waits,
     /// The end of the last work of each stream, in the order in which streams come up.
     last: Vec<(i64, Node)>,
+    /// Where each stream stands there.
+    places: BTreeMap<i64, usize>,
     /// Work, and the work that its stream was told to wait for.
     awaited: BTreeMap<usize, usize>,
 }
@@ -36,6 +38,7 @@ pub(super) fn add_edges(events: &Events<'_>, graph: &mut Graph) {
         lengths: queue_lengths(events),
         waits: Waits::new(events),
         last: Vec::new(),
+        places: BTreeMap::new(),
         awaited: BTreeMap::new(),
     };
     for event in work {
@@ -50,7 +53,7 @@ const SYNC: Edge = Edge { kind: EdgeType::Sync, weight: 0, event: None };
 
 impl Walk<'_> {
     fn last_of(&self, stream: i64) -> Option<Node> {
-        self.last.iter().find(|row| row.0 == stream).map(|row| row.1)
+        self.places.get(&stream).map(|&place| self.last[place].1)
     }
 
     fn wait(&mut self, graph: &mut Graph, event: usize) {
@@ -112,7 +115,8 @@ impl Walk<'_> {
             // A gap is counted with the work before it.
             graph.add(last, start, edge(EdgeType::KernelDelay, delay, Some(last.event)));
         }
-        match self.last.iter_mut().find(|known| known.0 == row.stream) {
+        let place = *self.places.entry(row.stream).or_insert(self.last.len());
+        match self.last.get_mut(place) {
             Some(known) => known.1 = end,
             None => self.last.push((row.stream, end)),
         }

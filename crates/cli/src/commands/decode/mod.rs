@@ -31,7 +31,7 @@ pub(super) fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
     let selection = args.part.selection()?;
     let mut trace = open(args, &perf)?;
     if !selection.is_everything() {
-        let threads = args.read.threads.threads;
+        let threads = args.read.threads.begin();
         trace = spanwise_analyze::select_calls(&trace, &selection, threads);
         if trace.spans().is_empty() {
             bail!("nothing of the recording is left: no call fits what was asked for");

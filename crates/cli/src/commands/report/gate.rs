@@ -56,7 +56,7 @@ pub(super) struct Gate(Vec<Rule>);
 
 impl Gate {
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::input::text_of(path)
             .with_context(|| format!("{}: cannot be read", path.display()))?;
         let mut rules = Vec::new();
         for (at, line) in text.lines().enumerate() {

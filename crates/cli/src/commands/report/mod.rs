@@ -119,7 +119,7 @@ fn show(document: &Document, output: &OutputArgs) -> anyhow::Result<()> {
 /// What is known of kernels and devices, the user's own before the project's.
 fn tables(own: Option<&Path>) -> anyhow::Result<(ClassRules, DevicePeaks)> {
     let Some(path) = own else { return Ok((ClassRules::standard(), DevicePeaks::standard())) };
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = crate::input::text_of(path).with_context(|| path.display().to_string())?;
     let classes = ClassRules::with_own(&text).with_context(|| path.display().to_string())?;
     let devices = DevicePeaks::with_own(&text).with_context(|| path.display().to_string())?;
     Ok((classes, devices))

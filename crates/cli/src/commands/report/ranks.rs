@@ -14,7 +14,7 @@ use spanwise_read::{IndexUse, OpenOptions, ReadError};
 
 use super::show;
 use crate::args::ReportArgs;
-use crate::failure;
+use crate::failure::{self, note};
 use crate::progress::Progress;
 
 /// The sections of a report on many ranks: key and a few words.
@@ -70,7 +70,7 @@ fn read_all(args: &ReportArgs, files: &[PathBuf]) -> Vec<Result<RankDigest, Read
     let length = |file: &PathBuf| fs::metadata(file).map_or(0, |metadata| metadata.len());
     let total: u64 = files.iter().map(length).sum();
     let done = AtomicU64::new(0);
-    let threads = match args.read.threads.threads {
+    let threads = match args.read.threads.begin() {
         0 => threads_available(),
         threads => threads,
     };
@@ -80,6 +80,7 @@ fn read_all(args: &ReportArgs, files: &[PathBuf]) -> Vec<Result<RankDigest, Read
         threads: (threads / files.len().max(1)).max(1),
         progress: None,
         has_python_lines: args.read.python_lines,
+        notes: Some(&note),
     };
     let digester = RankDigester::default();
     map_indices(files.len(), threads, |at| {

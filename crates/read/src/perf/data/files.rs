@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use object::Object;
 
+use super::runtime_maps::is_trusted;
 use crate::source::Bytes;
 
 /// What the kernel is called among files.
@@ -102,10 +103,14 @@ fn open(path: &str, build_id: Option<&[u8]>) -> Result<Bytes, &'static str> {
     if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
         return Err("it is not here");
     }
-    let bytes = Bytes::open(Path::new(path)).map_err(|_| "it cannot be read")?;
+    let bytes = Bytes::open_regular(Path::new(path)).map_err(|_| "it cannot be read")?;
     // Code that a runtime made, as it writes it down.
     if is_jitdump(&bytes) {
-        return Ok(bytes);
+        let owner = fs::metadata(path).map(|metadata| metadata.uid());
+        return match owner.is_ok_and(is_trusted) {
+            true => Ok(bytes),
+            false => Err("it belongs to another user, who may have made up what it says"),
+        };
     }
     object::File::parse(bytes.as_ref()).map_err(|_| "it is no ELF file")?;
     if build_id.is_some_and(|recorded| !has_build_id(&bytes, recorded)) {
@@ -139,6 +144,21 @@ fn own_vdso() -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dump_of_another_user_is_not_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("jit-1.dump");
+        fs::write(&path, b"JiTD").expect("the folder is ours");
+        let name = path.to_str().expect("text");
+        assert!(open(name, None).is_ok(), "our own");
+        let nobody = rustix::fs::Uid::from_raw(65_534);
+        if rustix::fs::chown(&path, Some(nobody), None).is_err() {
+            return; // Only root can make a file another user's.
+        }
+        let refusal = "it belongs to another user, who may have made up what it says";
+        assert_eq!(open(name, None).err(), Some(refusal));
+    }
 
     #[test]
     fn only_the_files_that_were_recorded_are_opened() {

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use super::bytes::Bytes;
 use super::pipe;
 use super::tracepoint::Formats;
-use super::unpack;
+use super::unpack::{self, TooMuch};
+use crate::{ReadErrorKind, memory};
 
 /// What the samples of one event hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -87,11 +88,28 @@ pub(crate) fn seems_perf_data(head: &[u8]) -> bool {
 }
 
 /// Why a recording cannot be read at all.
-pub(super) type Refusal = &'static str;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    NotARecording(&'static str),
+    /// It unpacks to more than there is memory for; this much was unpacked.
+    TooLarge(u64),
+}
+
+impl Refusal {
+    pub(super) fn into_error(self) -> ReadErrorKind {
+        match self {
+            Refusal::TooLarge(unpacked_bytes) => memory::too_large(unpacked_bytes),
+            Refusal::NotARecording(what) => {
+                ReadErrorKind::NotATrace { offset: 0, what, found: "perf.data".to_owned() }
+            }
+        }
+    }
+}
 
 impl<'a> Header<'a> {
     pub(super) fn read(file: &'a [u8]) -> Result<Header<'a>, Refusal> {
-        const CUT: Refusal = "the header of a perf recording is cut off";
+        const CUT: Refusal = Refusal::NotARecording("the header of a perf recording is cut off");
+        const EMPTY: Refusal = Refusal::NotARecording("a perf recording without events");
         let is_big_endian = file.starts_with(MAGIC_SWAPPED);
         let mut bytes = Bytes::new(file, is_big_endian);
         bytes.skip(MAGIC.len()).ok_or(CUT)?;
@@ -102,12 +120,13 @@ impl<'a> Header<'a> {
             _ => header.read_file(file, bytes).ok_or(CUT)?,
         }
         if header.events.is_empty() {
-            return Err(if header.is_cut { CUT } else { "a perf recording without events" });
+            return Err(if header.is_cut { CUT } else { EMPTY });
         }
         for (row, event) in header.events.iter().enumerate() {
             header.by_id.extend(event.ids.iter().map(|&id| (id, row)));
         }
-        if let Some(unpacked) = unpack::unpacked(&header.data, is_big_endian) {
+        let unpacked = unpack::unpacked(&header.data, is_big_endian, unpack::records_bytes_max());
+        if let Some(unpacked) = unpacked.map_err(|TooMuch(bytes)| Refusal::TooLarge(bytes))? {
             header.is_cut |= !unpacked.is_whole;
             header.data = Cow::Owned(unpacked.records);
         }
@@ -281,8 +300,8 @@ mod tests {
 
     #[test]
     fn what_is_no_recording_says_why() {
-        let check = |bytes: &[u8], refusal: &str| {
-            assert_eq!(Header::read(bytes).err(), Some(refusal));
+        let check = |bytes: &[u8], what: &'static str| {
+            assert_eq!(Header::read(bytes).err(), Some(Refusal::NotARecording(what)));
         };
         check(b"PERFILE2", "the header of a perf recording is cut off");
         let pipe = [MAGIC, &16_u64.to_le_bytes()].concat();

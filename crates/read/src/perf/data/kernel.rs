@@ -1,6 +1,5 @@
 //! The code of the kernel, as `perf record --kcore` keeps it in a folder beside the records.
 
-use std::fs;
 use std::path::Path;
 
 use object::{Object, ObjectSegment};
@@ -8,6 +7,9 @@ use object::{Object, ObjectSegment};
 use crate::source::Bytes;
 
 const FOLDER: &str = "kcore_dir";
+
+/// Kernels have some 20 MB of names.
+const SYMBOLS_BYTES_MAX: u64 = 256 << 20;
 
 /// The kernel's memory that holds code, and its symbols.
 pub(super) struct KernelCode {
@@ -22,8 +24,10 @@ impl KernelCode {
     /// What lies beside the records, if anything.
     pub(super) fn beside(records: &Path) -> Option<KernelCode> {
         let folder = records.with_file_name(FOLDER);
-        let bytes = Bytes::open(&folder.join("kcore")).ok()?;
-        let symbols = fs::read_to_string(folder.join("kallsyms")).unwrap_or_default();
+        let bytes = Bytes::open_beside(&folder.join("kcore")).ok()?;
+        let symbols = spanwise_files::read_regular(&folder.join("kallsyms"), SYMBOLS_BYTES_MAX);
+        let symbols = symbols.ok().and_then(|text| String::from_utf8(text).ok());
+        let symbols = symbols.unwrap_or_default();
         KernelCode::new(bytes, symbols)
     }
 

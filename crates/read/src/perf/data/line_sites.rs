@@ -46,7 +46,7 @@ fn is_moved_program(file: &object::File<'_>) -> bool {
 }
 
 fn program(path: &Path) -> Option<Bytes> {
-    if path.is_file() { Bytes::open(path).ok() } else { None }
+    if path.is_file() { Bytes::open_regular(path).ok() } else { None }
 }
 
 type Reader<'a> = EndianSlice<'a, RunTimeEndian>;

@@ -6,12 +6,14 @@
 
 mod bytes;
 mod calls;
+mod exits;
 mod files;
 mod header;
 mod inlines;
 mod kernel;
 mod line_sites;
 mod maps;
+mod pairing;
 mod pipe;
 mod pt;
 mod python;
@@ -41,9 +43,10 @@ use super::trace::Timeline;
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
 use calls::Hits;
+pub use exits::{ExitPlace, FunctionProbes, ProbePlaces, probes_matching, probes_named};
 use files::Files;
-use header::Header;
 pub(crate) use header::seems_perf_data;
+use header::{Header, Refusal};
 use inlines::{Inlines, Shelf};
 use kernel::KernelCode;
 pub use line_sites::{address_sites, line_sites};
@@ -53,7 +56,9 @@ pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
 use python::{PythonStacks, When};
 use runtime_maps::RuntimeMaps;
 use sample::Common;
-pub use sites::{function_ranges, function_sites, functions_matching, symbol_addresses};
+pub use sites::{
+    StartSites, function_ranges, function_sites, functions_matching, start_sites, symbol_addresses,
+};
 use steps::Steps;
 use symbols::{Symbol, Symbols};
 use tracepoint::Formats;
@@ -64,7 +69,7 @@ pub(crate) struct Reader {
     timeline: Timeline,
     /// What came piece by piece: the head of a recording points to its end.
     kept: Vec<u8>,
-    refusal: Option<&'static str>,
+    refusal: Option<Refusal>,
     /// The files that were mapped are asked for names and unwinding tables.
     opens_files: bool,
     /// The one file there is, where the machine's are not asked.
@@ -114,7 +119,8 @@ impl Feed for Reader {
             return bytes.len();
         }
         if self.kept.len() + bytes.len() > KEPT_BYTES_MAX {
-            self.refusal = Some("a packed perf recording of more than 1 GiB; unpack it first");
+            let what = "a packed perf recording of more than 1 GiB; unpack it first";
+            self.refusal = Some(Refusal::NotARecording(what));
             return bytes.len();
         }
         self.kept.extend_from_slice(bytes);
@@ -132,11 +138,12 @@ impl Feed for Reader {
 
 impl Records for Reader {
     fn finish(self: Box<Self>, info: SourceInfo, threads: usize) -> Result<Trace, ReadErrorKind> {
-        if let Some(what) = self.refusal {
-            let found = "perf.data".to_owned();
-            return Err(ReadErrorKind::NotATrace { offset: 0, what, found });
+        if let Some(refusal) = self.refusal {
+            return Err(refusal.into_error());
         }
-        Ok(self.timeline.finish(SourceInfo { format: "perf.data".to_owned(), ..info }, threads))
+        let mut info = SourceInfo { format: "perf.data".to_owned(), ..info };
+        self.calls.tell_counted(&mut info);
+        Ok(self.timeline.finish(info, threads))
     }
 }
 
@@ -376,10 +383,7 @@ impl State<'_> {
         while let Some(step) = self.steps.next_until(time) {
             self.step(step);
         }
-        while let Some(hit) = self.calls.next_until(time) {
-            let function = self.calls.function_of(&hit, self.timeline.names());
-            self.timeline.call((hit.thread, hit.time), function, hit.is_return);
-        }
+        self.calls.tell_until(time, self.timeline);
     }
 
     fn forget_stacks(&mut self, pid: i32) {

@@ -1,9 +1,16 @@
 //! Names of code that runtimes made: each process may have written a map of its own,
-//! `perf-PID.map`, which lies in `/tmp`, or beside the records where somebody put it there.
+//! `perf-PID.map`, which lies beside the records, where our recorder copies it to, or in `/tmp`.
+//!
+//! Anybody may write into `/tmp`. A map there counts only if it belongs to root or to the user who
+//! reads it: whose process it was is not known any more.
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::State;
 use super::maps::Mapping;
@@ -26,12 +33,35 @@ impl RuntimeMaps {
     fn of(&mut self, pid: i32, is_from_here: bool) -> &PerfMap {
         let RuntimeMaps { beside, known } = self;
         known.entry(pid).or_insert_with(|| {
-            let folders = beside.clone().into_iter().chain(is_from_here.then(|| "/tmp".into()));
-            let paths = folders.map(|folder| folder.join(format!("perf-{pid}.map")));
-            let text = paths.filter(|path| path.is_file()).find_map(|path| fs::read(path).ok());
+            let name = format!("perf-{pid}.map");
+            let own = beside.as_ref().and_then(|beside| read_map(&beside.join(&name), |_| true));
+            let from_tmp = || read_map(&Path::new("/tmp").join(&name), is_trusted);
+            let text = own.or_else(|| if is_from_here { from_tmp() } else { None });
             PerfMap::read(&text.unwrap_or_default())
         })
     }
+}
+
+/// The largest maps are those of browsers, some 50 MB.
+const MAP_BYTES_MAX: u64 = 256 << 20;
+
+/// A map, if it is a regular file of an owner who may say such things.
+fn read_map(path: &Path, is_trusted: impl Fn(u32) -> bool) -> Option<Vec<u8>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let flags = i32::try_from(flags).ok()?;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || !is_trusted(metadata.uid()) {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(MAP_BYTES_MAX).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+/// What root or the user says.
+pub(super) fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 impl State<'_> {
@@ -70,6 +100,21 @@ mod tests {
         check(7, 0x2f, Some(("g", false)));
         check(7, 0x30, None);
         check(8, 0x10, None);
+    }
+
+    #[test]
+    fn maps_in_tmp_count_if_they_are_of_root_or_of_the_reader() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let map = folder.path().join("perf-7.map");
+        fs::write(&map, "10 10 f\n").expect("writable");
+        assert!(read_map(&map, is_trusted).is_some());
+        if std::os::unix::fs::chown(&map, Some(65534), None).is_ok() {
+            assert!(read_map(&map, is_trusted).is_none());
+            assert!(read_map(&map, |_| true).is_some());
+        }
+        fs::remove_file(&map).expect("ours");
+        std::os::unix::fs::symlink("/dev/zero", &map).expect("writable");
+        assert!(read_map(&map, |_| true).is_none());
     }
 
     #[test]

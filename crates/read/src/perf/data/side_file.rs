@@ -1,14 +1,20 @@
 //! Files that lie beside the kernel's records: a mark at the beginning, and then records of a
 //! kind, a length that counts both, and a content.
 
-use std::fs;
+use std::io;
 use std::path::Path;
 
-/// The bytes of such a file; nothing where there is none.
+/// Longer than any recording should make them.
+const FILE_BYTES_MAX: u64 = 4 << 30;
+
+/// The bytes of such a file; nothing where there is none. Of something else, such as a pipe, what
+/// it is: that has no mark at its beginning, so that it is told as damaged.
 pub(super) fn beside(records: &Path, name: &str) -> Option<Vec<u8>> {
-    let path = records.with_file_name(name);
-    let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
-    if is_file { fs::read(path).ok() } else { None }
+    match spanwise_files::read_regular(&records.with_file_name(name), FILE_BYTES_MAX) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(error.to_string().into_bytes()),
+    }
 }
 
 /// Hands over each record; true where the file is another one, or ends in the middle of one.

@@ -1,9 +1,10 @@
 //! Where in a file a function begins, for those who want to be told when it is called.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use super::symbols::{debug_file, demangled};
 use crate::source::Bytes;
@@ -17,7 +18,7 @@ pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
     if !path.is_file() || name.is_empty() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open(path) else { return Vec::new() };
+    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
     sites(bytes.as_ref(), name).unwrap_or_default()
 }
 
@@ -28,7 +29,7 @@ pub fn function_ranges(path: &Path, name: &str) -> Vec<(u64, u64)> {
     if !path.is_file() || name.is_empty() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open(path) else { return Vec::new() };
+    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
     let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
     let wanted = addresses(&file, name);
     let symbols = file.symbols().chain(file.dynamic_symbols());
@@ -39,13 +40,53 @@ pub fn function_ranges(path: &Path, name: &str) -> Vec<(u64, u64)> {
     ranges.into_iter().collect()
 }
 
+/// Where a program begins, as a file and an offset in it, and the same of what its loader calls
+/// once it has mapped all libraries. Scripts begin with their interpreter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartSites {
+    pub entry: (PathBuf, u64),
+    pub loader: Option<(PathBuf, u64)>,
+}
+
+/// `None` where the file is no program.
+pub fn start_sites(path: &Path) -> Option<StartSites> {
+    // As deep as the kernel goes.
+    const SCRIPTS_MAX: usize = 5;
+    let mut path = path.to_owned();
+    for _ in 0..SCRIPTS_MAX {
+        let bytes = path.is_file().then(|| Bytes::open(&path).ok())??;
+        let Some(line) = bytes.as_ref().strip_prefix(b"#!") else {
+            return start_of(&path, bytes.as_ref());
+        };
+        let line = &line[..line.iter().position(|&byte| byte == b'\n').unwrap_or(line.len())];
+        let mut words =
+            line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+        path = fs::canonicalize(str::from_utf8(words.next()?).ok()?).ok()?;
+    }
+    None
+}
+
+fn start_of(path: &Path, bytes: &[u8]) -> Option<StartSites> {
+    let file = object::File::parse(bytes).ok()?;
+    let entry = (path.to_owned(), file_offset(&file, file.entry())?);
+    let loader = file.section_by_name(".interp").and_then(|section| {
+        let name = section.data().ok()?;
+        let name = str::from_utf8(name.strip_suffix(&[0]).unwrap_or(name)).ok()?;
+        let loader = fs::canonicalize(name).ok()?;
+        // A name that debuggers have relied on for decades.
+        let place = function_sites(&loader, "_dl_debug_state").first().copied()?;
+        Some((loader, place))
+    });
+    Some(StartSites { entry, loader })
+}
+
 /// Addresses of symbols as the linker gave them, in the order of the names, and what to add to
 /// a place in the file for the address of the code there. `None` where the file is no program.
 pub fn symbol_addresses(path: &Path, names: &[&str]) -> Option<(Vec<Option<u64>>, u64)> {
     if !path.is_file() {
         return None;
     }
-    let bytes = Bytes::open(path).ok()?;
+    let bytes = Bytes::open_regular(path).ok()?;
     let file = object::File::parse(bytes.as_ref()).ok()?;
     let code = file.segments().find(|segment| segment.permissions().executable())?;
     let mut addresses = vec![None; names.len()];
@@ -68,12 +109,26 @@ pub fn functions_matching(path: &Path, wanted: &[String], not: &[String]) -> Vec
     if !path.is_file() || wanted.is_empty() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open(path) else { return Vec::new() };
+    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
     matching(bytes.as_ref(), wanted, not).unwrap_or_default()
 }
 
 fn matching(bytes: &[u8], wanted: &[String], not: &[String]) -> Option<Vec<(u64, String)>> {
     let file = object::File::parse(bytes).ok()?;
+    let found = addresses_matching(&file, wanted, not);
+    let place = |(address, name)| Some((past_mark(bytes, file_offset(&file, address)?), name));
+    let mut places: Vec<(u64, String)> = found.into_iter().filter_map(place).collect();
+    places.sort();
+    places.dedup_by_key(|place| place.0);
+    Some(places)
+}
+
+/// Addresses of functions that fit, with the names that they have in the source.
+pub(super) fn addresses_matching(
+    file: &object::File<'_>,
+    wanted: &[String],
+    not: &[String],
+) -> BTreeMap<u64, String> {
     let mut found = BTreeMap::new();
     let mut add = |file: &object::File<'_>| {
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
@@ -98,18 +153,14 @@ fn matching(bytes: &[u8], wanted: &[String], not: &[String]) -> Option<Vec<(u64,
             }
         }
     };
-    add(&file);
+    add(file);
     let apart = file.build_id().ok().flatten().and_then(debug_file);
     if let Some(apart) = &apart
         && let Ok(apart) = object::File::parse(apart.as_ref())
     {
         add(&apart);
     }
-    let place = |(address, name)| Some((past_mark(bytes, file_offset(&file, address)?), name));
-    let mut places: Vec<(u64, String)> = found.into_iter().filter_map(place).collect();
-    places.sort();
-    places.dedup_by_key(|place| place.0);
-    Some(places)
+    found
 }
 
 /// Whether a name fits a pattern with `*` and `?`.
@@ -142,15 +193,20 @@ const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
 
 fn sites(bytes: &[u8], name: &str) -> Option<Vec<u64>> {
     let file = object::File::parse(bytes).ok()?;
-    let mut addresses = addresses(&file, name);
+    let place = |address| file_offset(&file, address).map(|offset| past_mark(bytes, offset));
+    Some(addresses_named(&file, name).into_iter().filter_map(place).collect())
+}
+
+/// Addresses of functions of a name, also by the debug file of this one.
+pub(super) fn addresses_named(file: &object::File<'_>, name: &str) -> BTreeSet<u64> {
+    let mut addresses = addresses(file, name);
     let apart = file.build_id().ok().flatten().and_then(debug_file);
     if let Some(apart) = &apart
         && let Ok(apart) = object::File::parse(apart.as_ref())
     {
         addresses.extend(self::addresses(&apart, name));
     }
-    let place = |address| file_offset(&file, address).map(|offset| past_mark(bytes, offset));
-    Some(addresses.into_iter().filter_map(place).collect())
+    addresses
 }
 
 /// Where in a file the code of an address is.
@@ -205,6 +261,20 @@ mod tests {
         assert_eq!(function_sites(&own, "no_such_function_anywhere"), [0; 0]);
         assert_eq!(function_sites(&own, ""), [0; 0]);
         assert_eq!(function_sites(Path::new("/"), "main"), [0; 0]);
+    }
+
+    #[test]
+    fn programs_and_scripts_have_a_beginning() {
+        let own = std::env::current_exe().expect("this test");
+        let start = start_sites(&own).expect("a program");
+        assert_eq!(start.entry.0, own);
+        assert_eq!(start_sites(Path::new("/")), None);
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = folder.path().join("script");
+        fs::write(&script, format!("#! {} -x\n", own.display())).expect("writable");
+        assert_eq!(start_sites(&script), Some(start));
+        fs::write(&script, format!("#!{}\n", script.display())).expect("writable");
+        assert_eq!(start_sites(&script), None);
     }
 
     #[test]

@@ -157,7 +157,7 @@ pub(super) fn debug_file(build_id: &[u8]) -> Option<Bytes> {
     let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = hex.split_at_checked(2)?;
     let path = format!("/usr/lib/debug/.build-id/{first}/{rest}.debug");
-    Bytes::open(Path::new(&path)).ok()
+    Bytes::open_regular(Path::new(&path)).ok()
 }
 
 /// The sections that hold stubs.

@@ -7,6 +7,7 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 use super::bytes::Bytes;
 use super::records::RawRecord;
+use crate::memory;
 
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
@@ -18,13 +19,26 @@ pub(super) struct Unpacked {
     pub(super) is_whole: bool,
 }
 
-/// More than this is not unpacked, whatever a file claims to hold.
-const RECORDS_BYTES_MAX: usize = 4 << 30;
+/// More would have been unpacked than may be; what was when it was noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooMuch(pub(super) u64);
 
-/// `None` where no record is packed.
-pub(super) fn unpacked(data: &[u8], is_big_endian: bool) -> Option<Unpacked> {
+/// What decoding holds for each byte of the smallest samples, the records included.
+const DECODING_FACTOR: u64 = 8;
+
+/// How much may be unpacked, so that decoding it finds room as well.
+pub(super) fn records_bytes_max() -> u64 {
+    memory::memory_left() / DECODING_FACTOR
+}
+
+/// `None` where no record is packed. Unpacks `bytes_max` at most.
+pub(super) fn unpacked(
+    data: &[u8],
+    is_big_endian: bool,
+    bytes_max: u64,
+) -> Result<Option<Unpacked>, TooMuch> {
     let mut bytes = Bytes::new(data, is_big_endian);
-    let mut stream = Stream::new()?;
+    let Some(mut stream) = Stream::new(bytes_max) else { return Ok(None) };
     let mut records = Vec::new();
     let (mut is_packed, mut is_whole) = (false, true);
     loop {
@@ -42,13 +56,13 @@ pub(super) fn unpacked(data: &[u8], is_big_endian: bool) -> Option<Unpacked> {
             is_packed = true;
             records.extend_from_slice(&data[..data.len() - before.len()]);
         }
-        is_whole &= stream.add(packed, is_big_endian, &mut records);
+        is_whole &= stream.add(packed, is_big_endian, &mut records)?;
         if !is_whole {
             break;
         }
     }
     is_whole &= stream.rest.is_empty();
-    is_packed.then_some(Unpacked { records, is_whole })
+    Ok(is_packed.then_some(Unpacked { records, is_whole }))
 }
 
 /// What is packed in a record, if that is what it is for.
@@ -70,24 +84,31 @@ struct Stream {
     decoder: Decoder<'static>,
     /// The beginning of a record that goes on in the next packed one.
     rest: Vec<u8>,
+    bytes_max: u64,
 }
 
 impl Stream {
-    fn new() -> Option<Stream> {
-        Some(Stream { decoder: Decoder::new().ok()?, rest: Vec::new() })
+    fn new(bytes_max: u64) -> Option<Stream> {
+        Some(Stream { decoder: Decoder::new().ok()?, rest: Vec::new(), bytes_max })
     }
 
-    /// Adds the whole records of another piece; false where it is damaged or too much.
-    fn add(&mut self, packed: &[u8], is_big_endian: bool, records: &mut Vec<u8>) -> bool {
+    /// Adds the whole records of another piece; false where it is damaged.
+    fn add(
+        &mut self,
+        packed: &[u8],
+        is_big_endian: bool,
+        records: &mut Vec<u8>,
+    ) -> Result<bool, TooMuch> {
         let mut input = InBuffer::around(packed);
         let mut piece = [0; 1 << 14];
         loop {
             let mut output = OutBuffer::around(&mut piece[..]);
-            let Ok(_) = self.decoder.run(&mut input, &mut output) else { return false };
+            let Ok(_) = self.decoder.run(&mut input, &mut output) else { return Ok(false) };
             let written = output.pos();
             self.rest.extend_from_slice(&piece[..written]);
-            if records.len() + self.rest.len() > RECORDS_BYTES_MAX {
-                return false;
+            let unpacked = (records.len() + self.rest.len()) as u64;
+            if unpacked > self.bytes_max {
+                return Err(TooMuch(unpacked));
             }
             // A full buffer may have left something inside of the decoder.
             if input.pos() == packed.len() && written < piece.len() {
@@ -98,7 +119,7 @@ impl Stream {
         while RawRecord::read(&mut bytes).is_some() {}
         let whole = self.rest.len() - bytes.len();
         records.extend(self.rest.drain(..whole));
-        true
+        Ok(true)
     }
 }
 
@@ -125,7 +146,7 @@ mod tests {
                 between.clone(),
                 record(COMPRESSED2, &padded),
             ];
-            let found = unpacked(&file.concat(), false).expect("it is packed");
+            let found = unpacked(&file.concat(), false, 1 << 20).expect("little").expect("packed");
             assert!(found.is_whole);
             let mut kinds = Vec::new();
             let mut bytes = Bytes::new(&found.records, false);
@@ -139,8 +160,17 @@ mod tests {
 
     #[test]
     fn damage_is_told_and_ends_it() {
-        assert!(unpacked(&record(9, b"plain"), false).is_none());
-        let found = unpacked(&record(COMPRESSED, b"no zstd at all"), false).expect("packed");
+        let unpack = |record: &[u8]| unpacked(record, false, 1 << 20).expect("little");
+        assert!(unpack(&record(9, b"plain")).is_none());
+        let found = unpack(&record(COMPRESSED, b"no zstd at all")).expect("packed");
         assert!(!found.is_whole && found.records.is_empty());
+    }
+
+    #[test]
+    fn a_bomb_is_noticed_while_it_unpacks() {
+        let packed = zstd::encode_all(&[0; 10 << 20][..], 1).expect("packing");
+        let found = unpacked(&record(COMPRESSED, &packed), false, 1 << 20);
+        let Err(TooMuch(bytes)) = found else { panic!("10 MB where 1 MB is allowed") };
+        assert!((1 << 20..2 << 20).contains(&bytes), "{bytes}");
     }
 }

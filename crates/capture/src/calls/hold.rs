@@ -1,0 +1,103 @@
+//! Holds a new program until its first calls can be recorded.
+//!
+//! Libraries are known once the loader has mapped them, and what is done before they are watched
+//! is missed. So a program of ours stops the process where the loader says that everything is
+//! mapped, before any code of a library runs, and again where the program itself begins. It is a
+//! plain stop, as by `SIGSTOP`: nobody traces the program, and one that has other rights than its
+//! user keeps them. Nothing of the program has run yet that could notice.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::bpf::{self, Places};
+use super::program::{
+    FRAME, Instruction, Text, add, call, code, copy, function, instruction, map, set,
+};
+use crate::launch::{Child, ChildState};
+use crate::sys;
+
+/// Where a program and its loader can be held: files, and offsets in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartPlaces {
+    /// Its first instruction of its own.
+    pub entry: (PathBuf, u64),
+    /// What the loader calls when it has mapped something.
+    pub loader: Option<(PathBuf, u64)>,
+}
+
+/// A loader that takes longer, or that works longer, is not waited for: perhaps something else
+/// than the file is executed.
+const PATIENCE: Duration = Duration::from_secs(3);
+const WORK_MAX_NS: u64 = 1_000_000_000;
+
+/// How long until it is looked at again whether the process has stopped.
+const APART: Duration = Duration::from_micros(100);
+
+pub(crate) struct Hold {
+    /// Closing them ends it.
+    _links: Vec<OwnedFd>,
+    /// How often the program has begun.
+    entered: OwnedFd,
+}
+
+impl Hold {
+    /// Before the process runs its program.
+    pub(crate) fn begin(pid: i32, places: &StartPlaces) -> io::Result<Hold> {
+        let entered = bpf::counter()?;
+        let mut links = Vec::new();
+        let attach = |program: &OwnedFd, (path, offset): &(PathBuf, u64)| {
+            let path = path.as_os_str().as_encoded_bytes();
+            bpf::attach(program, &Places { path, pid, offsets: &[*offset], cookies: &[0] })
+        };
+        links.push(attach(&bpf::program(&stopping(Some(entered.as_raw_fd())))?, &places.entry)?);
+        if let Some(loader) = &places.loader {
+            // Without it, calls in the constructors of libraries are missed.
+            links.extend(attach(&bpf::program(&stopping(None))?, loader));
+        }
+        Ok(Hold { _links: links, entered })
+    }
+
+    /// Calls back each time that the process stands still, until the program begins. Nothing is
+    /// stopped any more afterwards.
+    pub(crate) fn until_begun(self, child: &mut Child, mut at_stop: impl FnMut()) {
+        let started = Instant::now();
+        let has_time =
+            |pid: i32| started.elapsed() < PATIENCE && sys::process_cpu_ns(pid) < WORK_MAX_NS;
+        while has_time(child.pid) {
+            match child.state() {
+                ChildState::Ended => return,
+                ChildState::Running => sleep(APART),
+                ChildState::Stopped => {
+                    let is_last = bpf::counted(&self.entered).map_or(true, |count| count > 0);
+                    at_stop();
+                    if is_last {
+                        break;
+                    }
+                    sys::send(child.pid, libc::SIGCONT);
+                }
+            }
+        }
+        let pid = child.pid;
+        drop(self);
+        // Whatever has happened meanwhile: one that runs does not notice.
+        sys::send(pid, libc::SIGCONT);
+    }
+}
+
+/// Stops the process, and counts that.
+fn stopping(counter: Option<RawFd>) -> Vec<Instruction> {
+    const KEY: i16 = -4;
+    let mut text = Text::default();
+    if let Some(counter) = counter {
+        text.add([instruction(0x62, FRAME, 0, KEY, 0)]);
+        text.add(map(1, counter));
+        text.add([copy(2, FRAME), add(2, KEY.into()), call(function::LOOK_UP)]);
+        text.end_if(code::JUMP_EQUAL, 0, 0, 0);
+        text.add([set(1, 1), instruction(code::ADD_AT_ONCE, 0, 1, 0, 0)]);
+    }
+    text.add([set(1, libc::SIGSTOP), call(function::SEND_SIGNAL)]);
+    text.finish()
+}

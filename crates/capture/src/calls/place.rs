@@ -1,0 +1,187 @@
+//! Where the calls and the returns of a function are noted: places in its file, found by whoever
+//! took its code apart.
+
+/// A function that is to be watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedFunction {
+    pub name: String,
+    /// Its calls belong to a goroutine, which moves between threads and whose stack moves.
+    pub is_go: bool,
+    /// Or why it cannot be watched without harm.
+    pub places: Result<FunctionPlaces, String>,
+}
+
+/// Offsets in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionPlaces {
+    /// Where a call is noted: the stack pointer is that of the first instruction.
+    pub entry: u64,
+    pub exits: Vec<ExitPlace>,
+}
+
+/// An instruction by which the function is left, or may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExitPlace {
+    pub offset: u64,
+    /// Of the instruction.
+    pub len: u8,
+    pub kind: ExitKind,
+    /// Of an indirect jump: what of the code is still the function, relative to the instruction.
+    pub inside: Vec<(i64, i64)>,
+}
+
+/// How a function is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitKind {
+    /// `ret`, which takes so many more bytes off the stack.
+    Return { popped: u16 },
+    /// A jump to another function.
+    Jump,
+    /// The same, under a condition by its number in the opcode.
+    Conditional(u8),
+    /// Through a register, by its number: left unless the target is inside.
+    ThroughRegister(u8),
+    /// Through a word in memory, the same.
+    ThroughMemory(TargetMemory),
+}
+
+/// A word in memory that holds where a jump goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TargetMemory {
+    pub base: TargetBase,
+    /// A register, and by how much it is shifted to the left.
+    pub index: Option<(u8, u8)>,
+    pub displacement: i32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TargetBase {
+    Zero,
+    Register(u8),
+    NextInstruction,
+}
+
+/// Parts of a function that an indirect jump is compared with, at most.
+pub(super) const INSIDE_MAX: usize = 4;
+
+/// Where the kernel keeps registers of x86-64, by their numbers.
+pub(super) const REGISTER_AT: [i16; 16] =
+    [80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0];
+
+/// What the kernel's tracing calls them.
+const REGISTER_NAMES: [&str; 16] = [
+    "ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+    "r15",
+];
+
+/// What of an exit a probe has to fetch besides whose call it is: in the words of the kernel's
+/// tracing; `Err` where it cannot.
+pub(crate) fn fetched(exit: &ExitPlace) -> Result<Option<String>, &'static str> {
+    let name = |register: u8| REGISTER_NAMES[usize::from(register & 15)];
+    Ok(match exit.kind {
+        ExitKind::Return { .. } | ExitKind::Jump => None,
+        ExitKind::Conditional(_) => Some("%flags".to_owned()),
+        ExitKind::ThroughRegister(register) => Some(format!("%{}", name(register))),
+        ExitKind::ThroughMemory(TargetMemory { index: Some(_), .. }) => {
+            return Err("uprobes cannot follow its jump through a table");
+        }
+        ExitKind::ThroughMemory(TargetMemory { base, displacement, .. }) => Some(match base {
+            TargetBase::Zero => format!("@{displacement:#x}"),
+            TargetBase::Register(register) => format!("{displacement:+}(%{})", name(register)),
+            TargetBase::NextInstruction => format!("{:+}(%ip)", displacement + i32::from(exit.len)),
+        }),
+    })
+}
+
+/// Whether the function was left at this place, by what was fetched there.
+pub(crate) fn is_left(exit: &ExitPlace, ip: u64, fetched: Option<u64>) -> bool {
+    match exit.kind {
+        ExitKind::Return { .. } | ExitKind::Jump => true,
+        ExitKind::Conditional(condition) => fetched.is_some_and(|flags| holds(condition, flags)),
+        ExitKind::ThroughRegister(_) | ExitKind::ThroughMemory(_) => {
+            let Some(target) = fetched else { return false };
+            let at = target.wrapping_sub(ip) as i64;
+            !exit.inside.iter().any(|&(from, to)| (from..to).contains(&at))
+        }
+    }
+}
+
+/// The bits of the flags that a condition looks at; one of the last two also wants the sign to
+/// differ from the overflow.
+pub(super) const CONDITION_BITS: [u64; 8] = [0x800, 1, 0x40, 0x41, 0x80, 4, 0, 0x40];
+
+/// From this condition on, the sign and the overflow are compared.
+pub(super) const FIRST_SIGNED: u8 = 6;
+
+fn holds(condition: u8, flags: u64) -> bool {
+    let half = condition >> 1 & 7;
+    let mut bits = flags & CONDITION_BITS[usize::from(half)];
+    if half >= FIRST_SIGNED {
+        bits |= (flags ^ flags >> 4) & 0x80;
+    }
+    (bits != 0) != (condition & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(kind: ExitKind, inside: &[(i64, i64)]) -> ExitPlace {
+        ExitPlace { offset: 0x1000, len: 6, kind, inside: inside.to_vec() }
+    }
+
+    #[test]
+    fn conditions_are_those_of_the_processor() {
+        let [carry, parity, zero, sign, overflow] = [1, 4, 0x40, 0x80, 0x800];
+        let check = |condition: u8, flags, expected| {
+            assert_eq!(holds(condition, flags), expected, "{condition} {flags:#x}");
+            assert_eq!(holds(condition | 1, flags), !expected, "not {condition} {flags:#x}");
+        };
+        check(0, overflow, true);
+        check(2, carry, true);
+        check(4, zero, true);
+        check(6, carry, true);
+        check(6, zero, true);
+        check(6, sign, false);
+        check(8, sign, true);
+        check(10, parity, true);
+        check(12, sign, true);
+        check(12, overflow, true);
+        check(12, sign | overflow, false);
+        check(14, zero | sign | overflow, true);
+        check(14, sign | overflow, false);
+        check(14, 0, false);
+    }
+
+    #[test]
+    fn indirect_jumps_leave_where_they_lead_out() {
+        let jump = exit(ExitKind::ThroughRegister(0), &[(-0x20, 0x30), (0x1000, 0x1010)]);
+        let check = |to: u64, expected| {
+            assert_eq!(is_left(&jump, 0x40_0000, Some(to)), expected, "{to:#x}");
+        };
+        check(0x40_0000 - 0x20, false);
+        check(0x40_0000 - 0x21, true);
+        check(0x40_0030, true);
+        check(0x40_100f, false);
+        check(0, true);
+        assert!(!is_left(&jump, 0x40_0000, None));
+    }
+
+    #[test]
+    fn probes_fetch_what_decides() {
+        let check = |kind, expected: Result<Option<&str>, ()>| {
+            let found = fetched(&exit(kind, &[])).map_err(drop);
+            assert_eq!(found, expected.map(|text| text.map(str::to_owned)), "{kind:?}");
+        };
+        let memory = |base, index, displacement| {
+            ExitKind::ThroughMemory(TargetMemory { base, index, displacement })
+        };
+        check(ExitKind::Return { popped: 8 }, Ok(None));
+        check(ExitKind::Conditional(4), Ok(Some("%flags")));
+        check(ExitKind::ThroughRegister(10), Ok(Some("%r10")));
+        check(memory(TargetBase::Register(0), None, 24), Ok(Some("+24(%ax)")));
+        check(memory(TargetBase::Register(3), None, -8), Ok(Some("-8(%bx)")));
+        check(memory(TargetBase::NextInstruction, None, 0x10), Ok(Some("+22(%ip)")));
+        check(memory(TargetBase::Zero, Some((1, 3)), 0), Err(()));
+    }
+}

@@ -1,0 +1,118 @@
+//! No call is missed because it came too early, or in a process that lived too briefly.
+
+use std::process::{Command, Stdio};
+
+use crate::bench::{Bench, text};
+use crate::calls::counts;
+
+/// Records a program, and counts calls of these functions; gives what was said.
+#[track_caller]
+fn check(bench: &Bench, command: &[&str], options: &[&str], expected: &[(&str, usize)]) -> String {
+    let folder = format!("r{}", std::fs::read_dir(bench.path("")).expect("a folder").count());
+    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
+    run.args(options);
+    run.args(expected.iter().flat_map(|&(name, _)| ["--calls", name]));
+    let output = run.arg("--").args(command).output().expect("built for this test");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let trace = bench.open(&folder);
+    let found = counts(&trace);
+    for &(name, count) in expected {
+        assert_eq!(found.get(name).copied().unwrap_or(0), count, "{name} of {command:?}: {said}");
+    }
+    said
+}
+
+fn compiled(bench: &Bench, name: &str, flags: &[&str]) -> Option<String> {
+    let program = bench.compile("brief.c", name, flags)?;
+    Some(program.to_str().expect("a path of ours").to_owned())
+}
+
+#[test]
+fn the_first_call_of_a_library_is_recorded() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = compiled(&bench, "brief", &[]) else { return };
+    check(&bench, &[&program, "100"], &[], &[("calloc", 101), ("own", 101)]);
+    check(&bench, &[&program, "0"], &[], &[("calloc", 1), ("own", 1)]);
+}
+
+#[test]
+fn the_first_call_of_a_static_program_is_recorded() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = compiled(&bench, "still", &["-static"]) else { return };
+    check(&bench, &[&program, "100"], &[], &[("own", 101)]);
+}
+
+#[test]
+fn scripts_are_held_as_well() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = compiled(&bench, "brief", &[]) else { return };
+    let script = bench.path("script");
+    std::fs::write(&script, format!("#!{program}\n")).expect("writable");
+    let mut chmod = Command::new("chmod");
+    assert!(chmod.arg("+x").arg(&script).status().expect("chmod").success());
+    let script = script.to_str().expect("a path of ours").to_owned();
+    // The name of the script is the first argument, which is no number.
+    check(&bench, &[&script], &[], &[("calloc", 1), ("own", 1)]);
+}
+
+#[test]
+fn calls_of_children_that_end_at_once_are_recorded() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = compiled(&bench, "brief", &[]) else { return };
+    let said = check(&bench, &[&program, "5", "50"], &[], &[("own", 56)]);
+    assert!(!said.contains("forked"), "{said}");
+    // What other programs use is not watched in all of them, which is said.
+    let said = check(&bench, &[&program, "5", "50"], &[], &[("calloc", 6)]);
+    assert!(said.contains("50 processes were forked whose first calls"), "{said}");
+}
+
+#[test]
+fn processes_that_are_not_recorded_are_not_counted() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = compiled(&bench, "brief", &[]) else { return };
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "while :; do \"$0\" 1; done", &program]).stderr(Stdio::null());
+    let _busy = crate::bench::Running::start(&mut shell);
+    check(&bench, &[&program, "20"], &[], &[("own", 21)]);
+}
+
+/// A program that has other rights keeps them while it is held.
+#[test]
+fn setuid_programs_keep_their_rights() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let source = bench.path("rights.c");
+    let text_of = "#include <unistd.h>\nint own(void) { return geteuid(); }\n\
+                   int main(void) { return own() == 65534 ? 0 : 9; }\n";
+    std::fs::write(&source, text_of).expect("writable");
+    let program = bench.path("rights");
+    let compiled = Command::new("cc").arg("-o").arg(&program).arg(&source).status();
+    let command = |name: &str, arg: &str| {
+        let status = Command::new(name).arg(arg).arg(&program).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let is_made = compiled.is_ok_and(|status| status.success());
+    if !is_made || !command("chown", "65534") || !command("chmod", "4755") {
+        eprintln!("skipped: no program that gives other rights");
+        return;
+    }
+    let program = program.to_str().expect("a path of ours").to_owned();
+    check(&bench, &[&program], &[], &[("own", 1)]);
+}
+
+/// All functions of a file share its stubs: what others call through them is no return of ours.
+#[test]
+fn a_jump_to_a_stub_is_an_exit_and_the_stub_is_not() {
+    let Some(bench) = Bench::set_up() else { return };
+    for (name, flags) in [("named", &[][..]), ("stripped", &["-s", "-rdynamic"])] {
+        // Only so the function ends with a jump.
+        let flags = [flags, &["-foptimize-sibling-calls"]].concat();
+        let Some(program) = bench.compile("stub.c", name, &flags) else { return };
+        let run = ["run", "--no-decode", "--recording", &format!("r-{name}"), "--calls", "leaves"];
+        let output = bench.spanwise(&run).arg("--").arg(&program).output().expect("built");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let about = bench.path(&format!("r-{name}")).join("recording.json");
+        let about = std::fs::read_to_string(about).expect("it was written");
+        assert!(about.contains("\"call_records\": 20,"), "{name}: {about}");
+    }
+}

@@ -1,0 +1,401 @@
+//! Where probes can note the calls and the returns of functions, without touching a stack.
+//!
+//! A return probe replaces the return address on the stack, and whoever walks the stack then finds
+//! a stranger there: exceptions end C++ programs, Go ends itself. So a function's own `ret`
+//! instructions and its jumps to other functions are found in its code. What is not understood is
+//! refused with the reason; nothing is guessed.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
+use object::{Architecture, Object, ObjectSection, ObjectSymbol, SymbolKind};
+use spanwise_pt::{CodePart, LeaveKind};
+
+use super::sites::{addresses_matching, addresses_named, file_offset};
+use super::symbols::debug_file;
+use crate::source::Bytes;
+
+/// A function, and where probes can note its calls and its returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionProbes {
+    /// As the source has it.
+    pub name: String,
+    /// The goroutine is in a register; its stack may move to another place.
+    pub is_go: bool,
+    /// Or why there are none.
+    pub places: Result<ProbePlaces, String>,
+}
+
+/// Places of one function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbePlaces {
+    /// Offset in the file.
+    pub entry: u64,
+    pub exits: Vec<ExitPlace>,
+}
+
+/// An instruction by which a function is left, or may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExitPlace {
+    /// In the file.
+    pub offset: u64,
+    /// Of the instruction.
+    pub len: u8,
+    pub kind: LeaveKind,
+    /// Of an indirect jump: the parts of the function, from the instruction on, to the end.
+    pub inside: Vec<(i64, i64)>,
+}
+
+/// More parts than this no function has.
+const PARTS_MAX: usize = 4;
+
+/// Functions of a file that fit one of the patterns and none of the others, as for
+/// [`super::functions_matching`]. Empty where the file is no program.
+pub fn probes_matching(path: &Path, wanted: &[String], not: &[String]) -> Vec<FunctionProbes> {
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    probes(path, |file| addresses_matching(file, wanted, not).into_iter().collect())
+}
+
+/// Functions of a file by their name, as for [`super::function_sites`].
+pub fn probes_named(path: &Path, name: &str) -> Vec<FunctionProbes> {
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let named = |address| (address, name.to_owned());
+    probes(path, |file| addresses_named(file, name).into_iter().map(named).collect())
+}
+
+fn probes(
+    path: &Path,
+    choose: impl FnOnce(&object::File<'_>) -> Vec<(u64, String)>,
+) -> Vec<FunctionProbes> {
+    if !path.is_file() {
+        return Vec::new();
+    }
+    let Ok(bytes) = Bytes::open(path) else { return Vec::new() };
+    let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
+    let chosen = choose(&file);
+    if chosen.is_empty() {
+        return Vec::new();
+    }
+    let apart = file.build_id().ok().flatten().and_then(debug_file);
+    let apart = apart.as_ref().and_then(|apart| object::File::parse(apart.as_ref()).ok());
+    let code = CodeFile::new(&file, bytes.as_ref(), apart.as_ref());
+    let mut found: Vec<FunctionProbes> = Vec::with_capacity(chosen.len());
+    let mut entries = BTreeSet::new();
+    for (address, name) in chosen {
+        let probes = code.probes_of(address, name);
+        // Of two names of one place, one.
+        if probes.places.as_ref().is_ok_and(|places| !entries.insert(places.entry)) {
+            continue;
+        }
+        found.push(probes);
+    }
+    found
+}
+
+/// A function of the symbol table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Symbol {
+    address: u64,
+    size: u64,
+    name: String,
+}
+
+struct CodeFile<'a> {
+    file: &'a object::File<'a>,
+    bytes: &'a [u8],
+    /// By address.
+    symbols: Vec<Symbol>,
+    /// Of the functions of a name: parts that were moved away, and whether it has only one owner.
+    cold: HashMap<String, Vec<(u64, u64, bool)>>,
+    /// Start and length of what unwinding tables describe, by start.
+    frames: OnceCell<Vec<(u64, u64)>>,
+    go: Option<GoCode>,
+}
+
+/// What of a file is Go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum GoCode {
+    /// From here to there.
+    Range(u64, u64),
+    Unknown(&'static str),
+}
+
+impl<'a> CodeFile<'a> {
+    fn new(
+        file: &'a object::File<'a>,
+        bytes: &'a [u8],
+        apart: Option<&object::File<'_>>,
+    ) -> CodeFile<'a> {
+        let mut symbols = symbols_of(file);
+        symbols.extend(apart.map(symbols_of).unwrap_or_default());
+        symbols.sort_unstable();
+        symbols.dedup();
+        let go = go_code(file, &symbols);
+        let cold = cold_parts(&symbols);
+        CodeFile { file, bytes, symbols, cold, frames: OnceCell::new(), go }
+    }
+
+    fn probes_of(&self, address: u64, name: String) -> FunctionProbes {
+        let (is_go, refusal) = match &self.go {
+            Some(GoCode::Range(from, to)) if !(*from..*to).contains(&address) => (false, None),
+            Some(GoCode::Unknown(why)) => (true, Some((*why).to_owned())),
+            Some(GoCode::Range(..)) if name.ends_with(".abi0") => {
+                (true, Some("it is written in assembly, without Go's registers".to_owned()))
+            }
+            Some(GoCode::Range(..)) => (true, None),
+            None => (false, None),
+        };
+        let places = match refusal {
+            Some(why) => Err(why),
+            None => self.places_of(address, is_go),
+        };
+        FunctionProbes { name, is_go, places }
+    }
+
+    fn places_of(&self, address: u64, is_go: bool) -> Result<ProbePlaces, String> {
+        if self.file.architecture() != Architecture::X86_64 {
+            return Err("only code of x86-64 is taken apart".to_owned());
+        }
+        let parts = self.parts_of(address)?;
+        let places = spanwise_pt::function_places(&parts, is_go)?;
+        let offset = |address: u64| {
+            let offset = file_offset(self.file, address);
+            offset.ok_or_else(|| format!("{address:#x} is not in the file"))
+        };
+        let relative = |from: u64, to: u64| to.wrapping_sub(from) as i64;
+        let exit = |exit: &spanwise_pt::Exit| {
+            let is_indirect =
+                matches!(exit.kind, LeaveKind::ThroughRegister(_) | LeaveKind::ThroughMemory(_));
+            let inside = |part: &CodePart<'_>| {
+                let start = relative(exit.address, part.address);
+                (start, start + part.code.len() as i64)
+            };
+            let inside = if is_indirect { parts.iter().map(inside).collect() } else { Vec::new() };
+            Ok(ExitPlace { offset: offset(exit.address)?, len: exit.len, kind: exit.kind, inside })
+        };
+        let exits = places.exits.iter().map(exit).collect::<Result<Vec<ExitPlace>, String>>()?;
+        Ok(ProbePlaces { entry: offset(places.entry)?, exits })
+    }
+
+    /// The code of a function: where it begins, and what was moved away from there.
+    fn parts_of(&self, address: u64) -> Result<Vec<CodePart<'a>>, String> {
+        let own = self.symbols_at(address);
+        let size = own.iter().map(|symbol| symbol.size).max().unwrap_or(0);
+        let size = match size {
+            0 => self.frame_at(address).filter(|frame| frame.0 == address).map(|frame| frame.1),
+            size => Some(size),
+        };
+        let size = size.ok_or("no symbol or unwinding table says how long it is")?;
+        let mut parts = vec![self.part(address, size)?];
+        let mut cold = self.cold_parts(own);
+        while parts.len() < PARTS_MAX {
+            let Some(next) = self.next_part(&parts, &mut cold)? else { return Ok(parts) };
+            parts.push(next);
+        }
+        match self.next_part(&parts, &mut cold)? {
+            None => Ok(parts),
+            Some(_) => Err(format!("it has more than {PARTS_MAX} parts")),
+        }
+    }
+
+    fn symbols_at(&self, address: u64) -> &[Symbol] {
+        let from = self.symbols.partition_point(|symbol| symbol.address < address);
+        let len = self.symbols[from..].partition_point(|symbol| symbol.address == address);
+        &self.symbols[from..from + len]
+    }
+
+    fn part(&self, address: u64, size: u64) -> Result<CodePart<'a>, String> {
+        let code = || {
+            let from = usize::try_from(file_offset(self.file, address)?).ok()?;
+            // All of it in one segment.
+            file_offset(self.file, address.checked_add(size)?.checked_sub(1)?)?;
+            self.bytes.get(from..from.checked_add(usize::try_from(size).ok()?)?)
+        };
+        let code =
+            code().ok_or_else(|| format!("{size} bytes at {address:#x}: not in the file"))?;
+        Ok(CodePart { address, code })
+    }
+
+    /// Code that compilers have moved out of these: `name.cold`. The flag says whether there is
+    /// only one function of this name.
+    fn cold_parts(&self, own: &[Symbol]) -> Vec<(u64, u64, bool)> {
+        let parts = own.iter().filter_map(|symbol| self.cold.get(&*symbol.name)).flatten();
+        let mut parts: Vec<(u64, u64, bool)> = parts.copied().collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts
+    }
+
+    /// One more part that belongs to these, if there is one.
+    fn next_part(
+        &self,
+        parts: &[CodePart<'a>],
+        cold: &mut Vec<(u64, u64, bool)>,
+    ) -> Result<Option<CodePart<'a>>, String> {
+        let contains = |part: &CodePart<'_>, at: u64| {
+            (part.address..part.address + part.code.len() as u64).contains(&at)
+        };
+        let entry = parts[0].address;
+        // Back into the middle of these.
+        let leads_back = |part: CodePart<'_>| {
+            let targets = spanwise_pt::jump_targets(part).unwrap_or_default();
+            let mut targets = targets.into_iter().filter(|&target| target != entry);
+            targets.any(|target| parts.iter().any(|part| contains(part, target)))
+        };
+        let mut targets: Vec<u64> =
+            parts.iter().filter_map(|&part| spanwise_pt::jump_targets(part)).flatten().collect();
+        targets.retain(|&target| !parts.iter().any(|part| contains(part, target)));
+        for at in 0..cold.len() {
+            let (address, size, is_only) = cold[at];
+            let part = self.part(address, size)?;
+            if is_only || targets.iter().any(|&to| contains(&part, to)) || leads_back(part) {
+                cold.remove(at);
+                return Ok(Some(part));
+            }
+        }
+        // Where symbols were stripped, tables for unwinding still know of such parts.
+        for target in targets {
+            let Some((start, size)) = self.frame_at(target) else { continue };
+            // A jump to a stub leads to another function; one table describes all stubs.
+            if !self.symbols_at(start).is_empty() || self.is_stub(target) {
+                continue;
+            }
+            let Ok(part) = self.part(start, size) else { continue };
+            if target != start || leads_back(part) {
+                return Ok(Some(part));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether this is in a section of stubs that lead to functions of other files.
+    fn is_stub(&self, address: u64) -> bool {
+        let sections = self.file.sections();
+        let mut sections =
+            sections.filter(|section| address.wrapping_sub(section.address()) < section.size());
+        sections.any(|section| section.name().is_ok_and(|name| name.starts_with(".plt")))
+    }
+
+    /// What the unwinding tables describe as one, where that is around an address.
+    fn frame_at(&self, address: u64) -> Option<(u64, u64)> {
+        let frames = self.frames.get_or_init(|| frames_of(self.file).unwrap_or_default());
+        let at = frames.partition_point(|frame| frame.0 <= address).checked_sub(1)?;
+        let (start, len) = frames[at];
+        (address - start < len).then_some((start, len))
+    }
+}
+
+fn symbols_of(file: &object::File<'_>) -> Vec<Symbol> {
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let functions = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text);
+    let functions = functions.filter(|symbol| symbol.address() != 0);
+    functions
+        .filter_map(|symbol| {
+            let name = String::from_utf8_lossy(symbol.name_bytes().ok()?).into_owned();
+            Some(Symbol { address: symbol.address(), size: symbol.size(), name })
+        })
+        .collect()
+}
+
+/// Parts that symbols call `name.cold` or `name.cold.0`, by the name of the function.
+fn cold_parts(symbols: &[Symbol]) -> HashMap<String, Vec<(u64, u64, bool)>> {
+    let mut cold: HashMap<String, Vec<(u64, u64, bool)>> = HashMap::new();
+    for symbol in symbols.iter().filter(|symbol| symbol.size > 0) {
+        let Some((name, rest)) = symbol.name.split_once(".cold") else { continue };
+        if rest.bytes().all(|c| c == b'.' || c.is_ascii_digit()) {
+            cold.entry(name.to_owned()).or_default().push((symbol.address, symbol.size, true));
+        }
+    }
+    let mut owner: HashMap<&str, u64> = HashMap::new();
+    for symbol in symbols {
+        let first = *owner.entry(&symbol.name).or_insert(symbol.address);
+        if let Some(parts) = cold.get_mut(&symbol.name).filter(|_| first != symbol.address) {
+            parts.iter_mut().for_each(|part| part.2 = false);
+        }
+    }
+    cold
+}
+
+fn frames_of(file: &object::File<'_>) -> Option<Vec<(u64, u64)>> {
+    let section = file.section_by_name(".eh_frame")?;
+    let bases = BaseAddresses::default().set_eh_frame(section.address());
+    let text = file.section_by_name(".text").map_or(0, |text| text.address());
+    let bases = bases.set_text(text);
+    let table = EhFrame::new(section.data().ok()?, LittleEndian);
+    let mut entries = table.entries(&bases);
+    let mut frames = Vec::new();
+    while let Ok(Some(entry)) = entries.next() {
+        let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        if let Ok(frame) = partial.parse(EhFrame::cie_from_offset) {
+            frames.push((frame.initial_address(), frame.len()));
+        }
+    }
+    frames.sort_unstable();
+    Some(frames)
+}
+
+/// Tables of Go 1.18 and later: from then on a register holds the goroutine everywhere.
+const GO_TABLES: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
+
+fn go_code(file: &object::File<'_>, symbols: &[Symbol]) -> Option<GoCode> {
+    let tables = [".gopclntab", ".data.rel.ro.gopclntab"];
+    let table = tables.iter().find_map(|name| file.section_by_name(name));
+    let Some(table) = table else {
+        file.section_by_name(".go.buildinfo")?;
+        return Some(GoCode::Unknown("a Go program without the table of its functions"));
+    };
+    let magic = table.data().ok().and_then(|data| data.first_chunk().copied());
+    if !magic.is_some_and(|magic| GO_TABLES.contains(&u32::from_le_bytes(magic))) {
+        return Some(GoCode::Unknown("a Go program of another version than 1.18 and later"));
+    }
+    let address = |name: &str| symbols.iter().find(|symbol| symbol.name == name);
+    Some(match (address("runtime.text"), address("runtime.etext")) {
+        (Some(from), Some(to)) => GoCode::Range(from.address, to.address),
+        _ => GoCode::Unknown("a Go program without symbols"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_this_program_have_places() {
+        let own = std::env::current_exe().expect("this test");
+        let [found] = &probes_named(&own, "spanwise_read::perf::data::exits::frames_of")[..] else {
+            panic!("one function");
+        };
+        let places = found.places.as_ref().expect("it can be watched");
+        assert!(!found.is_go && !places.exits.is_empty(), "{found:?}");
+        assert_eq!(probes_named(&own, "no_such_function_anywhere"), []);
+        assert_eq!(probes_named(Path::new("/"), "main"), []);
+        let all = ["spanwise_read::perf::data::exits::*".to_owned()];
+        assert!(probes_matching(&own, &all, &[]).len() > 3);
+    }
+
+    /// Most functions of a library that everybody has can be watched; the others say why not.
+    #[test]
+    fn functions_of_the_c_library_have_places() {
+        let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
+        let all = probes_matching(path, &["*".to_owned()], &[]);
+        if all.is_empty() {
+            return;
+        }
+        let refused: Vec<&FunctionProbes> =
+            all.iter().filter(|probes| probes.places.is_err()).collect();
+        assert!(refused.len() * 10 < all.len(), "{} of {}", refused.len(), all.len());
+        for name in ["malloc", "free", "qsort", "printf"] {
+            let found = all.iter().find(|probes| probes.name == name).expect(name);
+            assert!(
+                found.places.as_ref().is_ok_and(|places| !places.exits.is_empty()),
+                "{found:?}"
+            );
+        }
+    }
+}
