@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    CategoryId, Nanos, NoticeKind, Notices, SpanKind, StrId, StringsBuilder, TrackId, TrackKind,
+    CategoryId, Nanos, NoticeKind, Notices, ObservedRows, SpanKind, StrId, StringsBuilder, TrackId,
+    TrackKind,
 };
 
 /// A [`SpanRow::key`] that says nothing.
@@ -208,6 +209,8 @@ pub struct Batch {
     pub flows: Vec<FlowRow>,
     pub instants: Vec<InstantRow>,
     pub counters: Vec<CounterRow>,
+    /// Samples and thread states.
+    pub observed: ObservedRows,
     pub notices: Notices,
     /// Events read, by phase letter.
     pub phases: BTreeMap<u8, u64>,

@@ -8,9 +8,10 @@ use crate::batch::{Batch, NO_OFFSET, SpanRow, TrackLabel};
 use crate::category::CategoryTable;
 use crate::join::{self, Flows, Joined};
 use crate::nest::{self, Run, SpanColumns};
+use crate::observed::{self, RowNumbers};
 use crate::{
-    ArgsSource, CategoryId, Counters, Instants, NO_ROW, Nanos, NoticeKind, Notices, SourceInfo,
-    SpanKind, Spans, StrId, StringsBuilder, Trace, Track, TrackId, TrackKind, Tracks,
+    ArgsSource, CategoryId, Counters, Instants, NO_ROW, Nanos, NoticeKind, Notices, Observed,
+    SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, TrackId, TrackKind, Tracks,
 };
 
 /// Collects batches in the order of the source.
@@ -38,6 +39,16 @@ impl Numbers {
 
     pub(crate) fn track(&self, id: TrackId) -> TrackId {
         TrackId(self.tracks[id.index()])
+    }
+}
+
+impl RowNumbers for Numbers {
+    fn string(&self, id: StrId) -> StrId {
+        Numbers::string(self, id)
+    }
+
+    fn track(&self, id: TrackId) -> TrackId {
+        Numbers::track(self, id)
     }
 }
 
@@ -119,6 +130,7 @@ impl TraceBuilder {
         let labels = Labels::collect(&batches, &numbers);
         let instants = instants(&batches, &numbers);
         let counters = counters(&batches, &numbers);
+        let observed = observed(&mut batches, &numbers);
         let flows: Vec<_> = batches.iter_mut().map(|batch| mem::take(&mut batch.flows)).collect();
         // Consumes the batches: their rows and the columns need not both stay.
         let merged = merge_spans(batches, &numbers, &paired, &registry, threads);
@@ -156,6 +168,7 @@ impl TraceBuilder {
             instants,
             counters,
             links,
+            observed,
             info,
             notices,
             args,
@@ -164,6 +177,11 @@ impl TraceBuilder {
         debug_assert_eq!(trace.check(), Ok(()));
         trace
     }
+}
+
+fn observed(batches: &mut [Batch], numbers: &[Numbers]) -> Observed {
+    let rows = batches.iter_mut().map(|batch| mem::take(&mut batch.observed));
+    observed::join(rows.zip(numbers).collect())
 }
 
 fn count_phases(all: &mut BTreeMap<String, u64>, batch: &Batch) {

@@ -1,6 +1,6 @@
-//! Tests the invariants I2–I4 of a trace, in one pass a table.
+//! Tests the invariants I2–I4 of a trace, in one pass per table.
 
-use crate::{NO_ROW, Trace};
+use crate::{FrameKind, NO_ROW, Observed, Stacks, ThreadState, ThreadStates, Trace};
 
 /// Which invariant does not hold, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,11 +15,77 @@ fn violation(table: &'static str, row: usize, what: impl Into<String>) -> Violat
     Violation { table, row, what: what.into() }
 }
 
+/// How many kinds of frames there are.
+const FRAME_KINDS: u8 = FrameKind::ALL.len() as u8;
+
+/// Columns with their number of values, and how many there must be (I2).
+fn equal_lengths(lengths: &[(&'static str, usize, usize)]) -> Result<(), Violation> {
+    match lengths.iter().find(|(_, len, rows)| len != rows) {
+        Some(&(column, len, rows)) => {
+            Err(violation(column, len.min(rows), format!("{len} values for {rows} rows")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Row 0 is the empty stack; every other stack stands behind its caller's.
+fn check_stacks(stacks: &Stacks, frames: usize) -> Result<(), Violation> {
+    if stacks.parent.first() != Some(&0) {
+        return Err(violation("stacks", 0, "row 0 is not the empty stack"));
+    }
+    for (row, (&parent, &frame)) in
+        stacks.parent.iter().zip(stacks.frame.iter()).enumerate().skip(1)
+    {
+        if parent as usize >= row {
+            return Err(violation("stacks.parent", row, format!("{parent} does not stand before")));
+        }
+        if frame as usize >= frames {
+            return Err(violation("stacks.frame", row, format!("{frame} of {frames}")));
+        }
+    }
+    Ok(())
+}
+
+fn ascending<'a>(
+    table: &'static str,
+    mut keys: impl Iterator<Item = (&'a u32, &'a i64)>,
+) -> Result<(), Violation> {
+    let mut before = (0, i64::MIN);
+    match keys.position(|(&track, &time)| {
+        let key = (track, time);
+        std::mem::replace(&mut before, key) > key
+    }) {
+        Some(row) => Err(violation(table, row, "out of order")),
+        None => Ok(()),
+    }
+}
+
+/// States are known, and those of a track follow one another.
+fn check_states(states: &ThreadStates) -> Result<(), Violation> {
+    ascending("thread_states", states.track.iter().zip(states.start.iter()))?;
+    let mut reached = (0, i64::MIN);
+    for row in 0..states.len() {
+        let (track, start, dur) = (states.track[row], states.start[row], states.dur[row]);
+        let Some(end) = start.checked_add(dur).filter(|_| dur >= 0) else {
+            return Err(violation("thread_states", row, format!("duration {dur} at {start}")));
+        };
+        if track == reached.0 && start < reached.1 {
+            return Err(violation("thread_states", row, "overlaps the state before"));
+        }
+        if ThreadState::from_code(states.state[row]).is_none() {
+            return Err(violation("thread_states.state", row, "an unknown state"));
+        }
+        reached = (track, end);
+    }
+    Ok(())
+}
+
 impl Trace {
     /// Tests I2–I4. A trace that passes cannot make an analysis index out of range.
     pub fn check(&self) -> Result<(), Violation> {
         self.check_lengths()?;
         self.check_ids()?;
+        self.check_observed()?;
         self.check_tracks()?;
         self.check_span_order()
     }
@@ -43,12 +109,7 @@ impl Trace {
             ("links.to", self.links.to.len(), self.links.len()),
             ("links.category", self.links.category.len(), self.links.len()),
         ];
-        match lengths.iter().find(|(_, len, rows)| len != rows) {
-            Some(&(column, len, rows)) => {
-                Err(violation(column, len.min(rows), format!("{len} values for {rows} rows")))
-            }
-            None => Ok(()),
-        }
+        equal_lengths(&lengths)
     }
 
     fn check_ids(&self) -> Result<(), Violation> {
@@ -71,6 +132,54 @@ impl Trace {
             }
         }
         Ok(())
+    }
+
+    fn check_observed(&self) -> Result<(), Violation> {
+        let Observed { frames, stacks, events, samples, states } = &self.observed;
+        let lengths = [
+            ("frames.file", frames.file.len(), frames.len()),
+            ("frames.line", frames.line.len(), frames.len()),
+            ("frames.mapping", frames.mapping.len(), frames.len()),
+            ("frames.address", frames.address.len(), frames.len()),
+            ("frames.kind", frames.kind.len(), frames.len()),
+            ("frames.inlined", frames.inlined.len(), frames.len()),
+            ("stacks.frame", stacks.frame.len(), stacks.len()),
+            ("samples.track", samples.track.len(), samples.len()),
+            ("samples.cpu", samples.cpu.len(), samples.len()),
+            ("samples.stack", samples.stack.len(), samples.len()),
+            ("samples.event", samples.event.len(), samples.len()),
+            ("samples.weight", samples.weight.len(), samples.len()),
+            ("thread_states.dur", states.dur.len(), states.len()),
+            ("thread_states.track", states.track.len(), states.len()),
+            ("thread_states.cpu", states.cpu.len(), states.len()),
+            ("thread_states.state", states.state.len(), states.len()),
+            ("thread_states.stack", states.stack.len(), states.len()),
+            ("thread_states.waker", states.waker.len(), states.len()),
+            ("thread_states.lock", states.lock.len(), states.len()),
+        ];
+        equal_lengths(&lengths)?;
+        let (strings, tracks) = (self.strings.len(), self.tracks.len());
+        below("frames.function", &frames.function, strings)?;
+        below("frames.file", &frames.file, strings)?;
+        below("frames.mapping", &frames.mapping, strings)?;
+        if let Some(row) = frames.kind.iter().position(|&kind| kind >= FRAME_KINDS) {
+            return Err(violation("frames.kind", row, "an unknown kind of frame"));
+        }
+        check_stacks(stacks, frames.len())?;
+        for (row, event) in events.rows().iter().enumerate() {
+            if event.name.index() >= strings || event.unit.index() >= strings {
+                return Err(violation("sample_events", row, "text beyond the strings"));
+            }
+        }
+        below("samples.track", &samples.track, tracks)?;
+        below("samples.stack", &samples.stack, stacks.len())?;
+        below_u16("samples.event", &samples.event, events.len())?;
+        let keys = samples.track.iter().zip(samples.time.iter());
+        ascending("samples", keys)?;
+        below("thread_states.track", &states.track, tracks)?;
+        below("thread_states.stack", &states.stack, stacks.len())?;
+        rows_below("thread_states.waker", &states.waker, tracks)?;
+        check_states(states)
     }
 
     fn check_tracks(&self) -> Result<(), Violation> {

@@ -7,7 +7,8 @@
 //! Invariants, cited by number throughout the project (ARCHITECTURE.md has them
 //! all): I2 columns of a table have one length; I3 spans of a track ascend by
 //! (start, longest first, file order) and `parent < self`; I4 every string is
-//! stored once; I5 a finished trace never changes.
+//! stored once; I5 a finished trace never changes; I11 a sample's weight stays in the
+//! unit of its event.
 
 mod args;
 mod batch;
@@ -24,6 +25,7 @@ mod measurements;
 mod merge;
 mod nest;
 mod notice;
+mod observed;
 mod parallel;
 mod profile;
 mod select;
@@ -50,6 +52,10 @@ pub use live::{LiveCounter, LiveMark, LiveSession, LiveSpans, LiveThread};
 pub use measurements::{MeasuredRow, Measurements};
 pub use merge::{MergePart, Merged, MergedClock, merge, starts_on_one_clock};
 pub use notice::{Notice, NoticeKind, Notices};
+pub use observed::{
+    Frame, FrameId, FrameKind, Frames, NO_CPU, NO_LOCK, NO_TIME, Observed, ObservedRows,
+    SampleEvent, SampleEvents, SampleRow, Samples, Stacks, StateRow, ThreadStates,
+};
 pub use parallel::{
     both, for_each_index, map_indices, map_items, on_one_thread, threads_available,
 };

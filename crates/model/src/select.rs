@@ -1,8 +1,9 @@
 //! A part of a trace, as a trace of its own.
 
 use crate::{
-    Batch, CategoryId, CounterRow, InstantRow, NO_KEY, Nanos, SpanId, SpanRow, StrId, Trace,
-    TraceBuilder, TrackId, TrackLabel,
+    Batch, CategoryId, CounterRow, Frame, FrameId, InstantRow, NO_KEY, Nanos, Observed,
+    SampleEvent, SampleRow, SpanId, SpanRow, StackId, StateRow, StrId, Trace, TraceBuilder,
+    TrackId, TrackLabel,
 };
 
 /// What to keep.
@@ -26,6 +27,7 @@ pub fn select(trace: &Trace, selection: &Selection<'_>, threads: usize) -> Trace
         }
     }
     part.add_events(selection);
+    part.add_observed(selection);
     let mut batch = part.batch;
     batch.notices = trace.notices.clone();
     batch.seal();
@@ -114,6 +116,79 @@ impl Part<'_> {
             let (time, value) = (counters.time[row], counters.value[row]);
             self.batch.counters.push(CounterRow { time, offset: row as u64, value, track });
         }
+    }
+}
+
+impl Part<'_> {
+    /// Samples inside the windows, and the parts of states that lie in them.
+    fn add_observed(&mut self, selection: &Selection<'_>) {
+        let Observed { samples, states, events, .. } = &self.trace.observed;
+        let windows = selection.windows.as_deref();
+        let is_inside = |time: Nanos| {
+            windows
+                .is_none_or(|windows| windows.iter().any(|&(from, to)| (from..to).contains(&time)))
+        };
+        let mut stacks = CopiedStacks::default();
+        let copied: Vec<u16> = events.rows().iter().map(|&event| self.event(event)).collect();
+        for row in samples.iter().filter(|row| is_inside(row.time)) {
+            let Some(track) = self.tracks[row.track.index()] else { continue };
+            let stack = stacks.copy(self, row.stack);
+            let event = copied[usize::from(row.event)];
+            self.batch.observed.samples.push(SampleRow { track, stack, event, ..row });
+        }
+        for row in states.iter() {
+            let Some(track) = self.tracks[row.track.index()] else { continue };
+            let stack = stacks.copy(self, row.stack);
+            let waker = row.waker.and_then(|waker| self.tracks[waker.index()]);
+            for (start, end) in cut((row.start, row.start + row.dur), windows) {
+                let dur = end - start;
+                let row = StateRow { start, dur, track, stack, waker, ..row };
+                self.batch.observed.states.push(row);
+            }
+        }
+    }
+
+    fn string(&mut self, id: StrId) -> StrId {
+        self.batch.string(self.trace.strings.get(id))
+    }
+
+    fn event(&mut self, event: SampleEvent) -> u16 {
+        let (name, unit) = (self.string(event.name), self.string(event.unit));
+        self.batch.observed.event(SampleEvent { name, unit, ..event })
+    }
+}
+
+/// The stacks of the whole trace that the part has, under its numbers.
+#[derive(Default)]
+struct CopiedStacks(Vec<Option<StackId>>);
+
+impl CopiedStacks {
+    fn copy(&mut self, part: &mut Part<'_>, stack: StackId) -> StackId {
+        let stacks = &part.trace.observed.stacks;
+        self.0.resize(stacks.len(), None);
+        self.0[0] = Some(StackId::EMPTY);
+        let mut missing = Vec::new();
+        let mut at = stack;
+        let mut copy = loop {
+            match self.0[at.index()] {
+                Some(known) => break known,
+                None => missing.push(at),
+            }
+            at = stacks.parent(at);
+        };
+        while let Some(stack) = missing.pop() {
+            let frame = part.trace.observed.frames.get(FrameId(stacks.frame[stack.index()]));
+            let frame = Frame {
+                function: part.string(frame.function),
+                file: part.string(frame.file),
+                mapping: part.string(frame.mapping),
+                ..frame
+            };
+            let frame = part.batch.observed.frame(frame);
+            copy = part.batch.observed.stack(copy, frame);
+            self.0[stack.index()] = Some(copy);
+        }
+        copy
     }
 }
 

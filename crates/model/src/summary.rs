@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, Notice, SourceInfo, SpanKind, Trace, TrackKind};
+use crate::{Nanos, Notice, SourceInfo, SpanKind, Trace, TrackId, TrackKind};
 
 /// Counts and names; small whatever the size of the trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,8 @@ pub struct Summary {
     pub instants: u64,
     pub counter_values: u64,
     pub links: u64,
+    pub samples: u64,
+    pub thread_states: u64,
     pub gpu_work: u64,
     /// GPU work whose launching call is known.
     pub gpu_work_launched: u64,
@@ -45,6 +47,7 @@ pub struct TrackSummary {
     pub spans: u64,
     pub instants: u64,
     pub counter_values: u64,
+    pub samples: u64,
 }
 
 const TRACKS_MAX: usize = 256;
@@ -67,6 +70,8 @@ impl Trace {
             instants: self.instants.len() as u64,
             counter_values: self.counters.len() as u64,
             links: self.links.len() as u64,
+            samples: self.observed.samples.len() as u64,
+            thread_states: self.observed.states.len() as u64,
             gpu_work,
             gpu_work_launched,
             categories: self.category_summaries(),
@@ -104,9 +109,12 @@ impl Trace {
         self.instants.track.iter().for_each(|&track| instants[track as usize] += 1);
         let mut values = vec![0; self.tracks.len()];
         self.counters.track.iter().for_each(|&track| values[track as usize] += 1);
+        let samples = |at: usize| self.observed.samples.of_track(TrackId(at as u32)).len() as u64;
         let text = |id| self.strings.get(id).to_owned();
         let mut order: Vec<usize> = (0..self.tracks.len()).collect();
-        let events = |at: usize| self.tracks.0[at].rows().len() as u64 + instants[at] + values[at];
+        let events = |at: usize| {
+            self.tracks.0[at].rows().len() as u64 + instants[at] + values[at] + samples(at)
+        };
         order.sort_by_key(|&at| std::cmp::Reverse(events(at)));
         order.truncate(TRACKS_MAX);
         let rows = order.into_iter().map(|at| {
@@ -120,6 +128,7 @@ impl Trace {
                 spans: track.rows().len() as u64,
                 instants: instants[at],
                 counter_values: values[at],
+                samples: samples(at),
             }
         });
         rows.collect()

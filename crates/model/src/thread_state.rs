@@ -128,6 +128,33 @@ impl ThreadState {
         })
     }
 
+    /// The number of the state in a column; [`ThreadState::from_code`] reads it back.
+    pub fn code(self) -> u16 {
+        let place = |on| BlockedOn::ALL.iter().position(|&other| other == on).unwrap_or(0) as u16;
+        match self {
+            ThreadState::Running => 0,
+            ThreadState::Unrecorded => 1,
+            ThreadState::Runnable(RunnableSince::Woken) => 2,
+            ThreadState::Runnable(RunnableSince::Preempted) => 3,
+            ThreadState::Runnable(RunnableSince::Created) => 4,
+            ThreadState::Blocked(on) => FIRST_BLOCKED_CODE + place(on),
+        }
+    }
+
+    pub fn from_code(code: u16) -> Option<ThreadState> {
+        Some(match code {
+            0 => ThreadState::Running,
+            1 => ThreadState::Unrecorded,
+            2 => ThreadState::Runnable(RunnableSince::Woken),
+            3 => ThreadState::Runnable(RunnableSince::Preempted),
+            4 => ThreadState::Runnable(RunnableSince::Created),
+            _ => {
+                let place = usize::from(code.checked_sub(FIRST_BLOCKED_CODE)?);
+                ThreadState::Blocked(*BlockedOn::ALL.get(place)?)
+            }
+        })
+    }
+
     /// The category of such a span, and its meaning.
     pub fn category(self) -> (&'static str, SpanKind) {
         match self {
@@ -138,6 +165,9 @@ impl ThreadState {
         }
     }
 }
+
+/// Codes of blocked states begin here, one for each reason.
+const FIRST_BLOCKED_CODE: u16 = 16;
 
 const RUNNING: &str = "[running]";
 const SLEEPING: &str = "[sleeping]";
@@ -195,9 +225,12 @@ mod tests {
         let states = states.chain(since.map(ThreadState::Runnable));
         for state in states.chain([ThreadState::Running, ThreadState::Unrecorded]) {
             assert_eq!(ThreadState::from_span_name(&state.span_name()), Some(state));
+            assert_eq!(ThreadState::from_code(state.code()), Some(state));
         }
         assert_eq!(ThreadState::from_span_name("[blocked: by a cat]"), None);
         assert_eq!(ThreadState::from_span_name("main"), None);
+        assert_eq!(ThreadState::from_code(5), None);
+        assert_eq!(ThreadState::from_code(u16::MAX), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::sync::OnceLock;
 
 use crate::{
-    ArgValue, ArgsSource, Categories, Counters, Instants, Links, NO_OFFSET, Nanos, Notices,
-    SourceInfo, SpanId, SpanKind, Spans, Strings, Tracks, Violation,
+    ArgValue, ArgsSource, Categories, Counters, Frames, Instants, Links, NO_OFFSET, NO_TIME, Nanos,
+    Notices, Observed, SampleEvents, Samples, SourceInfo, SpanId, SpanKind, Spans, Stacks, Strings,
+    ThreadStates, Tracks, Violation,
 };
 
 /// One trace, frozen (I5): `Send + Sync`, shared by reference or `Arc`.
@@ -16,6 +17,7 @@ pub struct Trace {
     pub(crate) instants: Instants,
     pub(crate) counters: Counters,
     pub(crate) links: Links,
+    pub(crate) observed: Observed,
     pub(crate) info: SourceInfo,
     pub(crate) notices: Notices,
     pub(crate) args: Option<Box<dyn ArgsSource>>,
@@ -32,6 +34,7 @@ pub struct Parts {
     pub instants: Instants,
     pub counters: Counters,
     pub links: Links,
+    pub observed: Observed,
     pub info: SourceInfo,
     pub notices: Notices,
     pub args: Option<Box<dyn ArgsSource>>,
@@ -42,7 +45,7 @@ impl Trace {
     /// this no id can lead astray.
     pub fn from_parts(parts: Parts) -> Result<Trace, Violation> {
         let Parts { strings, categories, tracks, spans, .. } = parts;
-        let Parts { instants, counters, links, info, notices, args, .. } = parts;
+        let Parts { instants, counters, links, observed, info, notices, args, .. } = parts;
         let trace = Trace {
             strings,
             categories,
@@ -51,6 +54,7 @@ impl Trace {
             instants,
             counters,
             links,
+            observed,
             info,
             notices,
             args,
@@ -93,6 +97,31 @@ impl Trace {
 
     pub fn links(&self) -> &Links {
         &self.links
+    }
+
+    pub fn frames(&self) -> &Frames {
+        &self.observed.frames
+    }
+
+    pub fn stacks(&self) -> &Stacks {
+        &self.observed.stacks
+    }
+
+    pub fn sample_events(&self) -> &SampleEvents {
+        &self.observed.events
+    }
+
+    pub fn samples(&self) -> &Samples {
+        &self.observed.samples
+    }
+
+    pub fn thread_states(&self) -> &ThreadStates {
+        &self.observed.states
+    }
+
+    /// Frames, stacks, samples and states together.
+    pub fn observed(&self) -> &Observed {
+        &self.observed
     }
 
     pub fn info(&self) -> &SourceInfo {
@@ -165,7 +194,20 @@ impl Trace {
             let (first, last) = window.unwrap_or((start, start + dur));
             window = Some((first.min(start), last.max(start + dur)));
         }
-        window
+        self.observed_window()
+            .into_iter()
+            .chain(window)
+            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+    }
+
+    fn observed_window(&self) -> Option<(Nanos, Nanos)> {
+        let times = self.observed.samples.time.iter().filter(|&&time| time != NO_TIME);
+        let states = self.observed.states.start.iter().zip(self.observed.states.dur.iter());
+        let states = states.map(|(&start, &dur)| (start, start + dur));
+        times
+            .map(|&time| (time, time))
+            .chain(states)
+            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
     }
 }
 

@@ -236,6 +236,7 @@ fn with_links(
         instants: trace.instants().clone(),
         counters: trace.counters().clone(),
         links: Links { from: from.into(), to: to.into(), category },
+        observed: trace.observed().clone(),
         info: trace.info().clone(),
         notices: trace.notices().clone(),
         args: None,

@@ -59,6 +59,7 @@ pub(crate) fn slowed(trace: &Arc<Trace>, plan: &Plan<'_>) -> anyhow::Result<Trac
         instants: Instants { time: times.into(), ..trace.instants().clone() },
         counters: trace.counters().clone(),
         links: trace.links().clone(),
+        observed: trace.observed().clone(),
         info: trace.info().clone(),
         notices: trace.notices().clone(),
         args: Some(Box::new(Borrowed(Arc::clone(trace)))),

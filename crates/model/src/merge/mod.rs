@@ -10,9 +10,11 @@ mod clock;
 mod names;
 
 use crate::category::CategoryTable;
+use crate::observed::RowNumbers;
 use crate::{
-    Counters, Instants, Links, NO_OFFSET, NO_ROW, Nanos, Notice, NoticeKind, Notices, Parts,
-    SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, Tracks, Violation,
+    Counters, Instants, Links, NO_OFFSET, NO_ROW, Nanos, Notice, NoticeKind, Notices, ObservedRows,
+    Parts, SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, TrackId, Tracks,
+    Violation,
 };
 use args::SeveralSources;
 pub use clock::{MergedClock, starts_on_one_clock};
@@ -77,6 +79,7 @@ struct Sum {
     instants: InstantVectors,
     counters: (Vec<Nanos>, Vec<u32>, Vec<f64>),
     links: (Vec<u32>, Vec<u32>, Vec<u16>),
+    observed: ObservedRows,
     notices: Notices,
 }
 
@@ -115,6 +118,16 @@ impl Numbers {
     }
 }
 
+impl RowNumbers for Numbers {
+    fn string(&self, id: StrId) -> StrId {
+        StrId(self.strings[id.index()])
+    }
+
+    fn track(&self, id: TrackId) -> TrackId {
+        TrackId(self.first_track + id.0)
+    }
+}
+
 impl Sum {
     fn add(&mut self, part: &MergePart, ids: &ProcessIds, place: usize, shift: Shift) {
         let trace = &part.trace;
@@ -122,6 +135,7 @@ impl Sum {
         self.add_tracks(part, ids, place, &numbers);
         self.add_spans(trace, &numbers, shift);
         self.add_events(trace, &numbers, shift);
+        self.observed.add(trace.observed.to_rows(shift.time), &numbers);
         let moved = |notice: &Notice| Notice {
             first_offset: shift.offset(notice.first_offset),
             ..notice.clone()
@@ -227,6 +241,7 @@ impl Sum {
             instants,
             counters: Counters { time: time.into(), track: track.into(), value: value.into() },
             links: Links { from: from.into(), to: to.into(), category: category.into() },
+            observed: self.observed.finish(),
             info,
             notices: self.notices,
             args: Some(Box::new(args)),

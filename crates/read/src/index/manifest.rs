@@ -11,7 +11,7 @@ use spanwise_model::Summary;
 pub(super) const FILE_NAME: &str = "manifest.json";
 
 /// Raised whenever tables, columns or their meaning change.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Larger than any manifest that we write.
 const MANIFEST_BYTES_MAX: u64 = 64 << 20;

@@ -10,6 +10,7 @@
 mod folder;
 pub(crate) mod forge;
 mod manifest;
+mod observed;
 mod tables;
 
 use std::io;

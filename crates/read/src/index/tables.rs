@@ -16,6 +16,7 @@ use spanwise_model::{
 };
 
 use super::manifest::{ColumnPlace, Manifest, TablePlace};
+use super::observed;
 use crate::source::Bytes;
 
 /// Pieces of this size are summed up side by side.
@@ -41,8 +42,8 @@ pub(super) fn to_memory(trace: &Trace) -> io::Result<Vec<(TablePlace, Vec<u8>)>>
     all_tables(trace).into_iter().map(encode_table).collect()
 }
 
-fn all_tables(trace: &Trace) -> [(&'static str, NamedColumns); 7] {
-    [
+fn all_tables(trace: &Trace) -> Vec<(&'static str, NamedColumns)> {
+    let mut tables = vec![
         ("strings", strings_table(trace)),
         ("categories", categories_table(trace)),
         ("tracks", tracks_table(trace)),
@@ -50,14 +51,16 @@ fn all_tables(trace: &Trace) -> [(&'static str, NamedColumns); 7] {
         ("instants", instants_table(trace)),
         ("counters", counters_table(trace)),
         ("links", links_table(trace)),
-    ]
+    ];
+    tables.extend(observed::tables(trace));
+    tables
 }
 
 fn file_name(table: &str) -> String {
     format!("{table}.arrow")
 }
 
-type NamedColumns = Vec<(&'static str, ArrayRef)>;
+pub(super) type NamedColumns = Vec<(&'static str, ArrayRef)>;
 
 fn strings_table(trace: &Trace) -> NamedColumns {
     let strings = trace.strings();
@@ -218,7 +221,8 @@ pub(super) fn read(
     args: Box<dyn ArgsSource>,
     threads: usize,
 ) -> Result<Trace, String> {
-    let table = |name: &str| Table::open(&bytes_of, &manifest.tables, name, threads);
+    let known = |name: &str| Table::open(&bytes_of, &manifest.tables, name, threads);
+    let table = |name: &str| known(name)?.ok_or_else(|| format!("it has no table {name}"));
     let (strings, categories, tracks) = (table("strings")?, table("categories")?, table("tracks")?);
     let (spans, instants) = (table("spans")?, table("instants")?);
     let (counters, links) = (table("counters")?, table("links")?);
@@ -253,6 +257,7 @@ pub(super) fn read(
             to: links.column("to", 0)?,
             category: links.column("category", 0)?,
         },
+        observed: observed::read(known)?,
         info: manifest.summary.info,
         notices: manifest.summary.notices.into_iter().collect::<Notices>(),
         args: Some(args),
@@ -306,27 +311,29 @@ fn read_tracks(table: &Table<'_>) -> Result<Tracks, String> {
 }
 
 /// A table whose checksum is right.
-struct Table<'m> {
+pub(super) struct Table<'m> {
     place: &'m TablePlace,
     bytes: Bytes,
 }
 
 impl<'m> Table<'m> {
+    /// `None` where the index has no such table.
     fn open(
         bytes_of: impl Fn(&str) -> Result<Bytes, String>,
         places: &'m [TablePlace],
         name: &str,
         threads: usize,
-    ) -> Result<Self, String> {
+    ) -> Result<Option<Self>, String> {
         let file_name = file_name(name);
-        let place = places.iter().find(|place| place.file == file_name);
-        let place = place.ok_or_else(|| format!("it has no table {name}"))?;
+        let Some(place) = places.iter().find(|place| place.file == file_name) else {
+            return Ok(None);
+        };
         let bytes = bytes_of(&file_name)?;
         let is_long = bytes.as_ref().len() as u64 == place.bytes;
         if !is_long || checksum(bytes.as_ref(), threads) != place.checksum {
             return Err(format!("{file_name} is damaged"));
         }
-        Ok(Table { place, bytes })
+        Ok(Some(Table { place, bytes }))
     }
 
     fn buffer(&self, name: &str) -> Result<Buffer, String> {
@@ -347,7 +354,11 @@ impl<'m> Table<'m> {
     }
 
     /// The values of a column: one a row, and `extra` more.
-    fn column<T: ArrowNativeType>(&self, name: &str, extra: u64) -> Result<Column<T>, String> {
+    pub(super) fn column<T: ArrowNativeType>(
+        &self,
+        name: &str,
+        extra: u64,
+    ) -> Result<Column<T>, String> {
         let buffer = self.buffer(name)?;
         let width = std::mem::size_of::<T>() as u64;
         let expected = self.place.rows.checked_add(extra).and_then(|rows| rows.checked_mul(width));

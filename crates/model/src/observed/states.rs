@@ -1,0 +1,96 @@
+//! Thread states: running, waiting for a processor, blocked, and on what.
+
+use std::ops::Range;
+
+use crate::{Column, NO_ROW, Nanos, StackId, ThreadState, TrackId};
+
+/// The lock of a state that is no wait for a lock, or whose lock is not known.
+pub const NO_LOCK: u64 = 0;
+
+/// A state as its reader found it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateRow {
+    pub start: Nanos,
+    pub dur: Nanos,
+    pub track: TrackId,
+    /// Where the thread ran, or ran last.
+    pub cpu: u16,
+    pub state: ThreadState,
+    /// Where the thread stood meanwhile; empty where that was not recorded.
+    pub stack: StackId,
+    /// Who ended the wait, where that was recorded.
+    pub waker: Option<TrackId>,
+    /// The address of the awaited lock, or [`NO_LOCK`].
+    pub lock: u64,
+}
+
+/// The states of all threads. Rows ascend by (track, start); those of a track do not overlap.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadStates {
+    pub start: Column<i64>,
+    pub dur: Column<i64>,
+    pub track: Column<u32>,
+    pub cpu: Column<u16>,
+    /// [`ThreadState::code`].
+    pub state: Column<u16>,
+    pub stack: Column<u32>,
+    /// Row numbers of tracks; [`NO_ROW`] where the waker is not known.
+    pub waker: Column<u32>,
+    pub lock: Column<u64>,
+}
+
+impl ThreadStates {
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+
+    /// The rows of a track.
+    pub fn of_track(&self, track: TrackId) -> Range<usize> {
+        let first = self.track.partition_point(|&other| other < track.0);
+        first..first + self.track[first..].partition_point(|&other| other == track.0)
+    }
+
+    /// The state of a row.
+    pub fn state(&self, row: usize) -> ThreadState {
+        ThreadState::from_code(self.state[row]).unwrap_or(ThreadState::Unrecorded)
+    }
+
+    pub fn get(&self, row: usize) -> StateRow {
+        let waker = self.waker[row];
+        StateRow {
+            start: self.start[row],
+            dur: self.dur[row],
+            track: TrackId(self.track[row]),
+            cpu: self.cpu[row],
+            state: self.state(row),
+            stack: StackId(self.stack[row]),
+            waker: (waker != NO_ROW).then_some(TrackId(waker)),
+            lock: self.lock[row],
+        }
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = StateRow> + '_ {
+        (0..self.len()).map(|row| self.get(row))
+    }
+}
+
+impl FromIterator<StateRow> for ThreadStates {
+    /// Takes rows in their final order.
+    fn from_iter<T: IntoIterator<Item = StateRow>>(rows: T) -> Self {
+        let rows: Vec<StateRow> = rows.into_iter().collect();
+        ThreadStates {
+            start: rows.iter().map(|row| row.start).collect(),
+            dur: rows.iter().map(|row| row.dur).collect(),
+            track: rows.iter().map(|row| row.track.0).collect(),
+            cpu: rows.iter().map(|row| row.cpu).collect(),
+            state: rows.iter().map(|row| row.state.code()).collect(),
+            stack: rows.iter().map(|row| row.stack.0).collect(),
+            waker: rows.iter().map(|row| row.waker.map_or(NO_ROW, |track| track.0)).collect(),
+            lock: rows.iter().map(|row| row.lock).collect(),
+        }
+    }
+}
