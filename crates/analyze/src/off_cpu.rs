@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(row.running_ns, 7 + 14 + 10);
         assert_eq!(row.blocked_ns, BTreeMap::from([(BlockedOn::Mutex, 8)]));
         assert_eq!((row.runnable_ns, row.unrecorded_ns), (Some(5 + 6 + 10), 3));
-        assert_eq!((row.voluntary, row.involuntary), (2, 1));
+        assert_eq!((row.voluntary, row.involuntary), (1, 1));
         assert_eq!(row.known_ns(), 63);
     }
 

@@ -134,9 +134,12 @@ impl CpuTime {
         let (mut seen, mut given) = (0, 0);
         for row in rows {
             seen += weight(row);
-            // Weights are below 2^63 each, and there are fewer than 2^32 of them; so is time.
-            let until = (ns as f64 * (seen as f64 / weights as f64)) as i128;
-            let until = if seen == weights { ns } else { until.clamp(given, ns) };
+            // What no real recording comes near needs not be exact before its end.
+            let until = match ns.checked_mul(seen) {
+                Some(product) => product / weights,
+                None if seen == weights => ns,
+                None => ((ns as f64 * (seen as f64 / weights as f64)) as i128).clamp(given, ns),
+            };
             let part = Nanos::try_from(until - given).unwrap_or(Nanos::MAX);
             self.sample_ns[row] = self.sample_ns[row].saturating_add(part);
             given = until;
