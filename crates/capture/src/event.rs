@@ -44,6 +44,7 @@ mod flag {
     pub(super) const ENABLE_ON_EXEC: u64 = 1 << 12;
     pub(super) const TASK: u64 = 1 << 13;
     pub(super) const WATERMARK: u64 = 1 << 14;
+    pub(super) const MMAP_DATA: u64 = 1 << 17;
     pub(super) const SAMPLE_ID_ALL: u64 = 1 << 18;
     pub(super) const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
     pub(super) const MMAP2: u64 = 1 << 23;
@@ -177,6 +178,11 @@ impl Attr {
         if let Stacks::Dwarf { bytes } = stacks {
             self.sample_type |= field::REGS_USER | field::STACK_USER;
             self.flags |= flag::EXCLUDE_CALLCHAIN_USER;
+            if self.flags & flag::MMAP2 != 0 {
+                // Unwinding tables lie in parts of files that are not executed; perf finds them
+                // through these mappings alone.
+                self.flags |= flag::MMAP_DATA;
+            }
             self.regs_user = REGISTERS_X86_64;
             self.stack_user = bytes.min(STACK_BYTES_MAX) & !7;
         }
@@ -244,6 +250,11 @@ impl Attr {
     /// The program's own code alone, as one may without privileges.
     pub(crate) fn without_kernel(self) -> Attr {
         Attr { flags: self.flags | flag::EXCLUDE_KERNEL, ..self }
+    }
+
+    /// Parts of files that are not executed are told of, too.
+    pub(crate) fn has_data_mappings(&self) -> bool {
+        self.flags & flag::MMAP_DATA != 0
     }
 
     pub(crate) fn has_kernel(&self) -> bool {

@@ -26,6 +26,8 @@ const MISC_KERNEL: u16 = 1;
 const MISC_USER: u16 = 2;
 const MISC_EXEC: u16 = 1 << 13;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
+/// A mapping that is not executed.
+const MISC_MAPPED_DATA: u16 = 1 << 13;
 const MISC_PREEMPTED: u16 = 1 << 14;
 
 /// Every record of ours but samples ends with thread, time, processor and event.
@@ -220,20 +222,63 @@ impl<'a> Record<'a> {
         if is_anonymous { self.number(0) } else { None }
     }
 
-    /// The file that was mapped.
+    /// A mapping that no code is executed in.
+    fn is_data(&self) -> bool {
+        let misc = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
+        matches!(self.kind, kind::MMAP | kind::MMAP2) && misc & MISC_MAPPED_DATA != 0
+    }
+
+    /// Memory that is neither executed nor of a file, which no stack leads through.
+    fn is_plain_memory(&self) -> bool {
+        self.is_data() && !self.path().is_some_and(|path| is_file(path))
+    }
+
+    /// The file that was mapped, to be executed.
     fn mapped_path(&self) -> Option<&'a [u8]> {
+        self.path().filter(|path| path.starts_with(b"/") && !self.is_data())
+    }
+
+    fn path(&self) -> Option<&'a [u8]> {
         if self.kind != kind::MMAP2 {
             return None;
         }
         let path = self.body().get(BEFORE_PATH_BYTES..)?;
         let end = path.iter().position(|&byte| byte == 0)?;
-        path[..end].starts_with(b"/").then_some(&path[..end])
+        Some(&path[..end])
     }
 }
 
 /// True for memory of no file, as the kernel calls it, and for files that have no name.
 pub(crate) fn is_anonymous(path: &[u8]) -> bool {
     path.starts_with(b"//") || path.starts_with(b"/memfd:")
+}
+
+/// True for a file that has a name.
+pub(crate) fn is_file(path: &[u8]) -> bool {
+    path.starts_with(b"/") && !is_anonymous(path)
+}
+
+/// Moves records together that are to stay; gives these.
+pub(crate) fn keep_those(
+    bytes: &mut [u8],
+    mut stays: impl FnMut(Record<'_>) -> bool,
+) -> &mut [u8] {
+    let (mut at, mut kept) = (0, 0);
+    loop {
+        let Some(record) = records(&bytes[at..]).next() else { break };
+        let (len, stays) = (record.bytes.len(), stays(record));
+        if stays && kept < at {
+            bytes.copy_within(at..at + len, kept);
+        }
+        kept += if stays { len } else { 0 };
+        at += len;
+    }
+    &mut bytes[..kept]
+}
+
+/// Leaves out memory that nobody asks for.
+pub(crate) fn without_plain_memory(bytes: &mut [u8]) -> &mut [u8] {
+    keep_those(bytes, |record| !record.is_plain_memory())
 }
 
 /// The records in some bytes; what is cut off at the end is left out.
@@ -400,7 +445,15 @@ pub(crate) struct Mapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) file_offset: u64,
+    /// `PROT_…`.
+    pub(crate) rights: libc::c_int,
     pub(crate) path: Vec<u8>,
+}
+
+impl Mapping {
+    pub(crate) fn may_be_run(&self) -> bool {
+        self.rights & libc::PROT_EXEC != 0
+    }
 }
 
 pub(crate) fn mapped(pid: i32, mapping: &Mapping, id: u64) -> Vec<u8> {
@@ -412,11 +465,11 @@ pub(crate) fn mapped(pid: i32, mapping: &Mapping, id: u64) -> Vec<u8> {
     body.extend(mapping.file_offset.to_ne_bytes());
     // Device and inode, which nobody asks for.
     body.extend([0; 24]);
-    let may_be_run = (libc::PROT_READ | libc::PROT_EXEC) as u32;
-    body.extend(may_be_run.to_ne_bytes());
+    body.extend((mapping.rights as u32).to_ne_bytes());
     body.extend((libc::MAP_PRIVATE as u32).to_ne_bytes());
     text(&mut body, &mapping.path);
-    record(kind::MMAP2, MISC_USER, &body, id)
+    let data = if mapping.may_be_run() { 0 } else { MISC_MAPPED_DATA };
+    record(kind::MMAP2, MISC_USER | data, &body, id)
 }
 
 /// Where the kernel itself is.
@@ -457,7 +510,7 @@ mod tests {
 
     #[test]
     fn what_is_made_reads_as_what_comes() {
-        let mapping = Mapping { start: 1, end: 5, file_offset: 0, path: b"/bin/true".to_vec() };
+        let mapping = Mapping { start: 1, end: 5, file_offset: 0, rights: libc::PROT_EXEC, path: b"/bin/true".to_vec() };
         let mut bytes = named(7, 8, b"worker", 3);
         bytes.extend(mapped(7, &mapping, 3));
         bytes.extend(kernel_mapped(1 << 63, 3));

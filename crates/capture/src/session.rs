@@ -247,12 +247,17 @@ impl<'a> Session<'a> {
                     self.keep(&records::named(pid, tid, &name, id))?;
                 }
             }
-            for mapping in processes::mappings(pid) {
-                if records::is_anonymous(&mapping.path) {
+            let has_data = self.rings.event.attr.has_data_mappings();
+            for mapping in processes::all_mappings(pid) {
+                if mapping.may_be_run() && records::is_anonymous(&mapping.path) {
                     self.runtime_maps.add(pid);
                 }
-                self.keep(&records::mapped(pid, &mapping, id))?;
-                self.file_mapped(pid, &mapping.path)?;
+                if mapping.may_be_run() || has_data {
+                    self.keep(&records::mapped(pid, &mapping, id))?;
+                }
+                if mapping.may_be_run() {
+                    self.file_mapped(pid, &mapping.path)?;
+                }
             }
         }
         Ok(())

@@ -309,7 +309,13 @@ impl State<'_> {
                 }
                 self.sample(common, &sample, &event.name)
             }
-            records::What::Mapped { pid, start, len, file_offset, path, is_kernel } => {
+            records::What::Mapped { pid, start, len, is_data: true, .. } => {
+                if self.maps.unmap(pid, start, start.saturating_add(len)) {
+                    self.forget_stacks(pid);
+                }
+                None
+            }
+            records::What::Mapped { pid, start, len, file_offset, path, is_kernel, .. } => {
                 let path = self.path(path);
                 let end = start.saturating_add(len);
                 self.maps.map(pid, Mapping { start, end, file_offset, path }, is_kernel);

@@ -56,7 +56,7 @@ impl Side {
         let since = common.time.unwrap_or(0);
         self.make_until(since);
         match what {
-            What::Mapped { pid, start, len, file_offset, path, is_kernel: false }
+            What::Mapped { pid, start, len, file_offset, path, is_kernel: false, is_data: false }
                 if is_file(&path) && !is_dump(&path) =>
             {
                 let shared = self.paths.entry(path);
