@@ -240,9 +240,8 @@ fn mapping(line: &[u8]) -> Option<Mapping> {
         path => path.strip_suffix(b" (deleted)").unwrap_or(path),
     };
     let right = |letter, bit| if rights.contains(&letter) { bit } else { 0 };
-    let rights = right(b'r', libc::PROT_READ)
-        | right(b'w', libc::PROT_WRITE)
-        | right(b'x', libc::PROT_EXEC);
+    let rights =
+        right(b'r', libc::PROT_READ) | right(b'w', libc::PROT_WRITE) | right(b'x', libc::PROT_EXEC);
     Some(Mapping {
         rights,
         start: number(&range[..dash])?,
