@@ -142,20 +142,9 @@ pub fn lock_waits(trace: &Trace) -> Vec<WaitForLock> {
     waits
 }
 
-/// True where others keep a thread waiting: what it waits for is in the program, not outside.
+/// True where what a thread waits for is in the program, or in one that it works with.
 fn is_lock(on: BlockedOn) -> bool {
-    match on {
-        BlockedOn::Mutex
-        | BlockedOn::Condition
-        | BlockedOn::Join
-        | BlockedOn::Semaphore
-        | BlockedOn::ReadWriteLock
-        | BlockedOn::Barrier
-        | BlockedOn::Gil
-        | BlockedOn::Lock
-        | BlockedOn::Futex => true,
-        BlockedOn::Io | BlockedOn::Sleep | BlockedOn::Unknown => false,
-    }
+    on.is_of_threads() || matches!(on, BlockedOn::Join | BlockedOn::FileLock)
 }
 
 /// The names of a stack, outermost first, as far as they are the program's own.
