@@ -3,14 +3,12 @@
 use spanwise_flow::ThreadKey;
 
 use super::form::{Form, Times, untimed_header};
-use super::idle;
 use super::text::{decimal, seconds, signed, skip_spaces, split_last_word, split_word};
 
 /// `COMM PID/TID [CPU] TIME:`, of which `perf script -F` may leave out most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header<'a> {
     pub(super) comm: &'a [u8],
-    /// Idle loops of different processors are different threads.
     pub(super) thread: ThreadKey,
     pub(super) time: Option<i64>,
     pub(super) cpu: Option<u32>,
@@ -59,7 +57,7 @@ impl<'a> Header<'a> {
         if cpu.is_some() {
             (numbers, before) = split_last_word(before);
         }
-        let thread = idle::thread_on(numbers_of(numbers)?, cpu);
+        let thread = numbers_of(numbers)?;
         let comm = before.trim_ascii();
         Some(Header { comm, thread, time: None, cpu, period: None, rest: b"" })
     }

@@ -10,7 +10,6 @@ mod event;
 mod form;
 mod gathered;
 mod header;
-mod idle;
 mod lanes;
 mod map;
 mod meta;

@@ -11,7 +11,6 @@ use super::branch::{self, BranchText};
 use super::event::{EventClass, event_name};
 use super::form::{Form, Times, period_and_place};
 use super::header::Header;
-use super::idle;
 use super::lanes::{Block, Lane};
 use super::map::PerfMap;
 use super::meta;
@@ -120,7 +119,7 @@ impl Parser<'_> {
         let time = header.time.map(|time| self.time(time));
         match self.body(line, header, offset) {
             Some(Some(what)) => {
-                let comm = self.comm(&header);
+                let comm = self.text(header.comm);
                 let Header { thread, cpu, .. } = header;
                 self.push(Record { offset, thread, comm, time, cpu, what });
             }
@@ -138,13 +137,6 @@ impl Parser<'_> {
                 self.block.elapsed
             }
             _ => said,
-        }
-    }
-
-    fn comm(&mut self, header: &Header<'_>) -> StrId {
-        match idle::cpu_of(header.thread) {
-            Some(cpu) => self.text(format!("swapper/{cpu}").as_bytes()),
-            None => self.text(header.comm),
         }
     }
 
@@ -213,7 +205,7 @@ impl Parser<'_> {
         };
         let &Header { thread, time, cpu, rest, .. } = header;
         let Some(time) = time else { return Some(branch) };
-        let comm = self.comm(header);
+        let comm = self.text(header.comm);
         let flags = line.len() - rest.len();
         self.quick.learn(Learned { line, colon, flags, thread, comm, time, cpu }, text, &branch);
         let is_kept =
