@@ -266,6 +266,12 @@ impl Batch {
         })
     }
 
+    /// The process and the thread of each thread's track.
+    pub fn threads(&self) -> impl Iterator<Item = (&str, &str)> {
+        let threads = self.tracks.iter().filter(|track| track.0 == TrackKind::Thread);
+        threads.map(|&(_, process, thread)| (self.text(process), self.text(thread)))
+    }
+
     #[inline]
     pub fn push_span(&mut self, track: TrackId, row: SpanRow) {
         self.spans[track.index()].push(row);

@@ -8,9 +8,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use spanwise_model::{Batch, NoticeKind, map_indices};
+use spanwise_model::{NoticeKind, map_indices};
 
-use super::emit::Emitter;
+use super::emit::{Emitter, Part};
 use super::event::{self, Event, EventLayout};
 use super::lenient::{self, Walk};
 use super::scan::{CONTAINER_BYTES_MAX, Trouble, skip_blanks, value_end};
@@ -75,12 +75,12 @@ const CARRY_BYTES_MAX: usize = 4 << 20;
 /// A block may be looked at this often while looking for the next good event.
 const WASTE_FACTOR: usize = 16;
 
-/// Reads the events of `region` from `from` on; the batches come in order.
+/// Reads the events of `region` from `from` on; the parts come in order.
 pub(crate) fn read_events(
     region: Region<'_>,
     from: usize,
     effort: Effort<'_>,
-) -> (Vec<Batch>, Stop) {
+) -> (Vec<Part>, Stop) {
     let starts = block_starts(region.text, from, effort);
     let done = AtomicU64::new(region.base + from as u64);
     let blocks = map_indices(starts.len(), effort.threads, |index| {
@@ -124,28 +124,28 @@ fn block_len(left: usize, effort: Effort<'_>) -> usize {
 }
 
 /// Accepts what fits and reads again what does not.
-fn stitch(region: Region<'_>, starts: &[usize], blocks: Vec<(Batch, Stop)>) -> (Vec<Batch>, Stop) {
-    let mut batches = Vec::with_capacity(blocks.len());
+fn stitch(region: Region<'_>, starts: &[usize], blocks: Vec<(Part, Stop)>) -> (Vec<Part>, Stop) {
+    let mut parts = Vec::with_capacity(blocks.len());
     let mut at = starts[0];
-    for (index, (batch, stop)) in blocks.into_iter().enumerate() {
+    for (index, (part, stop)) in blocks.into_iter().enumerate() {
         let (start, to) = block_range(starts, index, region.text.len());
         if at >= to {
             continue;
         }
-        let (batch, stop) = match at == start {
-            true => (batch, stop),
+        let (part, stop) = match at == start {
+            true => (part, stop),
             false => dispatch(Block { region, from: at, to }),
         };
-        batches.push(batch);
+        parts.push(part);
         match stop {
             Stop::Reached(next) => at = next,
-            Stop::Closed(_) => return (batches, stop),
+            Stop::Closed(_) => return (parts, stop),
             // The text ended inside an event: no later block can be a true one,
             // unless it lies beyond damage that this one gave up on.
-            Stop::Open(_) => return (batches, stop),
+            Stop::Open(_) => return (parts, stop),
         }
     }
-    (batches, Stop::Open(at))
+    (parts, Stop::Open(at))
 }
 
 /// Finds the first event in a stretch of text.
@@ -204,10 +204,10 @@ struct Block<'t> {
 }
 
 impl Work for Block<'_> {
-    type Output = (Batch, Stop);
+    type Output = (Part, Stop);
 
     #[inline(always)]
-    fn run<S: Simd>(self) -> (Batch, Stop) {
+    fn run<S: Simd>(self) -> (Part, Stop) {
         let Region { text, base, .. } = self.region;
         let mut reader = BlockReader {
             region: self.region,

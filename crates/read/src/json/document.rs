@@ -1,11 +1,15 @@
 //! The document around the events: properties before them and after them.
 
-use spanwise_model::{ArgValue, Batch, NoticeKind, Notices};
+use std::collections::HashMap;
+
+use spanwise_model::{ArgValue, Batch, NO_OFFSET, NoticeKind, Notices};
 
 use super::blocks::{self, Effort, Region, Stop};
+use super::cpu_profiles::{self, ProfilePiece};
 use super::lenient::{self, Node, Walk};
 use super::scan::{Piece, Trouble, expect, skip_blanks, string, value_end};
 use super::simd::{Simd, Work, dispatch};
+use super::stack_samples::StackSamples;
 use crate::ReadErrorKind;
 
 /// A property is kept when it is this short; longer ones are for their producer.
@@ -17,6 +21,10 @@ enum State {
     /// Between the members of the outermost object.
     Members,
     Events,
+    /// Among the samples beside the events.
+    Samples,
+    /// Among the frames of those samples.
+    Frames,
     /// Behind damage between the members: the events are looked for.
     Seeking,
     Done,
@@ -30,6 +38,8 @@ pub(crate) struct Document {
     /// Nothing of the array has been seen but its opening bracket.
     is_array_start: bool,
     pub(crate) batches: Vec<Batch>,
+    profiles: Vec<ProfilePiece>,
+    stack_samples: StackSamples,
     pub(crate) notices: Notices,
     pub(crate) properties: Vec<(String, ArgValue)>,
 }
@@ -47,6 +57,8 @@ impl Document {
             has_events: false,
             is_array_start: true,
             batches: Vec::new(),
+            profiles: Vec::new(),
+            stack_samples: StackSamples::default(),
             notices: Notices::default(),
             properties: Vec::new(),
         }
@@ -69,8 +81,11 @@ impl Document {
                 },
                 State::Events => {
                     self.array_start(region, at);
-                    let (batches, stop) = blocks::read_events(region, at, effort);
-                    self.batches.extend(batches);
+                    let (parts, stop) = blocks::read_events(region, at, effort);
+                    for part in parts {
+                        self.batches.push(part.batch);
+                        self.profiles.extend(part.profiles);
+                    }
                     match stop {
                         Stop::Closed(end) => {
                             self.state =
@@ -84,6 +99,12 @@ impl Document {
                     Some(end) => end,
                     None => return Ok(at),
                 },
+                State::Samples | State::Frames => {
+                    match self.element(region, skip_separators(text, at)) {
+                        Some(end) => end,
+                        None => return Ok(at),
+                    }
+                }
                 State::Seeking => match self.seek(region, at) {
                     Ok(found) => found,
                     Err(end) => return Ok(end),
@@ -140,6 +161,17 @@ impl Document {
             (self.state, self.has_events) = (State::Events, true);
             return Some(value + 1);
         }
+        match (key.of(text), text.get(value)) {
+            (b"samples", Some(b'[')) => {
+                self.state = State::Samples;
+                return Some(value + 1);
+            }
+            (b"stackFrames", Some(b'{')) => {
+                self.state = State::Frames;
+                return Some(value + 1);
+            }
+            _ => {}
+        }
         let mut notes = Vec::new();
         let end = match dispatch(ValueEnd { text, at: value }) {
             Ok(end) => end,
@@ -162,6 +194,52 @@ impl Document {
         }
         self.property(region, key, Piece { from: value, to: end, escapes: 0 });
         Some(end)
+    }
+
+    /// Reads one sample or one frame; `None` when the text ends first.
+    fn element(&mut self, region: Region<'_>, at: usize) -> Option<usize> {
+        let text = region.text;
+        if let b']' | b'}' = text.get(at)? {
+            self.state = State::Members;
+            return Some(at + 1);
+        }
+        let is_frame = self.state == State::Frames;
+        let (key, value) = match is_frame.then(|| dispatch(Key { text, at })) {
+            None => (None, at),
+            Some(Ok((key, value))) if text[at] == b'"' => (Some(key), value),
+            Some(Err(trouble)) if region.may_go_on(at, trouble) => return None,
+            Some(_) => return Some(self.damaged(region, at)),
+        };
+        let end = match dispatch(ValueEnd { text, at: value }) {
+            Ok(end) => end,
+            Err(trouble) if region.may_go_on(at, trouble) => return None,
+            Err(_) => return Some(self.damaged(region, at)),
+        };
+        let members = lenient::members(text, Piece { from: value, to: end, escapes: 0 });
+        match key {
+            Some(key) => {
+                let id = String::from_utf8_lossy(key.of(text));
+                self.stack_samples.add_frame(&id, &members);
+            }
+            None => self.stack_samples.add_sample(&members),
+        }
+        Some(end)
+    }
+
+    /// What samplers saw, once all of the text was read.
+    pub(super) fn observed(&mut self) -> Vec<Batch> {
+        let mut threads: HashMap<String, Option<String>> = HashMap::new();
+        if !self.stack_samples.is_empty() {
+            for (process, thread) in self.batches.iter().flat_map(Batch::threads) {
+                let known = threads.entry(thread.to_owned());
+                let known = known.or_insert_with(|| Some(process.to_owned()));
+                if known.as_deref() != Some(process) {
+                    *known = None;
+                }
+            }
+        }
+        let profiles = cpu_profiles::samples(std::mem::take(&mut self.profiles));
+        profiles.into_iter().chain(self.stack_samples.batch(&threads)).collect()
     }
 
     /// Damage between members.
@@ -247,6 +325,10 @@ impl Document {
             }
         }
         // A bare array may leave its closing bracket out: writers append as they go.
+        if self.stack_samples.skipped > 0 {
+            let count = self.stack_samples.skipped;
+            self.notices.add_count(NoticeKind::MetadataSkipped, count, NO_OFFSET);
+        }
         if is_cut && (!self.is_bare_array || self.has_cut_event()) {
             self.notices.add(NoticeKind::FileCut, text_bytes, b"");
         }

@@ -8,6 +8,7 @@ use spanwise_model::{
     hash_bytes,
 };
 
+use super::cpu_profiles::{Content, ProfilePiece};
 use super::decimal::Time;
 use super::event::{self, ArgId, ArgLayout, Event};
 use super::lenient;
@@ -35,12 +36,21 @@ struct KnownTrack {
     id: TrackId,
 }
 
+/// What a stretch of events came to.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) batch: Batch,
+    /// Pieces of CPU profiles, which need those of other stretches.
+    pub(super) profiles: Vec<ProfilePiece>,
+}
+
 /// Puts the events of one stretch of text into a batch.
 pub(crate) struct Emitter<'t> {
     text: &'t [u8],
     /// Offset of the text in the source.
     base: u64,
     pub(crate) batch: Batch,
+    profiles: Vec<ProfilePiece>,
     phases: [u64; 256],
     event_end: usize,
     categories: Vec<KnownCategory>,
@@ -54,6 +64,7 @@ impl<'t> Emitter<'t> {
             text,
             base,
             batch: Batch::default(),
+            profiles: Vec::new(),
             phases: [0; 256],
             event_end: 0,
             categories: Vec::with_capacity(RECENT_MAX),
@@ -62,12 +73,12 @@ impl<'t> Emitter<'t> {
         }
     }
 
-    pub(crate) fn finish(mut self) -> Batch {
+    pub(crate) fn finish(mut self) -> Part {
         for (phase, &count) in self.phases.iter().enumerate().filter(|&(_, &count)| count > 0) {
             self.batch.phases.insert(phase as u8, count);
         }
         self.batch.seal();
-        self.batch
+        Part { batch: self.batch, profiles: self.profiles }
     }
 
     pub(crate) fn notice(&mut self, kind: NoticeKind, at: usize, len: usize) {
@@ -214,13 +225,31 @@ impl<'t> Emitter<'t> {
                 let track = self.async_track(event);
                 self.instant(at, event, time, track);
             }
+            b'P' if self.profile(event, time) => {}
             b'i' | b'I' | b'R' => {
+                if event.name.of(self.text) == b"CpuProfile" {
+                    self.profile(event, time);
+                }
                 let track = self.track(event);
                 self.instant(at, event, time, track);
             }
             b'C' => self.counter(at, event, time),
             _ => self.event_notice(NoticeKind::UnknownPhase, at),
         }
+    }
+
+    /// True for a piece of a CPU profile.
+    fn profile(&mut self, event: &Event, time: i64) -> bool {
+        let name = event.name.of(self.text);
+        if !matches!(name, b"Profile" | b"ProfileChunk" | b"CpuProfile") {
+            return false;
+        }
+        let args = lenient::members(self.text, event.args);
+        let Some(content) = Content::read(name, &args, time) else { return false };
+        let [process, thread, id] = [event.process, event.thread, event.id];
+        let [process, thread, id] = [process, thread, id].map(|it| self.text_of(it).into_owned());
+        self.profiles.push(ProfilePiece { process, thread, id, time, content });
+        true
     }
 
     fn pair(&mut self, at: usize, event: &Event, time: i64) {

@@ -6,6 +6,7 @@
 
 mod args;
 mod blocks;
+mod cpu_profiles;
 mod decimal;
 mod digits;
 mod document;
@@ -15,6 +16,7 @@ mod layout;
 mod lenient;
 mod scan;
 mod simd;
+mod stack_samples;
 mod text;
 
 use spanwise_model::{NoticeKind, SourceInfo, Trace, TraceBuilder};
@@ -109,8 +111,9 @@ fn finish(
     document.end(end.text_bytes, end.head)?;
     info.text_bytes = end.text_bytes;
     kineto::describe(&mut info, &document.properties);
+    let observed = document.observed();
     let mut builder = TraceBuilder::new(effort.threads);
-    for batch in document.batches {
+    for batch in document.batches.into_iter().chain(observed) {
         builder.push(batch);
     }
     builder.notices(&document.notices);

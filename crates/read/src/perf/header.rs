@@ -2,6 +2,7 @@
 
 use spanwise_flow::ThreadKey;
 
+use super::form::{Form, Times, untimed_header};
 use super::text::{decimal, seconds, signed, skip_spaces, split_last_word, split_word};
 
 /// `COMM PID/TID [CPU] TIME:`, of which `perf script -F` may leave out most.
@@ -9,14 +10,20 @@ use super::text::{decimal, seconds, signed, skip_spaces, split_last_word, split_
 pub(super) struct Header<'a> {
     pub(super) comm: &'a [u8],
     pub(super) thread: ThreadKey,
-    pub(super) time: i64,
+    pub(super) time: Option<i64>,
     pub(super) cpu: Option<u32>,
+    /// Where it stands before the event; behind a time it is in the rest.
+    pub(super) period: Option<u64>,
+    /// What follows the time; without times, from the event on.
     pub(super) rest: &'a [u8],
 }
 
 impl<'a> Header<'a> {
-    pub(super) fn read(line: &'a [u8]) -> Option<Header<'a>> {
-        Header::numbers_first(line).or_else(|| Header::time_first(line))
+    pub(super) fn read(line: &'a [u8], form: &Form) -> Option<Header<'a>> {
+        match form.times {
+            Times::Unsaid => untimed_header(line, form),
+            _ => Header::numbers_first(line).or_else(|| Header::time_first(line)),
+        }
     }
 
     /// The form without a name, `PID/TID TIME:`, which can be read straight on.
@@ -25,28 +32,34 @@ impl<'a> Header<'a> {
         let (numbers, after) = split_word(line);
         let thread = numbers_of(numbers)?;
         let (time, rest) = split_word(after);
-        let time = seconds(time.strip_suffix(b":")?)?;
-        Some(Header { comm: b"", thread, time, cpu: None, rest })
+        let time = Some(seconds(time.strip_suffix(b":")?)?);
+        Some(Header { comm: b"", thread, time, cpu: None, period: None, rest })
     }
 
     /// Names may hold anything, so look for the time and read backwards from it.
     fn time_first(line: &'a [u8]) -> Option<Header<'a>> {
         for colon in memchr::memchr_iter(b':', line) {
-            if !matches!(line.get(colon + 1), None | Some(b' ')) {
+            if !matches!(line.get(colon + 1), None | Some(b' ' | b'\t')) {
                 continue;
             }
             let (word, before) = split_last_word(&line[..colon]);
             let Some(time) = seconds(word) else { continue };
-            let (mut numbers, mut before) = split_last_word(before);
-            let cpu = cpu_of(numbers);
-            if cpu.is_some() {
-                (numbers, before) = split_last_word(before);
-            }
-            let Some(thread) = numbers_of(numbers) else { continue };
-            let comm = before.trim_ascii();
-            return Some(Header { comm, thread, time, cpu, rest: &line[colon + 1..] });
+            let Some(header) = Header::ending_with(before) else { continue };
+            return Some(Header { time: Some(time), rest: &line[colon + 1..], ..header });
         }
         None
+    }
+
+    /// `COMM PID/TID [CPU]`
+    pub(super) fn ending_with(text: &'a [u8]) -> Option<Header<'a>> {
+        let (mut numbers, mut before) = split_last_word(text);
+        let cpu = cpu_of(numbers);
+        if cpu.is_some() {
+            (numbers, before) = split_last_word(before);
+        }
+        let thread = numbers_of(numbers)?;
+        let comm = before.trim_ascii();
+        Some(Header { comm, thread, time: None, cpu, period: None, rest: b"" })
     }
 
     /// The next word of the rest, where it is a number.
@@ -86,11 +99,12 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: Option<(&str, i64, i64, i64, &str)>) {
-        let header = Header::read(line.as_bytes());
+        let header = Header::read(line.as_bytes(), &Form::default());
         let text = |bytes| std::str::from_utf8(bytes).expect("a test's own text");
         let found = header.map(|header| {
             let ThreadKey { pid, tid } = header.thread;
-            (text(header.comm), pid, tid, header.time, text(header.rest).trim())
+            let time = header.time.expect("a time");
+            (text(header.comm), pid, tid, time, text(header.rest).trim())
         });
         assert_eq!(found, expected, "{line}");
     }
@@ -107,6 +121,7 @@ mod tests {
         check("   tokio-rt w 1 2 [001] 7.5: x", Some(("tokio-rt w 1", 0, 2, 7_500_000_000, "x")));
         check("kworker/0:1H-kb 99 7.5: x", Some(("kworker/0:1H-kb", 0, 99, 7_500_000_000, "x")));
         check("7zip 3 7.5: x", Some(("7zip", 0, 3, 7_500_000_000, "x")));
+        check("app\t77 [001] 7.5:\t\t1 x", Some(("app", 0, 77, 7_500_000_000, "1 x")));
         check(":-1 -1 7.5: x", Some((":-1", 0, -1, 7_500_000_000, "x")));
         check("swapper     0     0.000000000:", Some(("swapper", 0, 0, 0, "")));
     }
@@ -114,7 +129,8 @@ mod tests {
     #[test]
     fn processors_are_read() {
         let check = |line: &str, cpu| {
-            assert_eq!(Header::read(line.as_bytes()).expect("a header").cpu, cpu, "{line}");
+            let header = Header::read(line.as_bytes(), &Form::default()).expect("a header");
+            assert_eq!(header.cpu, cpu, "{line}");
         };
         check("a 12/13 [001]  7.5: x", Some(1));
         check("a 12/13  7.5: x", None);

@@ -11,8 +11,9 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
 
 use spanwise_flow::{Adopted, Names, NamesLen, NewNames};
-use spanwise_model::Notices;
+use spanwise_model::{Nanos, Notices};
 
+use super::form::{Form, Times};
 use super::header::Header;
 use super::parser::{self, Counts, ParseOptions};
 use super::quick::Quick;
@@ -24,8 +25,19 @@ pub(crate) struct Block {
     pub(crate) records: Vec<Record>,
     pub(crate) notices: Notices,
     pub(crate) counts: Counts,
+    /// What passed from the line before it to the last of it, where lines say that alone.
+    /// The records' times count from there, until they are joined.
+    pub(super) elapsed: Nanos,
     /// What the lane did not know before.
     pub(crate) new_names: NewNames,
+}
+
+impl Block {
+    fn start_at(&mut self, start: Nanos) {
+        for time in self.records.iter_mut().filter_map(|record| record.time.as_mut()) {
+            *time = time.saturating_add(start);
+        }
+    }
 }
 
 /// What one core keeps from block to block.
@@ -44,6 +56,8 @@ pub(crate) struct Lanes {
     /// The numbers of each lane's names where they are joined.
     adopted: Vec<Adopted>,
     block_bytes: usize,
+    /// What passed in the blocks that were joined, by the sum of [`Block::elapsed`].
+    elapsed: Nanos,
 }
 
 /// Where blocks are joined.
@@ -55,7 +69,12 @@ pub(crate) trait Join {
 impl Lanes {
     pub(crate) fn new(threads: usize, block_bytes: usize) -> Self {
         let lanes: Vec<Lane> = (0..threads.max(1)).map(|_| Lane::default()).collect();
-        Lanes { adopted: vec![Adopted::default(); lanes.len()], lanes, block_bytes }
+        Lanes { adopted: vec![Adopted::default(); lanes.len()], lanes, block_bytes, elapsed: 0 }
+    }
+
+    /// What follows is another text.
+    pub(crate) fn new_text(&mut self) {
+        self.elapsed = 0;
     }
 
     /// Reads whole records, and hands them over in order.
@@ -66,7 +85,7 @@ impl Lanes {
         options: ParseOptions<'_>,
         join: &mut impl Join,
     ) {
-        let blocks = cut(text, self.block_bytes);
+        let blocks = cut(text, self.block_bytes, options.form);
         let queue = Queue::new(blocks.len(), BLOCKS_A_LANE * self.lanes.len());
         let read = |lane: &mut Lane, number: usize| {
             let (at, text) = blocks[number];
@@ -86,12 +105,16 @@ impl Lanes {
             }
             let _end = queue.ends_on_panic();
             for number in 0..blocks.len() {
-                let (lane, block) = loop {
+                let (lane, mut block) = loop {
                     match queue.take(number) {
                         Taken::Ready(lane, block) => break (lane, block),
                         Taken::Other(other) => queue.put(other, (0, read(own, other))),
                     }
                 };
+                if options.form.times == Times::SinceBefore {
+                    block.start_at(self.elapsed);
+                    self.elapsed = self.elapsed.saturating_add(block.elapsed);
+                }
                 let adopted = &mut self.adopted[lane];
                 adopted.extend(join.names(), &block.new_names);
                 join.block(block, adopted);
@@ -208,14 +231,14 @@ impl Drop for EndsOnPanic<'_> {
 }
 
 /// Cuts a text into blocks of whole records; each with where it begins.
-fn cut(text: &[u8], block_bytes: usize) -> Vec<(usize, &[u8])> {
+fn cut<'a>(text: &'a [u8], block_bytes: usize, form: &Form) -> Vec<(usize, &'a [u8])> {
     let mut blocks = Vec::new();
     let mut from = 0;
     while from < text.len() {
         let rest = &text[from..];
         let len = match rest.get(..block_bytes) {
             None => rest.len(),
-            Some(_) => record_end(rest, block_bytes),
+            Some(_) => record_end(rest, block_bytes, form),
         };
         blocks.push((from, &rest[..len]));
         from += len;
@@ -224,28 +247,29 @@ fn cut(text: &[u8], block_bytes: usize) -> Vec<(usize, &[u8])> {
 }
 
 /// True where a record begins: at a line that is neither a frame nor beside one.
-fn begins_record(text: &[u8]) -> bool {
+fn begins_record(text: &[u8], form: &Form) -> bool {
     match text.first() {
         None | Some(b'\t' | b'\n' | b'\r') => false,
+        Some(byte) if *byte != b' ' && !form.frames_are_loose => true,
         // Names are set to the right, and lines of source stand between frames. What a line
         // is that has not come to its end cannot be told: `7.5:` may go on as `7.5:x`.
-        Some(b' ') => {
-            memchr::memchr(b'\n', text).is_some_and(|end| Header::read(&text[..end]).is_some())
-        }
-        Some(_) => true,
+        Some(_) => memchr::memchr(b'\n', text).is_some_and(|end| {
+            let line = &text[..end];
+            Header::read(line.strip_suffix(b"\r").unwrap_or(line), form).is_some()
+        }),
     }
 }
 
 /// Where the first record ends at or behind `from`.
-fn record_end(text: &[u8], from: usize) -> usize {
+fn record_end(text: &[u8], from: usize, form: &Form) -> usize {
     let ends = memchr::memchr_iter(b'\n', &text[from..]).map(|end| from + end + 1);
-    let mut ends = ends.filter(|&end| begins_record(&text[end..]));
+    let mut ends = ends.filter(|&end| begins_record(&text[end..], form));
     ends.next().unwrap_or(text.len())
 }
 
 /// How much of a text that goes on is surely whole records.
-pub(super) fn whole_records(text: &[u8]) -> usize {
+pub(super) fn whole_records(text: &[u8], form: &Form) -> usize {
     let ends = memchr::memrchr_iter(b'\n', text).map(|end| end + 1);
-    let mut ends = ends.filter(|&end| begins_record(&text[end..]));
+    let mut ends = ends.filter(|&end| begins_record(&text[end..], form));
     ends.next().unwrap_or(0)
 }

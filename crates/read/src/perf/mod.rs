@@ -7,6 +7,7 @@
 mod branch;
 pub(crate) mod data;
 mod event;
+mod form;
 mod gathered;
 mod header;
 mod lanes;
@@ -30,6 +31,7 @@ use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
+use form::{Form, HEAD_BYTES, Times};
 pub(crate) use gathered::{Reader as TextReader, seems};
 use lanes::{Lane, Lanes, whole_records};
 use map::PerfMap;
@@ -52,10 +54,14 @@ pub(crate) fn seems_perf_script(head: &[u8]) -> bool {
     if matches!(first, None | Some(b'{' | b'[' | 0)) {
         return false;
     }
+    let form = &Form::of(head);
+    if form.is_unusual() {
+        return true;
+    }
     let map = PerfMap::default();
     let lines = head.split_inclusive(|&byte| byte == b'\n').take(LINES_BEFORE_MAX);
     let mut lines = lines.filter(|line| line.ends_with(b"\n") || line.len() < head.len());
-    let options = ParseOptions { map: &map, keeps_all: true };
+    let options = ParseOptions { map: &map, form, keeps_all: true };
     let mut lane = Lane::default();
     let mut is_event = |line| !parser::parse(line, 0, options, &mut lane).records.is_empty();
     lines.any(|line| line.len() < 1 << 14 && is_event(line))
@@ -65,6 +71,8 @@ pub(crate) fn seems_perf_script(head: &[u8]) -> bool {
 pub(crate) struct Reader {
     map: PerfMap,
     keeps_all: bool,
+    /// Known once the first part of a text is there.
+    form: Option<Form>,
     lanes: Lanes,
     timeline: Timeline,
 }
@@ -79,7 +87,8 @@ impl Reader {
     pub(crate) fn new(threads: usize, map: PerfMap, traps: Traps) -> Self {
         let keeps_all = !traps.is_empty();
         let timeline = Timeline::new(FlowOptions { traps });
-        Reader { map, keeps_all, lanes: Lanes::new(threads, BLOCK_BYTES), timeline }
+        let lanes = Lanes::new(threads, BLOCK_BYTES);
+        Reader { map, keeps_all, form: None, lanes, timeline }
     }
 
     /// With other blocks than usual, for tests: the same must come out.
@@ -90,13 +99,22 @@ impl Reader {
     /// What follows was recorded apart from what was before.
     fn new_snapshot(&mut self) {
         self.timeline.new_snapshot();
+        self.lanes.new_text();
+        self.form = None;
     }
 }
 
 impl Feed for Reader {
     fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize {
-        let whole = if is_last { bytes.len() } else { whole_records(bytes) };
-        let options = ParseOptions { map: &self.map, keeps_all: self.keeps_all };
+        if self.form.is_none() && bytes.len() < HEAD_BYTES && !is_last {
+            return 0;
+        }
+        let of_head = || Form::of(&bytes[..bytes.len().min(HEAD_BYTES)]);
+        let form = &*self.form.get_or_insert_with(of_head);
+        let whole = if is_last { bytes.len() } else { whole_records(bytes, form) };
+        // Each line is needed to know the time of the next.
+        let keeps_all = self.keeps_all || form.times == Times::SinceBefore;
+        let options = ParseOptions { map: &self.map, form, keeps_all };
         self.lanes.read(&bytes[..whole], base, options, &mut self.timeline);
         whole
     }

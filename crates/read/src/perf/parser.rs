@@ -9,6 +9,7 @@ use spanwise_model::{Nanos, NoticeKind, StrId};
 
 use super::branch::{self, BranchText};
 use super::event::{EventClass, event_name};
+use super::form::{Form, Times, period_and_place};
 use super::header::Header;
 use super::lanes::{Block, Lane};
 use super::map::PerfMap;
@@ -23,6 +24,7 @@ use super::tracepoint;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ParseOptions<'a> {
     pub(crate) map: &'a PerfMap,
+    pub(crate) form: &'a Form,
     /// Also jumps that cannot change a stack: only their addresses could matter.
     pub(crate) keeps_all: bool,
 }
@@ -39,7 +41,8 @@ pub(crate) struct Counts {
 pub(crate) fn parse(text: &[u8], base: u64, options: ParseOptions<'_>, lane: &mut Lane) -> Block {
     let block = Block::default();
     let Lane { names, quick, told } = lane;
-    let mut parser = Parser { block, names, quick, options, is_sample_open: false, is_run: false };
+    let (is_sample_open, is_run) = (false, false);
+    let mut parser = Parser { block, names, quick, options, is_sample_open, is_run };
     let mut at = 0;
     while at < text.len() {
         if let Some(line) = parser.quick.read(&text[at..]) {
@@ -82,6 +85,7 @@ impl Parser<'_> {
     #[inline]
     fn quick_line(&mut self, line: &QuickLine, offset: u64) {
         let &QuickLine { thread, comm, time, cpu, branch, .. } = line;
+        let time = self.time(time);
         self.close_sample();
         self.block.counts.branches += 1;
         if self.options.keeps_all || !self.says_nothing_new(&branch, (thread, comm), time) {
@@ -91,12 +95,17 @@ impl Parser<'_> {
     }
 
     fn record(&mut self, line: &[u8], offset: u64) {
-        let Some(header) = Header::read(line) else {
+        let Some(header) = Header::read(line, self.options.form) else {
             if let Some((thread, time, what)) = meta::error(line, self.names) {
                 self.close_sample();
                 self.block.counts.others += 1;
                 let comm = Default::default();
+                // Errors have times of the clock in every form.
+                let time = time.filter(|_| self.options.form.times == Times::Said);
                 return self.push(Record { offset, thread, comm, time, cpu: None, what });
+            }
+            if self.options.form.frames_are_loose && is_loose_frame(line) {
+                return self.frame(line, offset);
             }
             // Between frames stand the lines of their source, where perf was asked for them.
             let is_source = self.is_sample_open && line.starts_with(b"  ");
@@ -107,14 +116,27 @@ impl Parser<'_> {
             return;
         };
         self.close_sample();
+        let time = header.time.map(|time| self.time(time));
         match self.body(line, header, offset) {
             Some(Some(what)) => {
                 let comm = self.text(header.comm);
-                let Header { thread, time, cpu, .. } = header;
-                self.push(Record { offset, thread, comm, time: Some(time), cpu, what });
+                let Header { thread, cpu, .. } = header;
+                self.push(Record { offset, thread, comm, time, cpu, what });
             }
             Some(None) => {}
             None => self.notice(NoticeKind::UnknownRecord, offset, line),
+        }
+    }
+
+    /// The time on one clock: of this block, where lines only say how much passed since the
+    /// lines before them.
+    fn time(&mut self, said: Nanos) -> Nanos {
+        match self.options.form.times {
+            Times::SinceBefore => {
+                self.block.elapsed = self.block.elapsed.saturating_add(said);
+                self.block.elapsed
+            }
+            _ => said,
         }
     }
 
@@ -122,7 +144,14 @@ impl Parser<'_> {
     /// that is not understood.
     fn body(&mut self, line: &[u8], mut header: Header<'_>, offset: u64) -> Option<Option<What>> {
         let colon = line.len() - header.rest.len() - 1;
-        let period = header.take_number();
+        if let Some(event) = &self.options.form.event
+            && !split_word(header.rest).0.starts_with(b"PERF_RECORD_")
+        {
+            self.block.counts.samples += 1;
+            let (period, place) = period_and_place(header.rest);
+            return Some(Some(self.sample(event.as_bytes(), period, place)));
+        }
+        let period = header.period.or_else(|| header.take_number());
         let word = header.take_word();
         if word.starts_with(b"PERF_RECORD_") {
             self.block.counts.others += 1;
@@ -174,8 +203,9 @@ impl Parser<'_> {
             from,
             to,
         };
-        let &Header { comm, thread, time, cpu, rest } = header;
-        let comm = self.text(comm);
+        let &Header { thread, time, cpu, rest, .. } = header;
+        let Some(time) = time else { return Some(branch) };
+        let comm = self.text(header.comm);
         let flags = line.len() - rest.len();
         self.quick.learn(Learned { line, colon, flags, thread, comm, time, cpu }, text, &branch);
         let is_kept =
@@ -236,7 +266,7 @@ impl Parser<'_> {
         let place = place.map(|place| place.resolve(self.names, self.options.map));
         let frames = place.into_iter().collect();
         self.is_sample_open = true;
-        let period = period.unwrap_or(1);
+        let period = period.unwrap_or(0);
         What::Sample(Box::new(Sample { event, period, frames, is_stack: false }))
     }
 
@@ -263,7 +293,7 @@ impl Parser<'_> {
             What::Sched(scheduled) => &mut scheduled.frames,
             _ => return,
         };
-        match PlaceText::read(&line[1..]) {
+        match PlaceText::read(line) {
             Some(place) => frames.push(place.resolve(self.names, self.options.map)),
             None if line.trim_ascii().is_empty() => {}
             None => self.notice(NoticeKind::UnknownRecord, offset, line),
@@ -295,6 +325,11 @@ impl Parser<'_> {
     fn notice(&mut self, kind: NoticeKind, offset: u64, line: &[u8]) {
         self.block.notices.add(kind, offset, line);
     }
+}
+
+/// True for what is a frame, if it stands in a stack.
+fn is_loose_frame(line: &[u8]) -> bool {
+    PlaceText::read(line).is_some_and(|place| !place.name.is_empty() || !place.file.is_empty())
 }
 
 /// `cbr: 47 freq: 4706 MHz (162%)`

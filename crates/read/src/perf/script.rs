@@ -9,6 +9,7 @@ use spanwise_flow::{Adopted, Names, Traps};
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use super::data::{self, seems_perf_data};
+use super::form::Form;
 use super::lanes::{Block, Join, Lanes, whole_records};
 use super::map::PerfMap;
 use super::parser::ParseOptions;
@@ -214,9 +215,11 @@ struct Lines<'a> {
 
 impl Feed for Replay<'_> {
     fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize {
-        let whole = if is_last { bytes.len() } else { whole_records(bytes) };
+        // magic-trace has perf print its lines in one form only.
+        let form = &Form::default();
+        let whole = if is_last { bytes.len() } else { whole_records(bytes, form) };
         // Every address counts, for handlers of exceptions.
-        let options = ParseOptions { map: self.map, keeps_all: true };
+        let options = ParseOptions { map: self.map, form, keeps_all: true };
         self.lanes.read(&bytes[..whole], base, options, &mut self.lines);
         whole
     }

@@ -1,9 +1,9 @@
 //! Small steps over the bytes of a line.
 
-/// Takes spaces off the front.
+/// Takes spaces off the front, and the tabs that other programs print instead.
 #[inline]
 pub(super) fn skip_spaces(text: &[u8]) -> &[u8] {
-    let spaces = text.iter().take_while(|&&byte| byte == b' ').count();
+    let spaces = text.iter().take_while(|&&byte| matches!(byte, b' ' | b'\t')).count();
     &text[spaces..]
 }
 
@@ -11,14 +11,14 @@ pub(super) fn skip_spaces(text: &[u8]) -> &[u8] {
 #[inline]
 pub(super) fn split_word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = skip_spaces(text);
-    let end = memchr::memchr(b' ', text).unwrap_or(text.len());
+    let end = memchr::memchr2(b' ', b'\t', text).unwrap_or(text.len());
     text.split_at(end)
 }
 
 /// The last word and what stands before it.
 pub(super) fn split_last_word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_end();
-    let start = memchr::memrchr(b' ', text).map_or(0, |space| space + 1);
+    let start = memchr::memrchr2(b' ', b'\t', text).map_or(0, |space| space + 1);
     (&text[start..], &text[..start])
 }
 
