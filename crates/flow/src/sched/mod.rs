@@ -194,7 +194,7 @@ impl Sched {
             SchedEvent::Out { .. } | SchedEvent::In | SchedEvent::Switch { .. } => {
                 self.switch(tid, at, event, stack);
             }
-            SchedEvent::Waited { since } => self.stood((tid, time), since, (frames, names)),
+            SchedEvent::Waited { since } => self.stood((tid, time), since, stack),
             SchedEvent::Wake { woken } => {
                 self.seen(tid, at);
                 let is_its_own = tid > 0 && !blocked::is_interrupt(names, frames);
@@ -296,13 +296,13 @@ impl Sched {
         &mut self,
         (tid, time): (i64, Nanos),
         since: Option<Nanos>,
-        (frames, names): (&[Place], &Names),
+        EventStack { frames, number, names }: EventStack<'_>,
     ) {
-        let on = blocked::by_stack(names, frames);
+        let stood = Stood { on: blocked::by_stack(names, frames), frames, number };
         let since = since.filter(|_| self.is_paused);
         let Some(thread) = self.thread(tid) else { return };
-        let Some(since) = since else { return thread.stands(on, frames) };
-        let from = thread.waited((since, time), on);
+        let Some(since) = since else { return thread.stands(stood) };
+        let from = thread.waited((since, time), stood);
         if !frames.is_empty() && !thread.has_known_stack() && from < time {
             self.moves.push(StackMove::Stood { tid, from, to: time, frames: frames.to_vec() });
         }

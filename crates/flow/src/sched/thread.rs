@@ -242,7 +242,7 @@ impl Thread {
 
     /// While nobody tells of switches: it has waited, and nothing is known of the time before.
     /// Gives since when, as far as that is new.
-    pub(super) fn waited(&mut self, (since, time): (Nanos, Nanos), on: Option<BlockedOn>) -> Nanos {
+    pub(super) fn waited(&mut self, (since, time): (Nanos, Nanos), stood: Stood<'_>) -> Nanos {
         let before = match self.state {
             State::Unknown(before) => before,
             State::Unseen => since,
@@ -252,17 +252,18 @@ impl Thread {
         let since = since.max(before);
         let time = self.reach(time.max(since));
         self.push(ThreadState::Unrecorded, before, since);
-        self.push(ThreadState::Blocked(on.unwrap_or(BlockedOn::Unknown)), since, time);
+        let state = ThreadState::Blocked(stood.on.unwrap_or(BlockedOn::Unknown));
+        self.push_at(stood.number, state, since, time);
         self.state = State::Unknown(time);
         since
     }
 
     /// Where it waits, which is told when that is over.
-    pub(super) fn stands(&mut self, on: Option<BlockedOn>, frames: &[Place]) {
+    pub(super) fn stands(&mut self, stood: Stood<'_>) {
         if let State::Off(off) = &mut self.state {
-            off.on = off.on.or(on);
+            off.on = off.on.or(stood.on);
             if off.frames.is_empty() {
-                off.frames = frames.to_vec();
+                (off.frames, off.number) = (stood.frames.to_vec(), stood.number);
             }
         }
     }
