@@ -91,9 +91,9 @@ pub use diff::{
 };
 pub use facts::Facts;
 pub use findings::{
-    AllocationStorm, Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies,
-    HostLine, LostOverlap, NotRecorded, Spent, SpentOn, Synchronisation, Thresholds, TinyKernels,
-    Waiting, findings,
+    AllocationStorm, Copied, CpuFunction, CpuSpent, CpuStarvation, Doing, Finding, FindingKind,
+    GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap, NotRecorded, OffCpuWaits, Spent,
+    SpentOn, Synchronisation, Thresholds, TinyKernels, Waiting, findings,
 };
 pub use frames::Frames;
 pub use fusion::{

@@ -3,6 +3,7 @@
 use spanwise_model::SpanKind;
 
 use crate::findings::{Spending, SpentOn, spent_on};
+use crate::sampled::{ObservedSpending, main_observed};
 use crate::{BreakdownRow, Facts, TotalNanos, breakdown, main_thread};
 
 /// One number with its name and exact meaning.
@@ -32,13 +33,7 @@ pub fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
         let part = gpus.iter().map(part).sum();
         (!gpus.is_empty()).then_some(MetricValue::Share(part, whole))
     };
-    let has_host = main_thread(facts.threads()).is_some();
-    let spending = Spending::new(facts);
-    let spent = |on: SpentOn| {
-        let row = spent_on(facts, &spending, on, None);
-        share(has_host.then(|| row.map_or(0, |row| row.total_ns)))
-    };
-    let working = main_thread(facts.threads()).map(|thread| thread.working_ns());
+    let host = Host::of(facts);
     let metric = |name, value, about| Metric { name, value, about };
     vec![
         metric("wall_time", Some(MetricValue::Nanos(window_ns)), "length of the recording"),
@@ -60,21 +55,68 @@ pub fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
         ),
         metric(
             "data_loading_overhead",
-            spent(SpentOn::DataLoading),
+            share(host.data_loading_ns),
             "while the main thread fetched a batch or waited for one",
         ),
         metric(
             "python_overhead",
-            share(python_ns(facts)),
+            share(host.python_ns),
             "self time of the main thread's Python frames, waiting left out",
         ),
         metric(
             "memory_allocation_cost",
-            spent(SpentOn::Allocation),
-            "in calls for memory of the driver, on all threads",
+            share(host.allocation_ns),
+            "in calls for memory of the driver, on all threads; of recordings, of the system, too",
         ),
-        metric("host_working", share(working), "while the main thread worked"),
+        metric("host_working", share(host.working_ns), "while the main thread worked"),
     ]
+}
+
+/// What the host did; each is `None` where the trace does not show it.
+#[derive(Debug, Default)]
+struct Host {
+    data_loading_ns: Option<TotalNanos>,
+    allocation_ns: Option<TotalNanos>,
+    python_ns: Option<TotalNanos>,
+    working_ns: Option<TotalNanos>,
+}
+
+impl Host {
+    fn of(facts: &Facts<'_>) -> Host {
+        match main_thread(facts.threads()) {
+            Some(main) => {
+                let spending = Spending::new(facts);
+                let spent = |on: SpentOn| {
+                    let row = spent_on(facts, &spending, on, None);
+                    Some(row.map_or(0, |row| row.total_ns))
+                };
+                Host {
+                    data_loading_ns: spent(SpentOn::DataLoading),
+                    allocation_ns: spent(SpentOn::Allocation),
+                    python_ns: python_ns(facts),
+                    working_ns: Some(main.working_ns()),
+                }
+            }
+            None => Host::observed(facts).unwrap_or_default(),
+        }
+    }
+
+    /// The same of a recording: CPU time by samples, waits by states.
+    fn observed(facts: &Facts<'_>) -> Option<Host> {
+        let main = main_observed(facts)?;
+        let spending = ObservedSpending::new(facts);
+        let python_ns = spending.python_ns.get(&main).copied();
+        let loading = spending.by_thread.get(&(main, SpentOn::DataLoading)).copied();
+        let loading = loading.unwrap_or_default();
+        let working = facts.cpu_time().track_ns[main.index()];
+        Some(Host {
+            data_loading_ns: python_ns.map(|_| loading.cpu_ns + loading.blocked_ns),
+            allocation_ns: (facts.cpu_time().samples > 0)
+                .then(|| spending.total(SpentOn::Allocation).cpu_ns),
+            python_ns,
+            working_ns: Some(working.into()),
+        })
+    }
 }
 
 /// What the interpreter itself takes on the main thread.

@@ -102,8 +102,13 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// True for a file that came with Python or was installed, by its whole path.
+pub(crate) fn is_library_file(path: &str) -> bool {
+    path.starts_with('<') || path.contains("-packages/") || from_package(path) != path
+}
+
 /// The path below `site-packages`, or below the standard library's folder.
-fn from_package(path: &str) -> &str {
+pub(crate) fn from_package(path: &str) -> &str {
     if let Some((_, inside)) = path.rsplit_once("-packages/") {
         return inside;
     }

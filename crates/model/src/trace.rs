@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use crate::{
     ArgValue, ArgsSource, Categories, Counters, Frames, Instants, Links, NO_OFFSET, NO_TIME, Nanos,
-    Notices, Observed, SampleEvents, Samples, SourceInfo, SpanId, SpanKind, Spans, Stacks, Strings,
-    ThreadStates, Tracks, Violation,
+    Notices, Observed, ObservedRows, SampleEvents, Samples, SourceInfo, SpanId, SpanKind, Spans,
+    Stacks, Strings, ThreadStates, Tracks, Violation,
 };
 
 /// One trace, frozen (I5): `Send + Sync`, shared by reference or `Arc`.
@@ -68,6 +68,14 @@ impl Trace {
     #[must_use]
     pub fn told(mut self, tell: impl FnOnce(&mut SourceInfo, &mut Notices)) -> Trace {
         tell(&mut self.info, &mut self.notices);
+        self
+    }
+
+    /// The trace with what was observed of its threads, in its own numbers of names and tracks.
+    #[must_use]
+    pub fn with_observed(mut self, rows: ObservedRows) -> Trace {
+        self.observed = rows.finish();
+        debug_assert_eq!(self.check(), Ok(()));
         self
     }
 

@@ -26,6 +26,7 @@ mod perf;
 mod perfetto;
 mod profile;
 mod recording;
+mod restored;
 mod session;
 mod source;
 mod torch;
@@ -130,7 +131,7 @@ fn read_source(
     let bytes = open_bytes(path)?;
     let mut info = SourceInfo::default();
     let trouble = recording::add_clock(path, &mut info);
-    let trace = read_bytes(path, bytes.clone(), info, options)?;
+    let trace = restored::with_states(read_bytes(path, bytes.clone(), info, options)?);
     bytes.check_whole()?;
     let Some(trouble) = trouble else { return Ok(trace) };
     Ok(trace.told(|_, notices| {

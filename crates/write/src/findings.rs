@@ -7,6 +7,7 @@ use spanwise_analyze::{
 };
 
 use crate::document::{Body, Paragraph, Section};
+use crate::findings_observed as observed;
 use crate::table::{Column, Table, Unit};
 use crate::units::{bytes_text, count_text, nanos_text, percent_text};
 use crate::{Top, text};
@@ -45,7 +46,7 @@ pub fn findings_section(findings: &[Finding], top: Top) -> Section {
         ]);
         let mut paragraph = Words { name_width: NAME_WIDTH }.about(kind);
         if let Some(gain_ns) = gain_ns {
-            let gain = format!(" Mending it gains at most {}.", nanos_text(*gain_ns));
+            let gain = format!(" Potential gain: up to {}.", nanos_text(*gain_ns));
             paragraph.evidence.push_str(&gain);
         }
         paragraphs.push(paragraph);
@@ -60,7 +61,7 @@ pub fn findings_section(findings: &[Finding], top: Top) -> Section {
 }
 
 /// Every key that a finding can have.
-pub const FINDING_KEYS: [&str; 14] = [
+pub const FINDING_KEYS: [&str; 18] = [
     "gpu-idle",
     "waiting",
     "host-line",
@@ -75,6 +76,10 @@ pub const FINDING_KEYS: [&str; 14] = [
     "host-copies",
     "lost-overlap",
     "allocation-storm",
+    "import",
+    "cpu-function",
+    "off-cpu",
+    "cpu-starvation",
 ];
 
 /// What programs know a finding by: one of [`FINDING_KEYS`].
@@ -85,17 +90,26 @@ pub fn finding_key(kind: &FindingKind) -> &'static str {
         FindingKind::HostLine(_) => "host-line",
         FindingKind::TinyKernels(_) => "tiny-kernels",
         FindingKind::NotRecorded(_) => "not-recorded",
-        FindingKind::Spent(spent) => match spent.on {
-            SpentOn::DataLoading => "data-loading",
-            SpentOn::Preprocessing => "preprocessing",
-            SpentOn::Serialisation => "serialisation",
-            SpentOn::EventLoop => "event-loop",
-            SpentOn::Allocation => "allocation",
-        },
+        FindingKind::Spent(spent) => spent_key(spent.on),
+        FindingKind::CpuSpent(spent) => spent_key(spent.on),
+        FindingKind::CpuFunction(_) => "cpu-function",
+        FindingKind::OffCpu(_) => "off-cpu",
+        FindingKind::CpuStarvation(_) => "cpu-starvation",
         FindingKind::Synchronisation(_) => "synchronisation",
         FindingKind::HostCopies(_) => "host-copies",
         FindingKind::LostOverlap(_) => "lost-overlap",
         FindingKind::AllocationStorm(_) => "allocation-storm",
+    }
+}
+
+fn spent_key(on: SpentOn) -> &'static str {
+    match on {
+        SpentOn::DataLoading => "data-loading",
+        SpentOn::Preprocessing => "preprocessing",
+        SpentOn::Serialisation => "serialisation",
+        SpentOn::EventLoop => "event-loop",
+        SpentOn::Allocation => "allocation",
+        SpentOn::Import => "import",
     }
 }
 
@@ -111,7 +125,12 @@ fn place(kind: &FindingKind) -> (Option<Range>, Option<&str>) {
         }
         FindingKind::HostLine(host) => (Some((host.from, host.to)), Some(&host.line)),
         FindingKind::TinyKernels(tiny) => (None, tiny.top_line.as_deref()),
-        FindingKind::NotRecorded(_) | FindingKind::LostOverlap(_) => (None, None),
+        FindingKind::NotRecorded(_)
+        | FindingKind::LostOverlap(_)
+        | FindingKind::CpuStarvation(_) => (None, None),
+        FindingKind::CpuSpent(spent) => (None, spent.function.as_deref()),
+        FindingKind::CpuFunction(function) => (None, Some(&function.function)),
+        FindingKind::OffCpu(waits) => (range(waits.longest_from, waits.longest_ns), None),
         FindingKind::Spent(spent) => {
             (range(spent.longest_from, spent.longest_ns), spent.line.as_deref())
         }
@@ -142,6 +161,10 @@ impl Words {
             FindingKind::HostCopies(copies) => self.host_copies(copies),
             FindingKind::LostOverlap(lost) => lost_overlap(lost),
             FindingKind::AllocationStorm(storm) => self.allocation_storm(storm),
+            FindingKind::CpuSpent(spent) => observed::cpu_spent(spent, self.name_width),
+            FindingKind::CpuFunction(function) => observed::cpu_function(function, self.name_width),
+            FindingKind::OffCpu(waits) => observed::off_cpu(waits),
+            FindingKind::CpuStarvation(starved) => observed::cpu_starvation(starved),
         }
     }
 
@@ -409,6 +432,10 @@ fn spent_words(on: SpentOn) -> (&'static str, &'static str) {
             "goes into asking the driver for memory",
             "Let the caching allocator keep it: avoid torch.cuda.empty_cache(), reuse buffers, \
              record after a warm-up, or set expandable_segments:True where sizes vary.",
+        ),
+        SpentOn::Import => (
+            "the main thread imports modules",
+            "This is start-up: record after a warm-up, or import less.",
         ),
     }
 }

@@ -18,6 +18,7 @@ mod digest;
 mod document;
 mod escape;
 mod findings;
+mod findings_observed;
 mod flame;
 mod fusion;
 mod fusion_layers;

@@ -170,7 +170,7 @@ fn is_of_library(name: &str) -> bool {
 }
 
 /// The innermost three calls of the program itself, the nearest first.
-fn caller_text(stack: &[String]) -> String {
+pub(crate) fn caller_text(stack: &[String]) -> String {
     let own = stack.iter().rev().filter(|name| !is_of_library(name));
     let nearest: Vec<&str> = own.take(3).map(String::as_str).collect();
     match nearest[..] {

@@ -12,12 +12,14 @@ use crate::{Facts, TotalNanos};
 
 mod gpu;
 mod host;
+mod observed;
 mod spent;
 mod storm;
 mod transfers;
 
 pub use gpu::{GpuIdle, GpuIdleCause, NotRecorded, TinyKernels};
 pub use host::{Doing, HostLine, Waiting};
+pub use observed::{CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits};
 pub(crate) use spent::{Spending, spent_on};
 pub use spent::{Spent, SpentOn};
 pub use storm::AllocationStorm;
@@ -56,6 +58,12 @@ pub struct Thresholds {
     pub event_loop_percent: i128,
     /// Calls for memory of the driver, on all threads.
     pub allocation_percent: i128,
+    /// Of recorded programs: Python finding and loading modules.
+    pub import_percent: i128,
+    /// Of recorded programs, of all CPU time: one function …
+    pub cpu_function_percent: i128,
+    /// … and of the time in which threads could run: no processor was free.
+    pub cpu_starvation_percent: i128,
     /// A line that makes the host wait costs this part of the window: the host blocked,
     /// and the GPU without work afterwards.
     pub sync_percent: i128,
@@ -71,7 +79,7 @@ pub struct Thresholds {
 
 impl Thresholds {
     /// Each by its name.
-    fn named(&mut self) -> [(&'static str, Limit<'_>); 20] {
+    fn named(&mut self) -> [(&'static str, Limit<'_>); 23] {
         use Limit::{Count, Nanos, Percent};
         [
             ("gpu_idle_percent", Percent(&mut self.gpu_idle_percent)),
@@ -89,6 +97,9 @@ impl Thresholds {
             ("serialisation_percent", Percent(&mut self.serialisation_percent)),
             ("event_loop_percent", Percent(&mut self.event_loop_percent)),
             ("allocation_percent", Percent(&mut self.allocation_percent)),
+            ("import_percent", Percent(&mut self.import_percent)),
+            ("cpu_function_percent", Percent(&mut self.cpu_function_percent)),
+            ("cpu_starvation_percent", Percent(&mut self.cpu_starvation_percent)),
             ("sync_percent", Percent(&mut self.sync_percent)),
             ("host_copies_percent", Percent(&mut self.host_copies_percent)),
             ("exposed_communication_percent", Percent(&mut self.exposed_communication_percent)),
@@ -140,6 +151,9 @@ impl Default for Thresholds {
             serialisation_percent: 3,
             event_loop_percent: 3,
             allocation_percent: 3,
+            import_percent: 10,
+            cpu_function_percent: 20,
+            cpu_starvation_percent: 10,
             sync_percent: 1,
             host_copies_percent: 1,
             exposed_communication_percent: 10,
@@ -173,6 +187,10 @@ pub enum FindingKind {
     HostCopies(HostCopies),
     LostOverlap(LostOverlap),
     AllocationStorm(AllocationStorm),
+    CpuSpent(CpuSpent),
+    CpuFunction(CpuFunction),
+    OffCpu(OffCpuWaits),
+    CpuStarvation(CpuStarvation),
 }
 
 /// All findings, those about most time first.
@@ -186,6 +204,7 @@ pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     found.extend(spent::spent(facts, thresholds));
     found.extend(transfers::transfers(facts, thresholds));
     found.extend(storm::storms(facts, thresholds));
+    found.extend(observed::observed(facts, thresholds));
     found.sort_by_key(|finding| Reverse(finding.about_ns));
     found
 }

@@ -27,25 +27,28 @@ pub enum SpentOn {
     Serialisation,
     /// asyncio's own work, what it runs not included.
     EventLoop,
-    /// The driver's calls for memory.
+    /// Calls for memory: of the driver, and of recorded programs those of the system, too.
     Allocation,
+    /// Python's own machinery that finds and loads modules.
+    Import,
 }
 
 impl SpentOn {
-    pub const ALL: [SpentOn; 5] = [
+    pub const ALL: [SpentOn; 6] = [
         SpentOn::DataLoading,
         SpentOn::Preprocessing,
         SpentOn::Serialisation,
         SpentOn::EventLoop,
         SpentOn::Allocation,
+        SpentOn::Import,
     ];
 
-    fn bit(self) -> u8 {
+    pub(crate) fn bit(self) -> u8 {
         1 << self as u8
     }
 
     /// An event loop runs everything else: only its own time is its overhead.
-    fn counts_calls(self) -> bool {
+    pub(crate) fn counts_calls(self) -> bool {
         self != SpentOn::EventLoop
     }
 
@@ -177,21 +180,26 @@ impl Spending {
 pub(super) fn spent(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let spending = Spending::new(facts);
     let idle = gpu_idle(facts);
-    let limit = |on: SpentOn| match on {
-        SpentOn::DataLoading => thresholds.data_loading_percent,
-        SpentOn::Preprocessing => thresholds.preprocessing_percent,
-        SpentOn::Serialisation => thresholds.serialisation_percent,
-        SpentOn::EventLoop => thresholds.event_loop_percent,
-        SpentOn::Allocation => thresholds.allocation_percent,
-    };
     let rows = SpentOn::ALL.iter().filter_map(|&on| spent_on(facts, &spending, on, idle.as_ref()));
-    rows.filter(|row| reaches(row.total_ns, row.window_ns, limit(row.on)))
+    rows.filter(|row| reaches(row.total_ns, row.window_ns, limit(thresholds, row.on)))
         .map(|row| Finding {
             about_ns: row.total_ns,
             gain_ns: Some(row.gpu_idle_ns.unwrap_or(row.total_ns)),
             kind: FindingKind::Spent(row),
         })
         .collect()
+}
+
+/// The part of the time from which on something is worth a finding.
+pub(super) fn limit(thresholds: &Thresholds, on: SpentOn) -> i128 {
+    match on {
+        SpentOn::DataLoading => thresholds.data_loading_percent,
+        SpentOn::Preprocessing => thresholds.preprocessing_percent,
+        SpentOn::Serialisation => thresholds.serialisation_percent,
+        SpentOn::EventLoop => thresholds.event_loop_percent,
+        SpentOn::Allocation => thresholds.allocation_percent,
+        SpentOn::Import => thresholds.import_percent,
+    }
 }
 
 /// When no GPU had work.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use spanwise_model::{Frame, FrameId, FrameKind, StackId, StrId, Trace};
 
+use crate::python::is_library_file;
 use crate::{Facts, TotalNanos};
 
 /// What makes a row of its own.
@@ -282,6 +283,30 @@ impl SampledFunctions {
     pub fn total_ns(&self) -> TotalNanos {
         self.total
     }
+}
+
+/// By stack, the Python function that a reader looks for: the innermost of the program's own,
+/// or else the innermost of any.
+pub(crate) fn python_callers(trace: &Trace) -> Vec<Option<FrameId>> {
+    let stacks = trace.stacks();
+    let is_own: Vec<Option<bool>> = (0..trace.frames().len() as u32)
+        .map(|frame| {
+            let frame = trace.frames().get(FrameId(frame));
+            let is_python = frame.kind == FrameKind::Python;
+            is_python.then(|| !is_library_file(trace.strings().get(frame.file)))
+        })
+        .collect();
+    let mut found: Vec<Option<(FrameId, bool)>> = vec![None; stacks.len()];
+    for stack in 1..stacks.len() {
+        let id = StackId(stack as u32);
+        let around = found[stacks.parent(id).index()];
+        let own = stacks.frame(id).and_then(|frame| Some((frame, is_own[frame.index()]?)));
+        found[stack] = match (own, around) {
+            (Some((_, false)), Some((_, true))) | (None, _) => around,
+            (own, _) => own,
+        };
+    }
+    found.into_iter().map(|found| found.map(|(frame, _)| frame)).collect()
 }
 
 /// CPU time by Python function or line: while it was the innermost of Python, whatever
