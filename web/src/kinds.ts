@@ -11,7 +11,6 @@ export interface Kind {
 }
 
 const OTHER: Kind = { title: "other", hue: 215, saturation: 34, isVaried: true };
-const RUNNING: Kind = { title: "running", hue: 135, saturation: 32 };
 const COMMUNICATION: Kind = { title: "communication", hue: 272, saturation: 50 };
 
 const KINDS: Record<string, Kind> = {
@@ -29,6 +28,7 @@ const KINDS: Record<string, Kind> = {
   window: { title: "recording", hue: 135, saturation: 22 },
   off_cpu: { title: "not running", hue: 215, saturation: 10 },
   lock_wait: { title: "waiting for a lock", hue: 350, saturation: 45 },
+  sampled: { title: "drawn from samples", hue: 215, saturation: 34, isVaried: true },
 };
 
 let known: Kind[] = Object.values(KINDS);
@@ -41,7 +41,6 @@ export function learnKinds(names: readonly string[]): void {
 /** The kind of a span. Communication has no kind of its own: its kernels' names tell it. */
 export function kindOf(index: number, name: string): Kind {
   const kind = known[index] ?? OTHER;
-  if (kind === OTHER && name === "[running]") return RUNNING;
   return kind === KINDS["kernel"] && isCommunication(name) ? COMMUNICATION : kind;
 }
 
