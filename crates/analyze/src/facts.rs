@@ -7,8 +7,8 @@ use spanwise_model::{Nanos, Trace};
 use crate::host::HostStates;
 use crate::syncs::AskedOperators;
 use crate::{
-    Frames, GpuUse, Memory, Names, Phases, SelfTime, ThreadTime, TotalNanos, Waits, gpu_use,
-    self_time, thread_times,
+    CpuTime, Frames, GpuUse, Memory, Names, Phases, SelfTime, ThreadTime, TotalNanos, Waits,
+    gpu_use, self_time, thread_times,
 };
 
 /// A trace and the answers that others build on.
@@ -24,6 +24,7 @@ pub struct Facts<'a> {
     host_states: OnceLock<HostStates>,
     memory: OnceLock<Memory>,
     asked_operators: OnceLock<AskedOperators>,
+    cpu_time: OnceLock<CpuTime>,
 }
 
 impl<'a> Facts<'a> {
@@ -40,6 +41,7 @@ impl<'a> Facts<'a> {
             host_states: OnceLock::new(),
             memory: OnceLock::new(),
             asked_operators: OnceLock::new(),
+            cpu_time: OnceLock::new(),
         }
     }
 
@@ -94,6 +96,11 @@ impl<'a> Facts<'a> {
     /// What the program asked for around each span.
     pub(crate) fn asked_operators(&self) -> &AskedOperators {
         self.asked_operators.get_or_init(|| AskedOperators::new(self.trace))
+    }
+
+    /// CPU time, divided among samples.
+    pub fn cpu_time(&self) -> &CpuTime {
+        self.cpu_time.get_or_init(|| CpuTime::new(self.trace))
     }
 
     /// Allocations and frees of each device.

@@ -40,6 +40,7 @@ mod modules;
 mod names;
 mod observe;
 mod off_cpu;
+mod off_cpu_reasons;
 mod phase;
 mod phase_use;
 mod profile;
@@ -51,6 +52,7 @@ mod ranks;
 mod roofline;
 #[cfg(test)]
 mod sample;
+mod sampled;
 mod self_time;
 mod serving;
 mod stacks;
@@ -106,7 +108,7 @@ pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
 pub use launches::{LaunchRow, Percentiles, launches};
 pub use layers::{LayerRow, LayerUse, LayersFrom, layer_use};
-pub use locks::{LockRow, LockThreadRow, WaitForLock, lock_threads, lock_waits, locks};
+pub use locks::{LockRow, LockThreadRow, LockWaker, WaitForLock, lock_threads, lock_waits, locks};
 pub use matching::{MatchError, MatchedBy, Matching, has_steps, match_runs, match_steps, outcomes};
 pub use memory::{
     Allocation, BEFORE_RECORDING, DeviceMemory, Level, Memory, MemoryOf, MemoryPlace, MemorySlice,
@@ -118,11 +120,12 @@ pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;
 pub use observe::{Feature, FeatureGroup, Observation, observe_run, observe_steps};
 pub use off_cpu::{OffCpuRow, off_cpu};
+pub use off_cpu_reasons::{OffCpuReason, off_cpu_reasons, reason_text};
 pub use phase::{Phase, Phases};
 pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
 pub use profile::{
-    Backward, ProfileOptions, StackMode, ThreadProfile, VALUE_TYPES, profile, profile_by_label,
-    profiles_side_by_side, thread_profile, without_prefix,
+    Backward, ProfileOptions, StackMode, ThreadProfile, VALUE_TYPES, event_profile, profile,
+    profile_by_label, profiles_side_by_side, thread_profile, without_prefix,
 };
 pub use profile_use::{FunctionUse, LabelUse, ProfileUse, profile_use};
 pub use quality::{Check, CheckKind, CheckStatus, quality};
@@ -133,6 +136,10 @@ pub use ranks::{
 };
 pub use roofline::{
     Bound, Cost, DevicePeaks, Least, NumberType, Peaks, Roofline, RooflineRow, Uncovered, roofline,
+};
+pub use sampled::{
+    CpuTime, FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions,
+    event_functions, other_events, python_functions,
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;

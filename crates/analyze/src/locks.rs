@@ -1,34 +1,38 @@
 //! Who waits for which lock, from where, and who let go of it.
 //!
-//! A wait is what a call for a lock took, from its beginning to its return; where only the
-//! scheduler was recorded, it is the time from leaving the processor to coming back to it.
-//! Both hold the time in which the lock was free and the thread had no processor, which is
-//! told apart: that part is not the lock's fault. A lock that is free when it is asked for
-//! costs nothing and is not seen at all.
+//! A wait lasts from leaving the processor to coming back to it; where nobody recorded
+//! switches, as long as the call for the lock. It holds the time in which the lock was free
+//! and the thread had no processor, which is kept apart where wake-ups were recorded: that
+//! part is not the lock's fault. A lock that is free when it is asked for costs nothing and
+//! is not seen at all.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use spanwise_model::{
-    AwaitedLock, BlockedOn, Nanos, SpanId, SpanKind, ThreadState, Trace, TrackId, WAKEUP_CATEGORY,
+    AwaitedLock, BlockedOn, FrameKind, NO_LOCK, Nanos, RunnableSince, StackId, ThreadState, Trace,
+    TrackId,
 };
 
-use crate::off_cpu::{OffPeriod, States, has_kind, off_periods, thread_name};
+use crate::off_cpu::thread_name;
+use crate::sampled::frame_name;
 use crate::{Facts, Percentiles, TotalNanos};
 
 /// One wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitForLock {
-    /// The span that stands for it.
-    pub span: SpanId,
     pub track: TrackId,
     pub lock: AwaitedLock,
+    pub start: Nanos,
+    /// All of it.
     pub delay_ns: Nanos,
-    /// Of that, the lock was not to be had; `None` where the scheduler was not recorded.
-    pub blocked_ns: Option<Nanos>,
-    /// Of that, the thread could have gone on and had no processor.
+    /// Of that, the thread could have gone on and had no processor; `None` where nobody
+    /// recorded when it could.
     pub runnable_ns: Option<Nanos>,
-    /// The span of the waker that the arrow begins at.
-    pub waker: Option<SpanId>,
+    /// Where it asked for the lock.
+    pub stack: StackId,
+    pub waker: Option<TrackId>,
+    /// Where the waker let go of it.
+    pub waker_stack: StackId,
 }
 
 /// All waits for one lock from one place.
@@ -39,14 +43,24 @@ pub struct LockRow {
     pub stack: Vec<String>,
     pub threads: u64,
     pub delay_ns: TotalNanos,
-    /// `None` where the scheduler was not recorded.
+    /// `None` where nobody recorded when waits ended.
     pub runnable_ns: Option<TotalNanos>,
     pub waits: Percentiles,
-    /// Who ended most of the waiting, and how much of it.
-    pub waker: Option<(String, TotalNanos)>,
+    /// Who ended most of the waiting.
+    pub waker: Option<LockWaker>,
 }
 
-/// What one thread waited for, over all locks of a sort.
+/// A thread that others waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockWaker {
+    pub thread: String,
+    /// How much of the waiting it ended.
+    pub delay_ns: TotalNanos,
+    /// Where it stood then, mostly: outermost call first, without the kernel's part.
+    pub stack: Vec<String>,
+}
+
+/// What one thread waited for, over all locks of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockThreadRow {
     pub track: TrackId,
@@ -57,12 +71,12 @@ pub struct LockThreadRow {
     pub waits: Percentiles,
 }
 
-/// Waits by lock and place, the dearest first.
+/// Waits by lock and stack, the most expensive first.
 pub fn locks(facts: &Facts<'_>) -> Vec<LockRow> {
     let trace = facts.trace();
     let mut groups: BTreeMap<(AwaitedLock, Vec<String>), Vec<WaitForLock>> = BTreeMap::new();
     for wait in lock_waits(trace) {
-        groups.entry((wait.lock, user_stack(trace, wait.span))).or_default().push(wait);
+        groups.entry((wait.lock, user_stack(trace, wait.stack))).or_default().push(wait);
     }
     let row = |((lock, stack), waits): ((AwaitedLock, Vec<String>), Vec<WaitForLock>)| LockRow {
         lock,
@@ -78,7 +92,7 @@ pub fn locks(facts: &Facts<'_>) -> Vec<LockRow> {
     rows
 }
 
-/// Waits by thread and sort of lock, the dearest first.
+/// Waits by thread and kind of lock, the most expensive first.
 pub fn lock_threads(facts: &Facts<'_>) -> Vec<LockThreadRow> {
     let trace = facts.trace();
     let mut groups: BTreeMap<(TrackId, BlockedOn), Vec<WaitForLock>> = BTreeMap::new();
@@ -100,105 +114,44 @@ pub fn lock_threads(facts: &Facts<'_>) -> Vec<LockThreadRow> {
 
 /// Every wait for a lock, thread by thread in order of time.
 pub fn lock_waits(trace: &Trace) -> Vec<WaitForLock> {
-    if !has_kind(trace, SpanKind::OffCpu) && !has_kind(trace, SpanKind::LockWait) {
-        return Vec::new();
-    }
-    let states = States::new(trace);
-    let mut waits = Vec::new();
-    // The wait that each span of a state is a part of, by its place in the list.
-    let mut owner: HashMap<SpanId, usize> = HashMap::new();
-    for (track, row) in trace.tracks().iter() {
-        for span in row.span_ids().filter(|&span| trace.kind(span) == SpanKind::LockWait) {
-            let Some(lock) = AwaitedLock::from_span_name(trace.name(span)) else { continue };
-            owner.insert(span, waits.len());
-            let delay_ns = trace.spans().dur(span);
-            let (blocked_ns, runnable_ns, waker) = (None, None, None);
-            waits.push(WaitForLock { span, track, lock, delay_ns, blocked_ns, runnable_ns, waker });
+    let mut waits: Vec<WaitForLock> = Vec::new();
+    for state in trace.thread_states().iter() {
+        match state.state {
+            ThreadState::Blocked(on) if is_lock(on) => waits.push(WaitForLock {
+                track: state.track,
+                lock: AwaitedLock { on, address: (state.lock != NO_LOCK).then_some(state.lock) },
+                start: state.start,
+                delay_ns: state.dur,
+                runnable_ns: None,
+                stack: state.stack,
+                waker: state.waker,
+                waker_stack: state.waker_stack,
+            }),
+            ThreadState::Runnable(RunnableSince::Woken) => {
+                let goes_on = |wait: &&mut WaitForLock| {
+                    wait.track == state.track && wait.start + wait.delay_ns == state.start
+                };
+                if let Some(wait) = waits.last_mut().filter(goes_on) {
+                    wait.delay_ns += state.dur;
+                    *wait.runnable_ns.get_or_insert(0) += state.dur;
+                }
+            }
+            _ => {}
         }
-        for period in off_periods(trace, row, &states) {
-            let around = ancestors(trace, period[0].0).find_map(|span| owner.get(&span).copied());
-            let Some(place) = around.or_else(|| begin_wait(trace, track, &period, &mut waits))
-            else {
-                continue;
-            };
-            add_period(trace, &period, &mut waits[place]);
-            owner.extend(period.iter().map(|&(span, _)| (span, place)));
-        }
     }
-    add_wakers(trace, &owner, &mut waits);
     waits
 }
 
-/// A wait that only the scheduler tells of.
-fn begin_wait(
-    trace: &Trace,
-    track: TrackId,
-    period: &OffPeriod,
-    waits: &mut Vec<WaitForLock>,
-) -> Option<usize> {
-    let (span, ThreadState::Blocked(on)) = period[0] else { return None };
-    if matches!(on, BlockedOn::Io | BlockedOn::Sleep | BlockedOn::Unknown) {
-        return None;
-    }
-    let delay_ns = period.iter().map(|&(span, _)| trace.spans().dur(span)).sum();
-    let (blocked_ns, runnable_ns, waker) = (None, None, None);
-    let lock = AwaitedLock { on, address: None };
-    waits.push(WaitForLock { span, track, lock, delay_ns, blocked_ns, runnable_ns, waker });
-    Some(waits.len() - 1)
+/// True where what a thread waits for is in the program, or in one that it works with.
+fn is_lock(on: BlockedOn) -> bool {
+    on.is_of_threads() || matches!(on, BlockedOn::Join | BlockedOn::FileLock)
 }
 
-fn add_period(trace: &Trace, period: &OffPeriod, wait: &mut WaitForLock) {
-    for &(span, state) in period {
-        let dur = trace.spans().dur(span);
-        match state {
-            ThreadState::Blocked(_) => *wait.blocked_ns.get_or_insert(0) += dur,
-            ThreadState::Runnable(_) => *wait.runnable_ns.get_or_insert(0) += dur,
-            ThreadState::Running | ThreadState::Unrecorded => {}
-        }
-    }
-    // The scheduler was recorded, so what was not seen did not happen.
-    wait.blocked_ns.get_or_insert(0);
-    wait.runnable_ns.get_or_insert(0);
-}
-
-/// The last one to wake a thread ended its wait.
-fn add_wakers(trace: &Trace, owner: &HashMap<SpanId, usize>, waits: &mut [WaitForLock]) {
-    let mut latest: BTreeMap<usize, (Nanos, SpanId)> = BTreeMap::new();
-    for (to, from) in woken_by(trace) {
-        let Some(&place) = ancestors(trace, to).find_map(|span| owner.get(&span)) else { continue };
-        let this = (trace.spans().start(from), from);
-        let entry = latest.entry(place).or_insert(this);
-        *entry = (*entry).max(this);
-    }
-    for (place, (_, from)) in latest {
-        waits[place].waker = Some(from);
-    }
-}
-
-/// From the span of a wait to the one of who ended it, as the arrows say.
-pub(crate) fn woken_by(trace: &Trace) -> BTreeMap<SpanId, SpanId> {
-    let links = trace.links();
-    let is_wakeup = |category: u16| {
-        let category = trace.categories().get(category.into());
-        trace.strings().get(category.name) == WAKEUP_CATEGORY
-    };
-    let arrows = links.iter().zip(links.category.iter());
-    arrows.filter(|&(_, &category)| is_wakeup(category)).map(|((from, to), _)| (to, from)).collect()
-}
-
-/// A span and all around it, innermost first.
-pub(crate) fn ancestors(trace: &Trace, span: SpanId) -> impl Iterator<Item = SpanId> {
-    std::iter::successors(Some(span), |&span| trace.spans().parent(span))
-}
-
-/// The names around a wait, outermost first, as far as they are the program's own.
-fn user_stack(trace: &Trace, span: SpanId) -> Vec<String> {
-    let is_user = |&span: &SpanId| {
-        let category = trace.categories().get(trace.spans().category(span));
-        category.kind != SpanKind::LockWait && trace.strings().get(category.name) != "os_kernel"
-    };
-    let around = ancestors(trace, span).skip(1).filter(is_user);
-    let mut names: Vec<String> = around.map(|span| trace.name(span).to_owned()).collect();
+/// The names of a stack, outermost first, as far as they are the program's own.
+pub(crate) fn user_stack(trace: &Trace, stack: StackId) -> Vec<String> {
+    let frames = trace.stacks().frames(stack).map(|frame| trace.frames().get(frame));
+    let user = frames.filter(|frame| frame.kind != FrameKind::Kernel);
+    let mut names: Vec<String> = user.map(|frame| frame_name(trace, &frame)).collect();
     names.reverse();
     names
 }
@@ -209,16 +162,26 @@ fn runnable_ns(waits: &[WaitForLock]) -> Option<TotalNanos> {
 }
 
 /// The thread that ended most of the waiting.
-fn main_waker(trace: &Trace, waits: &[WaitForLock]) -> Option<(String, TotalNanos)> {
+fn main_waker(trace: &Trace, waits: &[WaitForLock]) -> Option<LockWaker> {
     let mut by_thread: BTreeMap<TrackId, TotalNanos> = BTreeMap::new();
+    let mut by_stack: BTreeMap<(TrackId, StackId), TotalNanos> = BTreeMap::new();
     for wait in waits {
-        if let Some(from) = wait.waker {
-            *by_thread.entry(trace.spans().track(from)).or_default() += i128::from(wait.delay_ns);
+        if let Some(waker) = wait.waker {
+            let ns = i128::from(wait.delay_ns);
+            *by_thread.entry(waker).or_default() += ns;
+            *by_stack.entry((waker, wait.waker_stack)).or_default() += ns;
         }
     }
-    let (&track, &ns) =
-        by_thread.iter().max_by_key(|&(track, ns)| (ns, std::cmp::Reverse(track)))?;
-    Some((thread_name(trace, trace.tracks().get(track)), ns))
+    let largest = |(key, ns): (&TrackId, &TotalNanos)| (*ns, std::cmp::Reverse(*key));
+    let (&track, &delay_ns) = by_thread.iter().max_by_key(|&(key, ns)| largest((key, ns)))?;
+    let stacks =
+        by_stack.iter().filter(|((of, stack), _)| *of == track && *stack != StackId::EMPTY);
+    let stack = stacks.max_by_key(|&(key, ns)| (ns, std::cmp::Reverse(key))).map(|(key, _)| key.1);
+    Some(LockWaker {
+        thread: thread_name(trace, trace.tracks().get(track)),
+        delay_ns,
+        stack: stack.map(|stack| user_stack(trace, stack)).unwrap_or_default(),
+    })
 }
 
 #[cfg(test)]
@@ -228,34 +191,28 @@ mod tests {
 
     fn sample() -> Trace {
         let mut sample = Sample::default();
-        let mut span = |thread: &str, kind, name: &str, start, dur| {
-            sample.span(thread, kind, name, start, dur);
-        };
-        span("7", SpanKind::Other, "work", 0, 100);
-        span("7", SpanKind::LockWait, "[mutex 0x40]", 10, 20);
-        span("7", SpanKind::OffCpu, "[blocked: mutex]", 12, 8);
-        span("7", SpanKind::OffCpu, "[waiting for a CPU]", 20, 6);
-        span("7", SpanKind::LockWait, "[mutex 0x40]", 50, 5);
-        // Only the scheduler knows of this one.
-        span("8", SpanKind::OffCpu, "[blocked: condition]", 10, 30);
-        span("8", SpanKind::OffCpu, "[waiting for a CPU]", 40, 2);
-        span("8", SpanKind::OffCpu, "[sleeping]", 60, 7);
+        let woken = ThreadState::Runnable(RunnableSince::Woken);
+        sample.state("7", ThreadState::Running, 0, 12);
+        sample.wait("7", BlockedOn::Mutex, (12, 8), &["work", "lock"]);
+        sample.state("7", woken, 20, 6);
+        sample.state("7", ThreadState::Running, 26, 24);
+        sample.wait("7", BlockedOn::Mutex, (50, 5), &["work", "lock"]);
+        sample.wait("8", BlockedOn::Condition, (10, 30), &[]);
+        sample.state("8", woken, 40, 2);
+        sample.wait("8", BlockedOn::Sleep, (60, 7), &["nap"]);
         sample.finish()
     }
 
     #[test]
-    fn waits_hold_the_time_without_a_processor_and_tell_it_apart() {
+    fn waits_hold_the_time_without_a_processor_and_keep_it_apart() {
         let trace = sample();
         let found: Vec<_> = lock_waits(&trace)
             .iter()
-            .map(|wait| (wait.lock.to_string(), wait.delay_ns, wait.blocked_ns, wait.runnable_ns))
+            .map(|wait| (wait.lock.to_string(), wait.delay_ns, wait.runnable_ns))
             .collect();
-        let expected = [
-            ("[mutex 0x40]", 20, Some(8), Some(6)),
-            ("[mutex 0x40]", 5, None, None),
-            ("[condition]", 32, Some(30), Some(2)),
-        ];
-        assert_eq!(found, expected.map(|row| (row.0.to_owned(), row.1, row.2, row.3)));
+        let expected =
+            [("[mutex]", 14, Some(6)), ("[mutex]", 5, None), ("[condition]", 32, Some(2))];
+        assert_eq!(found, expected.map(|row| (row.0.to_owned(), row.1, row.2)));
     }
 
     #[test]
@@ -263,11 +220,11 @@ mod tests {
         let trace = sample();
         let facts = Facts::new(&trace);
         let rows = locks(&facts);
-        let said: Vec<_> =
+        let found: Vec<_> =
             rows.iter().map(|row| (row.delay_ns, row.waits.count, row.stack.join(";"))).collect();
-        assert_eq!(said, [(32, 1, String::new()), (25, 2, "work".to_owned())]);
+        assert_eq!(found, [(32, 1, String::new()), (19, 2, "work;lock".to_owned())]);
         assert_eq!(rows[1].runnable_ns, Some(6));
         let by_thread: TotalNanos = lock_threads(&facts).iter().map(|row| row.delay_ns).sum();
-        assert_eq!(by_thread, 57);
+        assert_eq!(by_thread, 51);
     }
 }

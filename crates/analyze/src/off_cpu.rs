@@ -1,13 +1,12 @@
 //! How long each thread ran, was blocked, and waited for a processor.
 //!
-//! Read from the spans that stand for a thread's state ([`ThreadState`]), which are the
-//! innermost ones of their thread: what is left of its time, it ran.
+//! Read from the states of threads; of threads without states, what samples say of running.
 
 use std::collections::BTreeMap;
 
 use spanwise_model::{
-    BlockedOn, MIGRATION_CATEGORY, RunnableSince, SpanId, SpanKind, ThreadState, Trace, Track,
-    TrackId, TrackKind,
+    BlockedOn, MIGRATION_CATEGORY, RunnableSince, StateRow, ThreadState, Trace, Track, TrackId,
+    TrackKind,
 };
 
 use crate::{Facts, TotalNanos};
@@ -20,8 +19,9 @@ pub struct OffCpuRow {
     pub thread: String,
     pub running_ns: TotalNanos,
     pub blocked_ns: BTreeMap<BlockedOn, TotalNanos>,
-    /// It could have run, and had no processor.
-    pub runnable_ns: TotalNanos,
+    /// It could have run, and had no processor. Unknown where no wake-up was recorded and it
+    /// was never preempted: then the end of a wait and the time after it are one.
+    pub runnable_ns: Option<TotalNanos>,
     /// It may have run or not: an event is missing.
     pub unrecorded_ns: TotalNanos,
     /// How often it left its processor of its own accord …
@@ -39,47 +39,73 @@ impl OffCpuRow {
 
     /// All that is known of the thread.
     pub fn known_ns(&self) -> TotalNanos {
-        self.running_ns + self.blocked_total_ns() + self.runnable_ns + self.unrecorded_ns
+        let runnable = self.runnable_ns.unwrap_or(0);
+        self.running_ns + self.blocked_total_ns() + runnable + self.unrecorded_ns
     }
 }
 
 /// Every thread of which switches were recorded, the one that ran longest first.
 pub fn off_cpu(facts: &Facts<'_>) -> Vec<OffCpuRow> {
     let trace = facts.trace();
-    if !has_kind(trace, SpanKind::OffCpu) {
+    let states = trace.thread_states();
+    if states.is_empty() {
         return Vec::new();
     }
-    let states = States::new(trace);
     let migrations = migrations(trace);
+    let has_wakeups = has_wakeups(trace);
     let mut rows = Vec::new();
-    for thread in &facts.self_time().threads {
-        let track = trace.tracks().get(thread.track);
-        let mut row = empty_row(trace, thread.track, track);
-        row.migrations = migrations.get(&thread.track).copied().unwrap_or(0);
-        let mut off_ns = 0;
-        for period in off_periods(trace, track, &states) {
-            match period[0].1 {
-                ThreadState::Runnable(RunnableSince::Preempted) => row.involuntary += 1,
-                ThreadState::Runnable(RunnableSince::Created) => {}
-                _ => row.voluntary += 1,
-            }
-            for (span, state) in period {
-                let ns = i128::from(facts.self_time().span_ns[span.index()]);
-                off_ns += ns;
-                match state {
-                    ThreadState::Blocked(on) => *row.blocked_ns.entry(on).or_default() += ns,
-                    ThreadState::Runnable(_) => row.runnable_ns += ns,
-                    ThreadState::Running | ThreadState::Unrecorded => row.unrecorded_ns += ns,
-                }
-            }
+    for (id, track) in trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread) {
+        let mut row = empty_row(trace, id, track);
+        row.migrations = migrations.get(&id).copied().unwrap_or(0);
+        row.runnable_ns = has_wakeups.then_some(0);
+        let mut before = None;
+        for state in states.of_track(id).map(|at| states.get(at)) {
+            row.add(&state);
+            row.count(&state, before);
+            before = Some(state);
         }
-        row.running_ns = thread.busy_ns - off_ns;
-        if off_ns > 0 {
+        if before.is_some() {
             rows.push(row);
         }
     }
     rows.sort_by_key(|row| (std::cmp::Reverse(row.running_ns), row.track));
     rows
+}
+
+impl OffCpuRow {
+    fn add(&mut self, state: &StateRow) {
+        let ns = i128::from(state.dur);
+        match state.state {
+            ThreadState::Running => self.running_ns += ns,
+            ThreadState::Unrecorded => self.unrecorded_ns += ns,
+            ThreadState::Blocked(on) => *self.blocked_ns.entry(on).or_default() += ns,
+            ThreadState::Runnable(_) => *self.runnable_ns.get_or_insert(0) += ns,
+        }
+    }
+
+    /// Counts how the thread left its processor: a wait for a processor that follows on
+    /// another wait is no leaving.
+    fn count(&mut self, state: &StateRow, before: Option<StateRow>) {
+        let is_after_wait = before.is_some_and(|before| {
+            matches!(before.state, ThreadState::Blocked(_))
+                && before.start + before.dur == state.start
+        });
+        match state.state {
+            ThreadState::Running | ThreadState::Unrecorded => {}
+            ThreadState::Runnable(RunnableSince::Created) => {}
+            ThreadState::Runnable(RunnableSince::Preempted) => self.involuntary += 1,
+            ThreadState::Runnable(RunnableSince::Woken) if is_after_wait => {}
+            ThreadState::Runnable(RunnableSince::Woken) | ThreadState::Blocked(_) => {
+                self.voluntary += 1;
+            }
+        }
+    }
+}
+
+/// True where somebody recorded when threads could run again.
+pub(crate) fn has_wakeups(trace: &Trace) -> bool {
+    let woken = ThreadState::Runnable(RunnableSince::Woken).code();
+    trace.thread_states().state.contains(&woken)
 }
 
 /// How often the threads changed their processor.
@@ -100,52 +126,6 @@ fn migrations(trace: &Trace) -> BTreeMap<TrackId, u64> {
     counts
 }
 
-/// True where the trace may hold spans of a kind.
-pub(crate) fn has_kind(trace: &Trace, kind: SpanKind) -> bool {
-    trace.categories().rows().iter().any(|row| row.kind == kind)
-}
-
-/// The states of spans, each name looked at once.
-pub(crate) struct States(Vec<Option<ThreadState>>);
-
-impl States {
-    pub(crate) fn new(trace: &Trace) -> Self {
-        let names = (0..trace.strings().len() as u32).map(spanwise_model::StrId);
-        States(names.map(|name| ThreadState::from_span_name(trace.strings().get(name))).collect())
-    }
-
-    /// What a span says about its thread; `None` for all that is no off-CPU time.
-    pub(crate) fn of(&self, trace: &Trace, span: SpanId) -> Option<ThreadState> {
-        let state = self.0[trace.spans().name(span).index()];
-        state.filter(|_| trace.kind(span) == SpanKind::OffCpu)
-    }
-}
-
-/// Spans from leaving the processor to coming back: blocked, then waiting for a processor.
-pub(crate) type OffPeriod = Vec<(SpanId, ThreadState)>;
-
-/// All such periods of a thread, in order of time.
-pub(crate) fn off_periods(trace: &Trace, track: &Track, states: &States) -> Vec<OffPeriod> {
-    let spans = trace.spans();
-    let mut periods: Vec<OffPeriod> = Vec::new();
-    if track.kind != TrackKind::Thread {
-        return periods;
-    }
-    for span in track.span_ids() {
-        let Some(state) = states.of(trace, span) else { continue };
-        let goes_on = periods.last().and_then(|period| period.last()).is_some_and(|before| {
-            matches!(before.1, ThreadState::Blocked(_))
-                && state == ThreadState::Runnable(RunnableSince::Woken)
-                && spans.end(before.0) == spans.start(span)
-        });
-        match periods.last_mut().filter(|_| goes_on) {
-            Some(period) => period.push((span, state)),
-            None => periods.push(vec![(span, state)]),
-        }
-    }
-    periods
-}
-
 fn empty_row(trace: &Trace, id: TrackId, track: &Track) -> OffCpuRow {
     OffCpuRow {
         track: id,
@@ -153,7 +133,7 @@ fn empty_row(trace: &Trace, id: TrackId, track: &Track) -> OffCpuRow {
         thread: thread_name(trace, track),
         running_ns: 0,
         blocked_ns: BTreeMap::new(),
-        runnable_ns: 0,
+        runnable_ns: None,
         unrecorded_ns: 0,
         voluntary: 0,
         involuntary: 0,
@@ -181,32 +161,41 @@ pub(crate) fn thread_name(trace: &Trace, track: &Track) -> String {
 
 #[cfg(test)]
 mod tests {
+    use spanwise_model::SpanKind;
+
     use super::*;
     use crate::sample::Sample;
 
     #[test]
     fn states_of_a_thread_add_up_and_switches_are_counted() {
         let mut sample = Sample::default();
-        let mut span = |kind, name: &str, start, dur| {
-            sample.span("7", kind, name, start, dur);
-        };
-        span(SpanKind::OffCpu, "[waiting for a CPU: new]", 0, 5);
-        span(SpanKind::Other, "main", 5, 60);
-        span(SpanKind::LockWait, "[mutex 0x40]", 10, 20);
-        span(SpanKind::OffCpu, "[blocked: mutex]", 12, 8);
-        span(SpanKind::OffCpu, "[waiting for a CPU]", 20, 6);
-        span(SpanKind::OffCpu, "[waiting for a CPU: preempted]", 40, 10);
-        span(SpanKind::OffCpu, "[off-CPU or running: not recorded]", 60, 3);
-        // What only looks like one is not.
-        span(SpanKind::Other, "[sleeping]", 63, 2);
+        let blocked = ThreadState::Blocked(BlockedOn::Mutex);
+        let runnable = ThreadState::Runnable;
+        sample.state("7", runnable(RunnableSince::Created), 0, 5);
+        sample.state("7", ThreadState::Running, 5, 7);
+        sample.state("7", blocked, 12, 8);
+        sample.state("7", runnable(RunnableSince::Woken), 20, 6);
+        sample.state("7", ThreadState::Running, 26, 14);
+        sample.state("7", runnable(RunnableSince::Preempted), 40, 10);
+        sample.state("7", ThreadState::Running, 50, 10);
+        sample.state("7", ThreadState::Unrecorded, 60, 3);
         let trace = sample.finish();
         let rows = off_cpu(&Facts::new(&trace));
         let [row] = &rows[..] else { panic!("one thread, not {}", rows.len()) };
-        assert_eq!(row.running_ns, 65 - 5 - 8 - 6 - 10 - 3);
+        assert_eq!(row.running_ns, 7 + 14 + 10);
         assert_eq!(row.blocked_ns, BTreeMap::from([(BlockedOn::Mutex, 8)]));
-        assert_eq!((row.runnable_ns, row.unrecorded_ns), (5 + 6 + 10, 3));
-        assert_eq!((row.voluntary, row.involuntary), (2, 1));
-        assert_eq!(row.known_ns(), 65);
+        assert_eq!((row.runnable_ns, row.unrecorded_ns), (Some(5 + 6 + 10), 3));
+        assert_eq!((row.voluntary, row.involuntary), (1, 1));
+        assert_eq!(row.known_ns(), 63);
+    }
+
+    #[test]
+    fn a_wait_for_a_processor_is_unknown_where_nobody_recorded_wake_ups() {
+        let mut sample = Sample::default();
+        sample.state("7", ThreadState::Running, 0, 5);
+        sample.state("7", ThreadState::Blocked(BlockedOn::Sleep), 5, 5);
+        let trace = sample.finish();
+        assert_eq!(off_cpu(&Facts::new(&trace))[0].runnable_ns, None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use spanwise_model::{
-    ArgValue, ArgsSource, Batch, FlowPhase, FlowRow, InstantRow, NO_KEY, SourceInfo, SpanKind,
-    SpanRow, Trace, TraceBuilder, TrackKind,
+    ArgValue, ArgsSource, Batch, BlockedOn, FlowPhase, FlowRow, Frame, InstantRow, NO_CPU, NO_KEY,
+    NO_LOCK, SampleEvent, SampleRow, SourceInfo, SpanKind, SpanRow, StackId, StateRow, ThreadState,
+    Trace, TraceBuilder, TrackKind,
 };
 
 /// A trace of process 1 and GPU 0, span by span.
@@ -116,6 +117,65 @@ impl Sample {
         let args = args.map(|(key, value)| (key.to_owned(), ArgValue::Int(value)));
         self.args.0.insert(offset, args.into());
         self.rows += 1;
+    }
+
+    /// A state of a thread of process 1, without a stack.
+    pub(crate) fn state(&mut self, thread: &str, state: ThreadState, start: i64, dur: i64) {
+        let track = self.batch.track(TrackKind::Thread, "1", thread);
+        self.batch.observed.states.push(StateRow {
+            start,
+            dur,
+            track,
+            cpu: NO_CPU,
+            state,
+            stack: StackId::EMPTY,
+            waker: None,
+            waker_stack: StackId::EMPTY,
+            lock: NO_LOCK,
+        });
+    }
+
+    /// The same with the stack that the thread stood on, outermost function first.
+    pub(crate) fn wait(
+        &mut self,
+        thread: &str,
+        on: BlockedOn,
+        (start, dur): (i64, i64),
+        stack: &[&str],
+    ) {
+        self.state(thread, ThreadState::Blocked(on), start, dur);
+        let stack = self.stack(stack);
+        if let Some(row) = self.batch.observed.states.last_mut() {
+            row.stack = stack;
+        }
+    }
+
+    /// An event with an interval between samples, where it is taken at a steady rate.
+    pub(crate) fn event(&mut self, name: &str, unit: &str, interval_ns: Option<i64>) -> u16 {
+        let (name, unit) = (self.batch.string(name), self.batch.string(unit));
+        self.batch.observed.event(SampleEvent { name, unit, interval_ns })
+    }
+
+    /// A sample of a thread (process and number) with its stack, outermost function first.
+    pub(crate) fn taken(
+        &mut self,
+        (process, thread): (&str, &str),
+        (event, weight): (u16, i64),
+        time: i64,
+        stack: &[&str],
+    ) {
+        let track = self.batch.track(TrackKind::Thread, process, thread);
+        let stack = self.stack(stack);
+        let row = SampleRow { time, track, cpu: NO_CPU, stack, event, weight };
+        self.batch.observed.samples.push(row);
+    }
+
+    fn stack(&mut self, functions: &[&str]) -> StackId {
+        functions.iter().fold(StackId::EMPTY, |caller, function| {
+            let function = self.batch.string(function);
+            let frame = self.batch.observed.frame(Frame { function, ..Frame::default() });
+            self.batch.observed.stack(caller, frame)
+        })
     }
 
     pub(crate) fn finish(&mut self) -> Trace {

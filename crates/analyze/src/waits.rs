@@ -3,7 +3,7 @@
 //! Their time is busy time of the thread, but nobody gains from making the code in
 //! them faster. The table is data: a new way to wait is a new line.
 
-use spanwise_model::{AwaitedLock, BlockedOn, NO_ROW, SpanId, SpanKind, ThreadState, Trace};
+use spanwise_model::{NO_ROW, SpanId, SpanKind, Trace};
 
 use crate::python::Frame;
 
@@ -94,30 +94,7 @@ fn wait_kind(kind: SpanKind, name: &str) -> Option<WaitKind> {
             }
             Frame::Module | Frame::Unknown => None,
         },
-        SpanKind::OffCpu => match ThreadState::from_span_name(name)? {
-            ThreadState::Blocked(on) => Some(blocked_on(on)),
-            ThreadState::Runnable(_) => Some(WaitKind::Cpu),
-            ThreadState::Running | ThreadState::Unrecorded => None,
-        },
-        SpanKind::LockWait => AwaitedLock::from_span_name(name).map(|lock| blocked_on(lock.on)),
         _ => None,
-    }
-}
-
-fn blocked_on(on: BlockedOn) -> WaitKind {
-    match on {
-        BlockedOn::Join => WaitKind::Join,
-        BlockedOn::Io => WaitKind::Io,
-        BlockedOn::Sleep => WaitKind::Sleep,
-        BlockedOn::Unknown => WaitKind::Unknown,
-        BlockedOn::Mutex
-        | BlockedOn::Condition
-        | BlockedOn::Semaphore
-        | BlockedOn::ReadWriteLock
-        | BlockedOn::Barrier
-        | BlockedOn::Gil
-        | BlockedOn::Lock
-        | BlockedOn::Futex => WaitKind::Lock,
     }
 }
 
@@ -219,16 +196,6 @@ mod tests {
         check(SpanKind::Python, lock, Some(WaitKind::Lock));
         check(SpanKind::Python, "<built-in function sleep>", Some(WaitKind::Sleep));
         check(SpanKind::Python, "<built-in function select_scatter>", None);
-    }
-
-    #[test]
-    fn time_off_the_processor_is_waiting() {
-        check(SpanKind::OffCpu, "[blocked: mutex]", Some(WaitKind::Lock));
-        check(SpanKind::OffCpu, "[sleeping]", Some(WaitKind::Sleep));
-        check(SpanKind::OffCpu, "[waiting for a CPU: preempted]", Some(WaitKind::Cpu));
-        check(SpanKind::OffCpu, "[off-CPU or running: not recorded]", None);
-        check(SpanKind::LockWait, "[GIL]", Some(WaitKind::Lock));
-        check(SpanKind::Other, "[sleeping]", None);
     }
 
     #[test]

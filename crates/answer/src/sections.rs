@@ -5,10 +5,11 @@
 use std::sync::OnceLock;
 
 use spanwise_analyze::{
-    ClassRules, ClassUse, CriticalPath, DevicePeaks, Facts, Finding, PhaseUse, Thresholds,
-    architecture, breakdown, class_use, counted_calls, critical_path, findings, hot_functions,
-    idle, launches, layer_use, lock_threads, locks, memory_churn, memory_peak, memory_timeline,
-    memory_use, metrics, module_use, off_cpu, phase_use, queues, roofline, syncs,
+    ClassRules, ClassUse, CriticalPath, DevicePeaks, Facts, Finding, FunctionBy, PhaseUse,
+    Thresholds, architecture, breakdown, class_use, counted_calls, cpu_functions, critical_path,
+    findings, hot_functions, idle, launches, layer_use, lock_threads, locks, memory_churn,
+    memory_peak, memory_timeline, memory_use, metrics, module_use, off_cpu, off_cpu_reasons,
+    other_events, phase_use, python_functions, queues, roofline, syncs,
 };
 use spanwise_model::{map_indices, threads_available};
 use spanwise_write::{Section, Source, Top};
@@ -100,6 +101,52 @@ pub const SECTIONS: &[SectionRow] = &[
         about: "what deserves attention first, with numbers and advice",
         shown: Shown::Always,
         build: |asked| spanwise_write::findings_section(&asked.findings(), asked.top),
+    },
+    SectionRow {
+        key: "python",
+        about: "CPU time by Python function, native code that it called included",
+        shown: Shown::WhereRecorded,
+        build: |asked| {
+            let functions = python_functions(asked.facts, FunctionBy::Function);
+            let (title, time) = ("CPU time by Python function", asked.facts.cpu_time());
+            spanwise_write::python_section("python", title, &functions, time, asked.top)
+        },
+    },
+    SectionRow {
+        key: "python-lines",
+        about: "CPU time by line of Python",
+        shown: Shown::WhereRecorded,
+        build: |asked| {
+            let lines = python_functions(asked.facts, FunctionBy::Line);
+            let (title, time) = ("CPU time by Python line", asked.facts.cpu_time());
+            spanwise_write::python_section("python-lines", title, &lines, time, asked.top)
+        },
+    },
+    SectionRow {
+        key: "cpu",
+        about: "CPU time by function, of recordings that took samples",
+        shown: Shown::WhereRecorded,
+        build: |asked| {
+            let functions = cpu_functions(asked.facts, FunctionBy::Function);
+            spanwise_write::cpu_section(&functions, asked.facts.cpu_time(), asked.top)
+        },
+    },
+    SectionRow {
+        key: "events",
+        about: "functions by page faults, cache misses and other sampled events",
+        shown: Shown::WhereRecorded,
+        build: |asked| {
+            let events = other_events(asked.facts, FunctionBy::Function);
+            spanwise_write::events_section(&events, asked.top)
+        },
+    },
+    SectionRow {
+        key: "waits",
+        about: "off-CPU time by reason and stack, where switches were recorded",
+        shown: Shown::WhereRecorded,
+        build: |asked| {
+            spanwise_write::off_cpu_reasons_section(&off_cpu_reasons(asked.facts), asked.top)
+        },
     },
     SectionRow {
         key: "metrics",

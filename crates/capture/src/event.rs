@@ -44,6 +44,7 @@ mod flag {
     pub(super) const ENABLE_ON_EXEC: u64 = 1 << 12;
     pub(super) const TASK: u64 = 1 << 13;
     pub(super) const WATERMARK: u64 = 1 << 14;
+    pub(super) const MMAP_DATA: u64 = 1 << 17;
     pub(super) const SAMPLE_ID_ALL: u64 = 1 << 18;
     pub(super) const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
     pub(super) const MMAP2: u64 = 1 << 23;
@@ -61,6 +62,8 @@ const TYPE_BREAKPOINT: u32 = 5;
 const EXECUTED: u32 = 4;
 const CPU_CLOCK: u64 = 0;
 const CONTEXT_SWITCHES: u64 = 3;
+/// What programs in the kernel write.
+const BPF_OUTPUT: u64 = 10;
 /// Counts nothing.
 const DUMMY: u64 = 9;
 
@@ -172,11 +175,22 @@ impl Attr {
         attr.with_stacks(stacks)
     }
 
+    /// The stack of a wait, when it is over and a program in the kernel asks for it.
+    pub(crate) fn wait_stacks(stacks: Stacks) -> Attr {
+        let attr = Attr { kind: TYPE_SOFTWARE, ..Attr::tracepoint(BPF_OUTPUT) };
+        attr.with_stacks(stacks)
+    }
+
     fn with_stacks(mut self, stacks: Stacks) -> Attr {
         self.sample_type |= field::CALLCHAIN;
         if let Stacks::Dwarf { bytes } = stacks {
             self.sample_type |= field::REGS_USER | field::STACK_USER;
             self.flags |= flag::EXCLUDE_CALLCHAIN_USER;
+            if self.flags & flag::MMAP2 != 0 {
+                // Unwinding tables lie in parts of files that are not executed; perf finds them
+                // through these mappings alone.
+                self.flags |= flag::MMAP_DATA;
+            }
             self.regs_user = REGISTERS_X86_64;
             self.stack_user = bytes.min(STACK_BYTES_MAX) & !7;
         }
@@ -244,6 +258,11 @@ impl Attr {
     /// The program's own code alone, as one may without privileges.
     pub(crate) fn without_kernel(self) -> Attr {
         Attr { flags: self.flags | flag::EXCLUDE_KERNEL, ..self }
+    }
+
+    /// Parts of files that are not executed are told of, too.
+    pub(crate) fn has_data_mappings(&self) -> bool {
+        self.flags & flag::MMAP_DATA != 0
     }
 
     pub(crate) fn has_kernel(&self) -> bool {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::records::{Record, records};
+use crate::records::{self, Record, records};
 
 /// The processes that are recorded, and what was told of others.
 #[derive(Debug)]
@@ -27,23 +27,14 @@ impl Family {
     /// Takes what is told of processes out of the records of a ring; leaves the others, which are
     /// of those that are recorded.
     pub(crate) fn sift<'a>(&mut self, bytes: &'a mut [u8]) -> &'a mut [u8] {
-        let mut places = Vec::new();
-        let mut at = 0;
-        for record in records(bytes) {
-            let end = at + record.bytes.len();
-            match record.belongs_to() {
-                Some(_) => self.news.extend(record.bytes),
-                None => places.push(at..end),
+        let news = &mut self.news;
+        records::keep_those(bytes, |record| {
+            let is_news = record.belongs_to().is_some();
+            if is_news {
+                news.extend(record.bytes);
             }
-            at = end;
-        }
-        let mut kept = 0;
-        for place in places {
-            let start = kept;
-            kept += place.len();
-            bytes.copy_within(place, start);
-        }
-        &mut bytes[..kept]
+            !is_news
+        })
     }
 
     /// What all rings have told of our processes since the last time, in the order of time.

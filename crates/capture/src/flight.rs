@@ -125,7 +125,7 @@ mod tests {
     fn the_latest_are_kept_and_names_outlive_them() {
         let sample = test_sample(1);
         let mut flight = Flight::new(2 * sample.len());
-        let mapping = Mapping { start: 1, end: 2, file_offset: 0, path: b"/x".to_vec() };
+        let mapping = Mapping { start: 1, end: 2, file_offset: 0, rights: 5, path: b"/x".to_vec() };
         flight.push(&[named(1, 1, b"a", 9), mapped(1, &mapping, 9), test_sample(5)].concat());
         for time in [10, 20, 30, 40] {
             flight.push(&test_sample(time));

@@ -9,6 +9,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
 use crate::event::{ATTR_BYTES, Event};
+use crate::records::WAKING_FORMAT;
+use crate::waits::WAKING_ID;
 
 const HEAD_BYTES: u64 = 104;
 /// Where the head says how long the records are.
@@ -130,7 +132,11 @@ fn sections(
     let mut command = Vec::from((features.command.len() as u32).to_ne_bytes());
     features.command.iter().for_each(|word| counted_text(&mut command, word));
     let processors = features.processors.to_ne_bytes();
-    let mut sections = vec![
+    let mut sections = Vec::new();
+    if events.iter().any(|event| event.ids.contains(&WAKING_ID)) {
+        sections.push((1, tracepoints("sched", &[WAKING_FORMAT])));
+    }
+    sections.extend([
         (2, build_ids(&features.build_ids)),
         (3, text(&features.host)),
         (4, text(&features.kernel)),
@@ -139,7 +145,7 @@ fn sections(
         (7, [processors, processors].concat()),
         (11, command),
         (12, event_names(events)),
-    ];
+    ]);
     if !pieces.is_empty() {
         let places = pieces.iter().flat_map(|&(at, size)| [at, size]);
         let index: Vec<u64> = [pieces.len() as u64].into_iter().chain(places).collect();
@@ -157,6 +163,32 @@ fn sections(
     clocks.extend(of_records.to_ne_bytes());
     sections.push((29, clocks));
     sections
+}
+
+/// What is known of the tracepoints of a system, in the form that perf copies from the kernel.
+fn tracepoints(system: &str, formats: &[&str]) -> Vec<u8> {
+    const VERSION: &[u8] = b"\x17\x08\x44tracing0.5\0";
+    let is_big_endian = u8::from(cfg!(target_endian = "big"));
+    let mut bytes = Vec::from(VERSION);
+    bytes.extend([is_big_endian, size_of::<libc::c_long>() as u8]);
+    bytes.extend(4096_u32.to_ne_bytes());
+    // How pages and events of the kernel's own ring begin, which is not in use.
+    for head in [&b"header_page\0"[..], b"header_event\0"] {
+        bytes.extend(head);
+        bytes.extend(0_u64.to_ne_bytes());
+    }
+    // None of the kernel's function tracer; one system.
+    bytes.extend([0_u32, 1].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes.extend(system.as_bytes());
+    bytes.push(0);
+    bytes.extend((formats.len() as u32).to_ne_bytes());
+    for format in formats {
+        bytes.extend((format.len() as u64).to_ne_bytes());
+        bytes.extend(format.as_bytes());
+    }
+    // No symbols, and no texts of the kernel.
+    bytes.extend([0_u32; 2].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes
 }
 
 fn counted_text(bytes: &mut Vec<u8>, text: &str) {

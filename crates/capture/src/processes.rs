@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::records::Mapping;
+use crate::records::{self, Mapping};
 use crate::sys;
 
 /// The threads of a process, by number; none where there is no such process.
@@ -209,8 +209,16 @@ pub(crate) fn rights_gained_by(program: &Path) -> Option<&'static str> {
 
 /// The parts of a process's memory that hold code.
 pub(crate) fn mappings(pid: i32) -> Vec<Mapping> {
+    let mut all = all_mappings(pid);
+    all.retain(Mapping::may_be_run);
+    all
+}
+
+/// The same, and what is mapped of files to be read alone.
+pub(crate) fn all_mappings(pid: i32) -> Vec<Mapping> {
     let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.split(|&byte| byte == b'\n').filter_map(mapping).collect()
+    let all = text.split(|&byte| byte == b'\n').filter_map(mapping);
+    all.filter(|mapping| mapping.may_be_run() || records::is_file(&mapping.path)).collect()
 }
 
 /// `7f00-7f10 r-xp 00001000 08:01 1234   /lib/libc.so.6`
@@ -225,16 +233,17 @@ fn mapping(line: &[u8]) -> Option<Mapping> {
     };
     let (range, rights, offset) = (word(), word(), word());
     let (_, _) = (word(), word());
-    if rights.get(2) != Some(&b'x') {
-        return None;
-    }
     let number = |text: &[u8]| u64::from_str_radix(str::from_utf8(text).ok()?, 16).ok();
     let dash = range.iter().position(|&byte| byte == b'-')?;
     let path = match rest.trim_ascii() {
         b"" => b"//anon",
         path => path.strip_suffix(b" (deleted)").unwrap_or(path),
     };
+    let right = |letter, bit| if rights.contains(&letter) { bit } else { 0 };
+    let rights =
+        right(b'r', libc::PROT_READ) | right(b'w', libc::PROT_WRITE) | right(b'x', libc::PROT_EXEC);
     Some(Mapping {
+        rights,
         start: number(&range[..dash])?,
         end: number(&range[dash + 1..])?,
         file_offset: number(offset)?,

@@ -26,6 +26,8 @@ const MISC_KERNEL: u16 = 1;
 const MISC_USER: u16 = 2;
 const MISC_EXEC: u16 = 1 << 13;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
+/// A mapping that is not executed.
+const MISC_MAPPED_DATA: u16 = 1 << 13;
 const MISC_PREEMPTED: u16 = 1 << 14;
 
 /// Every record of ours but samples ends with thread, time, processor and event.
@@ -220,20 +222,60 @@ impl<'a> Record<'a> {
         if is_anonymous { self.number(0) } else { None }
     }
 
-    /// The file that was mapped.
+    /// A mapping that no code is executed in.
+    fn is_data(&self) -> bool {
+        let misc = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
+        matches!(self.kind, kind::MMAP | kind::MMAP2) && misc & MISC_MAPPED_DATA != 0
+    }
+
+    /// Memory that is neither executed nor of a file, which no stack leads through.
+    fn is_plain_memory(&self) -> bool {
+        self.is_data() && !self.path().is_some_and(|path| is_file(path))
+    }
+
+    /// The file that was mapped, to be executed.
     fn mapped_path(&self) -> Option<&'a [u8]> {
+        self.path().filter(|path| path.starts_with(b"/") && !self.is_data())
+    }
+
+    fn path(&self) -> Option<&'a [u8]> {
         if self.kind != kind::MMAP2 {
             return None;
         }
         let path = self.body().get(BEFORE_PATH_BYTES..)?;
         let end = path.iter().position(|&byte| byte == 0)?;
-        path[..end].starts_with(b"/").then_some(&path[..end])
+        Some(&path[..end])
     }
 }
 
 /// True for memory of no file, as the kernel calls it, and for files that have no name.
 pub(crate) fn is_anonymous(path: &[u8]) -> bool {
     path.starts_with(b"//") || path.starts_with(b"/memfd:")
+}
+
+/// True for a file that has a name.
+pub(crate) fn is_file(path: &[u8]) -> bool {
+    path.starts_with(b"/") && !is_anonymous(path)
+}
+
+/// Moves records together that are to stay; gives these.
+pub(crate) fn keep_those(bytes: &mut [u8], mut stays: impl FnMut(Record<'_>) -> bool) -> &mut [u8] {
+    let (mut at, mut kept) = (0, 0);
+    loop {
+        let Some(record) = records(&bytes[at..]).next() else { break };
+        let (len, stays) = (record.bytes.len(), stays(record));
+        if stays && kept < at {
+            bytes.copy_within(at..at + len, kept);
+        }
+        kept += if stays { len } else { 0 };
+        at += len;
+    }
+    &mut bytes[..kept]
+}
+
+/// Leaves out memory that nobody asks for.
+pub(crate) fn without_plain_memory(bytes: &mut [u8]) -> &mut [u8] {
+    keep_those(bytes, |record| !record.is_plain_memory())
 }
 
 /// The records in some bytes; what is cut off at the end is left out.
@@ -297,8 +339,9 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn add(&mut self, record: Record<'_>) {
-        self.samples += u64::from(record.is_sample());
+    /// Of samples, those of the clock count.
+    pub(crate) fn add(&mut self, record: Record<'_>, is_of_clock: bool) {
+        self.samples += u64::from(is_of_clock);
         self.lost += record.lost();
         if let Some(path) = record.mapped_path()
             && !self.paths.contains(path)
@@ -379,6 +422,60 @@ pub(crate) fn switched(switch: Switch, id: u64) -> Vec<u8> {
     timed(bytes, switch.time)
 }
 
+/// A thread wakes another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waking {
+    pub(crate) time: u64,
+    /// Of the one that wakes.
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) cpu: u32,
+    pub(crate) woken: u32,
+    /// An interrupt did it, whoever ran then.
+    pub(crate) is_interrupt: bool,
+}
+
+/// The number of the tracepoint in our recordings, and its fields: those of the kernel's own.
+pub(crate) const WAKING_NUMBER: u16 = 1;
+pub(crate) const WAKING_FORMAT: &str = "\
+name: sched_waking
+ID: 1
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;
+\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;
+\tfield:int prio;\toffset:28;\tsize:4;\tsigned:1;
+\tfield:int target_cpu;\toffset:32;\tsize:4;\tsigned:1;
+
+print fmt: \"pid=%d\", REC->pid
+";
+
+/// As a sample of the kernel's tracepoint says it; what is not known is 0.
+pub(crate) fn waking(waking: Waking, id: u64) -> Vec<u8> {
+    const IN_INTERRUPT: u8 = 8;
+    const RAW_BYTES: u32 = 36;
+    let mut bytes = Vec::from(kind::SAMPLE.to_ne_bytes());
+    bytes.extend(MISC_KERNEL.to_ne_bytes());
+    bytes.extend(96_u16.to_ne_bytes());
+    bytes.extend([id, 0].iter().flat_map(|word| word.to_ne_bytes()));
+    bytes.extend([waking.pid, waking.tid].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes.extend(waking.time.to_ne_bytes());
+    bytes.extend(u64::from(waking.cpu).to_ne_bytes());
+    bytes.extend(1_u64.to_ne_bytes());
+    bytes.extend(RAW_BYTES.to_ne_bytes());
+    bytes.extend(WAKING_NUMBER.to_ne_bytes());
+    bytes.extend([if waking.is_interrupt { IN_INTERRUPT } else { 0 }, 0]);
+    bytes.extend(waking.tid.to_ne_bytes());
+    bytes.extend([0; 16]);
+    bytes.extend(waking.woken.to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes
+}
+
 /// So many records there was no room for.
 pub(crate) fn lost(count: u64, time: u64, id: u64) -> Vec<u8> {
     let body: Vec<u8> = [id, count].iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -400,7 +497,15 @@ pub(crate) struct Mapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) file_offset: u64,
+    /// `PROT_…`.
+    pub(crate) rights: libc::c_int,
     pub(crate) path: Vec<u8>,
+}
+
+impl Mapping {
+    pub(crate) fn may_be_run(&self) -> bool {
+        self.rights & libc::PROT_EXEC != 0
+    }
 }
 
 pub(crate) fn mapped(pid: i32, mapping: &Mapping, id: u64) -> Vec<u8> {
@@ -412,11 +517,11 @@ pub(crate) fn mapped(pid: i32, mapping: &Mapping, id: u64) -> Vec<u8> {
     body.extend(mapping.file_offset.to_ne_bytes());
     // Device and inode, which nobody asks for.
     body.extend([0; 24]);
-    let may_be_run = (libc::PROT_READ | libc::PROT_EXEC) as u32;
-    body.extend(may_be_run.to_ne_bytes());
+    body.extend((mapping.rights as u32).to_ne_bytes());
     body.extend((libc::MAP_PRIVATE as u32).to_ne_bytes());
     text(&mut body, &mapping.path);
-    record(kind::MMAP2, MISC_USER, &body, id)
+    let data = if mapping.may_be_run() { 0 } else { MISC_MAPPED_DATA };
+    record(kind::MMAP2, MISC_USER | data, &body, id)
 }
 
 /// Where the kernel itself is.
@@ -457,7 +562,13 @@ mod tests {
 
     #[test]
     fn what_is_made_reads_as_what_comes() {
-        let mapping = Mapping { start: 1, end: 5, file_offset: 0, path: b"/bin/true".to_vec() };
+        let mapping = Mapping {
+            start: 1,
+            end: 5,
+            file_offset: 0,
+            rights: libc::PROT_EXEC,
+            path: b"/bin/true".to_vec(),
+        };
         let mut bytes = named(7, 8, b"worker", 3);
         bytes.extend(mapped(7, &mapping, 3));
         bytes.extend(kernel_mapped(1 << 63, 3));
@@ -465,7 +576,7 @@ mod tests {
         let found: Vec<u32> = records(&bytes).map(|record| record.kind).collect();
         assert_eq!(found, [kind::COMM, kind::MMAP2, kind::MMAP, kind::FINISHED_ROUND]);
         let mut tally = Tally::default();
-        records(&bytes).for_each(|record| tally.add(record));
+        records(&bytes).for_each(|record| tally.add(record, false));
         assert_eq!(tally.paths.into_iter().collect::<Vec<_>>(), [b"/bin/true".to_vec()]);
         assert_eq!((tally.samples, tally.times), (0, None));
     }
@@ -487,7 +598,7 @@ mod tests {
             lost.extend(word.to_ne_bytes());
         }
         let mut tally = Tally::default();
-        records(&lost).for_each(|record| tally.add(record));
+        records(&lost).for_each(|record| tally.add(record, false));
         assert_eq!((tally.lost, tally.times), (42, Some((99, 99))));
     }
 }

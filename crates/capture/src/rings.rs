@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::event::{Attr, Event};
 use crate::family::Family;
 use crate::pt::{TraceClock, TraceRings};
-use crate::records::records;
+use crate::records::{records, without_plain_memory};
 use crate::ring::{AuxRing, Ring};
 use crate::{Ability, CaptureError, examine_one, processes, sys};
 
@@ -235,7 +235,7 @@ impl Rings {
             self.buffer.clear();
             processor.ring.drain(&mut self.buffer);
             let whole = records(&self.buffer).map(|record| record.bytes.len()).sum::<usize>();
-            let bytes = &mut self.buffer[..whole];
+            let bytes = without_plain_memory(&mut self.buffer[..whole]);
             take(match &mut self.family {
                 Some(family) => family.sift(bytes),
                 None => bytes,

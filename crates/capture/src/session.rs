@@ -36,6 +36,8 @@ pub struct RecordOptions<'a> {
     pub switches: Wanted,
     /// Stacks of threads when they leave their processor.
     pub wait_stacks: Wanted,
+    /// Waits of at least this long have their stack taken, and of shorter ones a share.
+    pub wait_threshold: Duration,
     /// The recording ends after this time, if not before.
     pub duration: Option<Duration>,
     /// Read the functions of Python as well.
@@ -247,12 +249,17 @@ impl<'a> Session<'a> {
                     self.keep(&records::named(pid, tid, &name, id))?;
                 }
             }
-            for mapping in processes::mappings(pid) {
-                if records::is_anonymous(&mapping.path) {
+            let has_data = self.rings.event.attr.has_data_mappings();
+            for mapping in processes::all_mappings(pid) {
+                if mapping.may_be_run() && records::is_anonymous(&mapping.path) {
                     self.runtime_maps.add(pid);
                 }
-                self.keep(&records::mapped(pid, &mapping, id))?;
-                self.file_mapped(pid, &mapping.path)?;
+                if mapping.may_be_run() || has_data {
+                    self.keep(&records::mapped(pid, &mapping, id))?;
+                }
+                if mapping.may_be_run() {
+                    self.file_mapped(pid, &mapping.path)?;
+                }
             }
         }
         Ok(())
@@ -269,7 +276,7 @@ impl<'a> Session<'a> {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
-        records::records(bytes).for_each(|record| self.tally.add(record));
+        records::records(bytes).for_each(|record| self.tally.add(record, false));
         self.keeper.keep(bytes)
     }
 
@@ -395,10 +402,11 @@ impl<'a> Session<'a> {
         let mut has_some = false;
         let mut take = |waits: &mut Waits, bytes: &mut [u8]| {
             has_some |= !bytes.is_empty();
+            let is_watched = |id| watch.as_ref().is_some_and(|watch| watch.is_own(id));
+            let bytes = waits.mend(bytes, is_watched);
             private_stack::clear_arguments(bytes);
-            waits.mend_ids(bytes, |id| watch.as_ref().is_some_and(|watch| watch.is_own(id)));
             for record in records::records(bytes) {
-                tally.add(record);
+                tally.add(record, waits.is_of_clock(record));
                 self.runtime_maps.note(record);
                 waits.note(record);
                 executed.extend(record.executed());
@@ -451,6 +459,7 @@ impl<'a> Session<'a> {
     /// What was recorded beside the rings.
     fn keep_beside(&mut self) -> Result<(), CaptureError> {
         let counts = &mut self.keeper.counts;
+        counts.waits = self.waits.counts();
         if let Some(python) = &mut self.python {
             let mut readings = python.take();
             self.troubles.append(&mut readings.troubles);

@@ -1,5 +1,7 @@
 //! What a recorder says about one step of a thread.
 
+use spanwise_model::StrId;
+
 use crate::FunctionId;
 
 /// A process and a thread of it, by their numbers. 0 stands for "not said".
@@ -18,11 +20,21 @@ pub struct Place {
     pub is_entry: bool,
     /// In a stack: compiled into the frame around it.
     pub is_inlined: bool,
+    /// The file of the source, among the texts of [`crate::Names`]; empty where it is not known.
+    pub source: StrId,
+    /// The line in it; 0 where it is not known.
+    pub line: u32,
 }
 
 impl Place {
-    pub const NOWHERE: Place =
-        Place { ip: 0, function: FunctionId::UNKNOWN, is_entry: false, is_inlined: false };
+    pub const NOWHERE: Place = Place {
+        ip: 0,
+        function: FunctionId::UNKNOWN,
+        is_entry: false,
+        is_inlined: false,
+        source: StrId::EMPTY,
+        line: 0,
+    };
 
     /// Kernel addresses are the upper half, as everywhere on 64-bit Linux.
     pub fn is_kernel(&self) -> bool {

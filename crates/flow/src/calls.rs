@@ -15,6 +15,8 @@ pub struct Call {
     pub caller: Option<u32>,
     /// Compiled into its caller.
     pub is_inlined: bool,
+    /// Drawn from samples, not recorded call by call.
+    pub is_sampled: bool,
 }
 
 /// The calls of one thread, each behind its caller, siblings in order of time.
@@ -60,6 +62,7 @@ pub(crate) fn in_order(nodes: &[Node]) -> Vec<Call> {
             end: node.end,
             caller: (caller != NONE).then_some(caller),
             is_inlined: node.is_inlined,
+            is_sampled: node.is_sampled,
         });
         open.push((next_sibling[id as usize], caller));
         open.push((first_child[id as usize], place));

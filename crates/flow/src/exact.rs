@@ -16,7 +16,7 @@ impl Flow {
     /// this thread.
     pub fn enter(&mut self, key: ThreadKey, time: Nanos, function: FunctionId) {
         let (thread, time) = self.exact_thread(key, time);
-        thread.stack.push_found(function, false, time);
+        thread.stack.push_found(function, time);
     }
 
     /// A function of a thread returns, and with it all that it has called: where one of those

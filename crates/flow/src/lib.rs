@@ -26,6 +26,6 @@ pub use names::{Adopted, FunctionId, Names, NamesLen, NewNames};
 pub use ocaml::Traps;
 pub use samples::SampleReach;
 pub use sched::{
-    LeftAs, LockWait, Moment, Sched, SchedEvent, StackMove, Stretch, ThreadSched, Wakeup,
-    is_probe_of_wait,
+    EventStack, LeftAs, LockWait, Moment, Sched, SchedEvent, StackMove, StackRef, Stretch,
+    ThreadSched, Waker, Wakeup, is_probe_of_wait,
 };

@@ -1,4 +1,4 @@
-//! Stack samples become calls.
+//! Stack samples become calls: a picture for timelines, which no number comes from.
 //!
 //! Two samples in a row that have a function in the same place of the stack are taken as
 //! one call of it. Functions are compared, not addresses: a caller is at another
@@ -44,7 +44,7 @@ impl Thread {
         let same = pairs.take_while(|&(&open, place)| open == function(place)).count();
         self.stack.pop(open.len() - same, start);
         for place in &frames[same..] {
-            self.stack.push_found(function(place), place.is_inlined, start);
+            self.stack.push_sampled(function(place), place.is_inlined, start);
         }
         self.sampled = Some((time, reach.speaks_for));
     }

@@ -31,6 +31,7 @@ pub(crate) struct Node {
     /// What is below was interrupted, and goes on when this is left.
     pub(crate) is_interrupt: bool,
     pub(crate) is_inlined: bool,
+    pub(crate) is_sampled: bool,
     /// Nobody below has called it, but the kernel: a signal handler.
     pub(crate) is_from_outside: bool,
     /// A handler has returned to it, so that it tells the kernel to go back to what was
@@ -78,6 +79,7 @@ impl Stack {
             end,
             is_interrupt: false,
             is_inlined: false,
+            is_sampled: false,
             is_from_outside: false,
             is_restorer: false,
         });
@@ -170,12 +172,18 @@ impl Stack {
 
     /// Puts a frame on the stack that was already there when it was seen: calls of that
     /// time do not share it with others.
-    pub(crate) fn push_found(&mut self, function: FunctionId, is_inlined: bool, time: Nanos) {
+    pub(crate) fn push_found(&mut self, function: FunctionId, time: Nanos) {
         if time != self.pending_time {
             self.flush(time);
         }
         self.leaf = self.add(function, self.leaf, time);
-        self.nodes[self.leaf as usize].is_inlined = is_inlined;
+    }
+
+    /// The same for a frame that a sample showed.
+    pub(crate) fn push_sampled(&mut self, function: FunctionId, is_inlined: bool, time: Nanos) {
+        self.push_found(function, time);
+        let node = &mut self.nodes[self.leaf as usize];
+        (node.is_inlined, node.is_sampled) = (is_inlined, true);
     }
 
     /// Leaves the innermost `count` frames, or as many as are known.

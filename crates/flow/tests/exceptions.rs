@@ -19,7 +19,7 @@ fn check(branches: &[(BranchKind, Spot, Spot)], expected: &[(usize, &str)]) {
         ip: 0x1000 * (function as u64 + 1) + offset,
         function: functions[function],
         is_entry: offset == 0,
-        is_inlined: false,
+        ..Place::NOWHERE
     };
     for (at, &(kind, from, to)) in branches.iter().enumerate() {
         let (from, to) = (place(from), place(to));

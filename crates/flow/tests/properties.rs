@@ -96,7 +96,13 @@ fn place(ids: &[FunctionId], (function, offset, is_kernel): Spot) -> Place {
     let ip = base + 0x1000 * (1 + function as u64) + offset;
     // The last of the list is nowhere at all.
     let ip = if function == FUNCTIONS.len() + 1 { 0 } else { ip };
-    Place { ip, function: ids[function], is_entry: offset == 0, is_inlined: false }
+    Place {
+        ip,
+        function: ids[function],
+        is_entry: offset == 0,
+        is_inlined: false,
+        ..Place::NOWHERE
+    }
 }
 
 /// All times, sorted and not; `None` where an event does not say.

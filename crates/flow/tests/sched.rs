@@ -3,7 +3,9 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use spanwise_flow::{LeftAs, Moment, Names, Sched, SchedEvent, Stretch, ThreadKey, ThreadSched};
+use spanwise_flow::{
+    EventStack, LeftAs, Moment, Names, Sched, SchedEvent, StackRef, Stretch, ThreadKey, ThreadSched,
+};
 use spanwise_model::{BlockedOn, Nanos, RunnableSince, ThreadState};
 
 const THREAD: i64 = 7;
@@ -47,7 +49,10 @@ fn feed(sched: &mut Sched, (time, told): (Nanos, Told), by_tracepoint: bool) {
     let names = Names::default();
     let key = |tid| ThreadKey { pid: 1, tid };
     let at = Moment { time, cpu: None };
-    let mut raise = |tid, event| sched.event((key(tid), at), event, &[], &names);
+    let mut raise = |tid, event| {
+        let stack = EventStack { frames: &[], number: StackRef::NONE, names: &names };
+        sched.event((key(tid), at), event, stack);
+    };
     match told {
         Told::Out { is_preempted } if by_tracepoint => {
             let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
@@ -166,7 +171,8 @@ fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
         let (mut sched, names) = (Sched::default(), Names::default());
         let mut raise = |tid, (time, cpu), event| {
             let (key, at) = (ThreadKey { pid: 1, tid }, Moment { time, cpu: Some(cpu) });
-            sched.event((key, at), event, &[], &names);
+            let stack = EventStack { frames: &[], number: StackRef::NONE, names: &names };
+            sched.event((key, at), event, stack);
         };
         let switch = |prev, next| SchedEvent::Switch { prev, left: LeftAs::Waiting, next };
         raise(THREAD, (10, 0), switch(THREAD, OTHER));

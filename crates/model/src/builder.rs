@@ -259,7 +259,7 @@ fn timeline_kind(kinds: u16) -> TrackKind {
     };
     if any(SpanKind::is_on_gpu) {
         TrackKind::GpuStream
-    } else if kinds != 0 && !any(SpanKind::is_on_stack) {
+    } else if kinds != 0 && !any(SpanKind::is_of_thread) {
         TrackKind::Profiler
     } else {
         TrackKind::Thread

@@ -59,10 +59,13 @@ pub enum SpanKind {
     OffCpu,
     /// A thread that waits for a lock, whether it runs or not: see [`crate::AwaitedLock`].
     LockWait,
+    /// A call drawn from samples that had its function in the same place of the stack: a
+    /// picture for the timeline, and never the source of a number (I11).
+    Sampled,
 }
 
 impl SpanKind {
-    pub const ALL: [SpanKind; 14] = [
+    pub const ALL: [SpanKind; 15] = [
         SpanKind::Other,
         SpanKind::Python,
         SpanKind::Operator,
@@ -77,6 +80,7 @@ impl SpanKind {
         SpanKind::Window,
         SpanKind::OffCpu,
         SpanKind::LockWait,
+        SpanKind::Sampled,
     ];
 
     /// The word for it in tables, in the index and in the viewer.
@@ -96,6 +100,7 @@ impl SpanKind {
             SpanKind::Window => "window",
             SpanKind::OffCpu => "off_cpu",
             SpanKind::LockWait => "lock_wait",
+            SpanKind::Sampled => "sampled",
         }
     }
 
@@ -111,8 +116,14 @@ impl SpanKind {
 
     /// True for what may stand in a thread's call stack.
     pub fn is_on_stack(self) -> bool {
-        use SpanKind::{Annotation, LockWait, OffCpu, Operator, Other, Python, Runtime};
-        matches!(self, Other | Python | Operator | Annotation | Runtime | OffCpu | LockWait)
+        use SpanKind::{Annotation, Operator, Other, Python, Runtime};
+        matches!(self, Other | Python | Operator | Annotation | Runtime)
+    }
+
+    /// True for what says something about a thread, reported by it or seen from outside.
+    pub fn is_of_thread(self) -> bool {
+        use SpanKind::{LockWait, OffCpu, Sampled};
+        self.is_on_stack() || matches!(self, OffCpu | LockWait | Sampled)
     }
 }
 

@@ -155,6 +155,7 @@ impl Trace {
             ("thread_states.state", states.state.len(), states.len()),
             ("thread_states.stack", states.stack.len(), states.len()),
             ("thread_states.waker", states.waker.len(), states.len()),
+            ("thread_states.waker_stack", states.waker_stack.len(), states.len()),
             ("thread_states.lock", states.lock.len(), states.len()),
         ];
         equal_lengths(&lengths)?;

@@ -1,13 +1,12 @@
 //! A flight recorder: the latest moments stay in memory until someone asks for them.
 
-use std::collections::hash_map::RandomState;
-use std::fs::{self, File, OpenOptions};
-use std::hash::{BuildHasher, Hasher};
+use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::Saved;
 use crate::clock::{self, Moment};
+use crate::create::{check_replaceable, create_beside};
 use crate::ring::{Room, WhenFull};
 use crate::session::Turn;
 use crate::writer::Writer;
@@ -52,58 +51,5 @@ impl FlightRecorder {
             let _ = fs::remove_file(&making);
         })?;
         Ok(Saved { path: path.to_owned(), records, dropped })
-    }
-}
-
-/// A device, a pipe or a link is no file that a snapshot may take the place of.
-fn check_replaceable(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(there) if !there.is_file() => {
-            let what = format!("{}: what is there is not a regular file", path.display());
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
-        }
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Makes a new file in the same folder. Nobody can foresee its name, and what has it already is
-/// neither opened nor followed.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    let random = RandomState::new().build_hasher().finish();
-    let making = path.with_file_name(format!(".spanwise-making-{random:016x}"));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(&making)?;
-    Ok((making, file))
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_regular_files_are_replaced() {
-        let folder = std::env::temp_dir().join(format!("flight-{}", std::process::id()));
-        fs::create_dir(&folder).expect("writable");
-        let check = |name: &str, expected: bool| {
-            assert_eq!(check_replaceable(&folder.join(name)).is_ok(), expected, "{name}");
-        };
-        fs::write(folder.join("file"), "").expect("writable");
-        std::os::unix::fs::symlink("file", folder.join("link")).expect("writable");
-        std::os::unix::fs::symlink("/dev/null", folder.join("device")).expect("writable");
-        check("absent", true);
-        check("file", true);
-        check("link", false);
-        check("device", false);
-        check(".", false);
-        let (one, other) = (create_beside(&folder.join("file")), create_beside(&folder));
-        let [one, other] = [one, other].map(|made| made.expect("made").0);
-        assert_ne!(one.file_name(), other.file_name());
-        fs::remove_file(other).expect("ours");
-        fs::remove_dir_all(&folder).expect("ours");
     }
 }

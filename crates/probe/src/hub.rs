@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::create::create;
 use crate::ring::{Room, WhenFull};
 use crate::session::Turn;
 use crate::writer::{Drained, Losses, Writer, drain_rings};
@@ -111,7 +112,7 @@ impl Hub {
         let mut shared = lock(&self.shared);
         let drained = shared.flush();
         let began = clock::moment(self.turn.state);
-        let writer = Writer::new(File::create(path)?, self.turn.state, began)?;
+        let writer = Writer::new(create(path)?, self.turn.state, began)?;
         let writer = writer.leaving_out(Losses::until(&drained));
         shared.files_seen += 1;
         let number = shared.files_seen;

@@ -25,6 +25,7 @@
 //! session a span costs one relaxed load; with the feature `off` it is not compiled.
 
 mod clock;
+mod create;
 mod file;
 mod flight;
 mod hub;

@@ -1,6 +1,5 @@
 //! A session: from its start to its end, what the program records goes to one file.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -9,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::create::create;
 use crate::ring::{Room, WhenFull, close_rings, open_rings};
 use crate::writer::Writer;
 use crate::{clock, raw};
@@ -129,7 +129,7 @@ impl Session {
         let turn = Turn::take(Room::fixed(options.records_per_thread), when_full)?;
         let path = path.as_ref().to_owned();
         let began = clock::moment(turn.state);
-        let mut writer = Writer::new(File::create(&path)?, turn.state, began)?;
+        let mut writer = Writer::new(create(&path)?, turn.state, began)?;
         let (stop, stopped) = channel::<()>();
         let run = move || {
             let result = writer.run(|| {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use spanwise_model::{SpanId, Trace, TrackKind};
+use spanwise_model::{NO_TIME, SpanId, Trace, TrackKind};
 use spanwise_read::{IndexUse, OpenOptions, PerfOptions, open_perf};
 use traces::{at_root, files_below};
 
@@ -36,6 +36,28 @@ fn picture(trace: &Trace) -> String {
             let name = trace.name(span);
             writeln!(text, "{from:>9} {to:>9} {:depth$}{name} [{category}]", "").expect("as above");
         }
+        let states = trace.thread_states();
+        for state in states.of_track(id).map(|row| states.get(row)) {
+            let (from, to) = (state.start - first, state.start + state.dur - first);
+            let waker = state.waker.map(|waker| strings.get(trace.tracks().get(waker).thread));
+            let by = waker.map(|waker| format!(" until {waker}")).unwrap_or_default();
+            let lock = if state.lock == 0 { String::new() } else { format!(" {:#x}", state.lock) };
+            let stack = stack(trace, state.stack);
+            let name = state.state.span_name();
+            writeln!(text, "{from:>9} {to:>9} ~ {name}{lock}{by}{stack}").expect("as above");
+        }
+        let samples = trace.samples();
+        for sample in samples.of_track(id).map(|row| samples.get(row)) {
+            let event = &trace.sample_events().rows()[usize::from(sample.event)];
+            let [event, unit] = [event.name, event.unit].map(|id| strings.get(id));
+            let time = match sample.time {
+                NO_TIME => "-".to_owned(),
+                time => (time - first).to_string(),
+            };
+            let stack = stack(trace, sample.stack);
+            let weight = sample.weight;
+            writeln!(text, "{time:>9} {weight:>9} * {event} {unit}{stack}").expect("as above");
+        }
         let instants = trace.instants();
         for row in (0..instants.len()).filter(|&row| instants.track[row] == id.0) {
             let name = strings.get(spanwise_model::StrId(instants.name[row]));
@@ -53,6 +75,14 @@ fn picture(trace: &Trace) -> String {
         writeln!(text, "notice {count} × {kind}: {example}").expect("as above");
     }
     text
+}
+
+/// A stack, outermost frame first, behind a space.
+fn stack(trace: &Trace, stack: spanwise_model::StackId) -> String {
+    let frames = trace.stacks().frames(stack).map(|frame| trace.frames().get(frame));
+    let mut names: Vec<&str> = frames.map(|frame| trace.strings().get(frame.function)).collect();
+    names.reverse();
+    if names.is_empty() { String::new() } else { format!(" {}", names.join(";")) }
 }
 
 fn depth(trace: &Trace, span: SpanId) -> usize {

@@ -41,7 +41,9 @@ fn threads(trace: &Trace) -> Vec<Thread> {
     for (id, track) in trace.tracks().iter() {
         let instants = trace.instants();
         let moments = (0..instants.len()).filter(|&row| instants.track[row] == id.0).count();
-        let roots = track.span_ids().filter(|&span| spans.parent(span).is_none());
+        // Whether an interrupt woke somebody is known by names of the kernel alone.
+        let is_wake = |span| text(spans.name(span)) == "[wakes]";
+        let roots = track.span_ids().filter(|&span| spans.parent(span).is_none() && !is_wake(span));
         // One stack after another without a pause is one stretch, whatever its outermost
         // frame is called.
         let mut stretches: Vec<(Nanos, Nanos)> = Vec::new();
@@ -150,7 +152,7 @@ fn functions_that_were_inlined_stand_on_the_stack_unless_unwanted() {
     assert!(ends_in(&trace, "work;outermost;middle;innermost"), "{:#?}", stacks(&trace));
     let inlined = trace.spans().ids().filter(|&span| {
         let category = trace.categories().get(trace.spans().category(span));
-        trace.strings().get(category.name) == "inlined"
+        trace.strings().get(category.name) == "sampled_inlined"
     });
     let names: BTreeSet<&str> =
         inlined.map(|span| trace.strings().get(trace.spans().name(span))).collect();

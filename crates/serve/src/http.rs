@@ -4,7 +4,7 @@
 //! fuzzing can call it. Whatever two readers could understand in two ways is refused: a second
 //! length, host or origin, blanks before a colon, folded lines, line ends other than CRLF.
 
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 
 /// Longest head of a request, longest body, and most fields.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -266,10 +266,23 @@ impl Response {
             self.media_type,
             self.body.len(),
         );
-        out.write_all(head.as_bytes())?;
-        out.write_all(&self.body)?;
+        // At once: each piece on its own would be sent, and would wake the other side, by itself.
+        let mut pieces = [IoSlice::new(head.as_bytes()), IoSlice::new(&self.body)];
+        write_pieces(&mut pieces, out)?;
         out.flush()
     }
+}
+
+fn write_pieces(mut pieces: &mut [IoSlice<'_>], out: &mut dyn Write) -> io::Result<()> {
+    while !pieces.is_empty() {
+        match out.write_vectored(pieces) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut pieces, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// The page may run its own script and ask its own server, and nothing else; and what is
@@ -388,5 +401,69 @@ mod tests {
         check_alive("GET / HTTP/1.1\r\nConnection: Upgrade, Close", false);
         check_alive("GET / HTTP/1.1\r\nConnection: close\r\nConnection: keep-alive", false);
         check_alive("GET / HTTP/1.0", false);
+    }
+
+    /// Takes a few bytes at a time, every other time none.
+    #[derive(Default)]
+    struct Slow {
+        taken: Vec<u8>,
+        calls: usize,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.calls += 1;
+            if self.calls % 2 == 1 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let len = bytes.len().min(7);
+            self.taken.extend_from_slice(&bytes[..len]);
+            Ok(len)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// How often the system is called for a whole answer.
+    #[derive(Default)]
+    struct Counted(usize);
+
+    impl Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += 1;
+            Ok(bytes.len())
+        }
+
+        fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.0 += 1;
+            Ok(pieces.iter().map(|piece| piece.len()).sum())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn answers_arrive_whole_however_slowly_they_are_taken() {
+        for body in ["", "a body"] {
+            let mut slow = Slow::default();
+            let response = Response::binary(body.into());
+            response.write(true, "'none'", &mut slow).expect("it is taken");
+            let text = String::from_utf8(slow.taken).expect("text");
+            let (head, found) = text.split_once("\r\n\r\n").expect("a head");
+            assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+            assert_eq!(found, body);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_sent_at_once() {
+        let mut counted = Counted::default();
+        let response = Response::binary(vec![1; 1 << 20]);
+        response.write(true, "'none'", &mut counted).expect("it is taken");
+        assert_eq!(counted.0, 1);
     }
 }

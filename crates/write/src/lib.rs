@@ -37,6 +37,7 @@ mod ranks;
 mod report;
 mod report_page;
 mod roofline;
+mod sampled;
 mod steps_chart;
 mod table;
 mod text;
@@ -68,7 +69,7 @@ pub use memory::{
 };
 pub use metrics::{GateRow, gate_section, metric_text, metrics_section};
 pub use modules::{architecture_section, layers_section, modules_section};
-pub use off_cpu::{lock_threads_section, locks_section, off_cpu_section};
+pub use off_cpu::{lock_threads_section, locks_section, off_cpu_reasons_section, off_cpu_section};
 pub use page::{PagePlace, SidePlaces, range_sections};
 pub use phases::{phases_section, steps_section};
 pub use profile::{
@@ -86,6 +87,7 @@ pub use report::{
 };
 pub use report_page::{ReportPage, write_report_page};
 pub use roofline::roofline_section;
+pub use sampled::{cpu_section, events_section, python_section};
 pub use steps_chart::CHART_CLASSES_MAX;
 pub use table::{Cell, Column, Table, Unit};
 pub use text::Style;

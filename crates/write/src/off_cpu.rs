@@ -1,6 +1,6 @@
 //! Threads that run and wait, and the locks that they wait for.
 
-use spanwise_analyze::{LockRow, LockThreadRow, OffCpuRow};
+use spanwise_analyze::{LockRow, LockThreadRow, OffCpuReason, OffCpuRow, reason_text};
 use spanwise_model::BlockedOn;
 
 use crate::Top;
@@ -9,7 +9,7 @@ use crate::report::section;
 use crate::table::{Cell, Column, Table, Unit};
 
 /// Columns of what threads are blocked on: key and title.
-const BLOCKED: [(BlockedOn, &str, &str); 12] = [
+const BLOCKED: [(BlockedOn, &str, &str); 27] = [
     (BlockedOn::Mutex, "mutex", "mutex"),
     (BlockedOn::Condition, "condition", "condition"),
     (BlockedOn::Join, "join", "join"),
@@ -21,6 +21,21 @@ const BLOCKED: [(BlockedOn, &str, &str); 12] = [
     (BlockedOn::Futex, "futex", "futex"),
     (BlockedOn::Io, "io", "I/O"),
     (BlockedOn::Sleep, "sleep", "sleep"),
+    (BlockedOn::Fsync, "disk_fsync", "disk: fsync"),
+    (BlockedOn::DiskRead, "disk_read", "disk: read"),
+    (BlockedOn::DiskWrite, "disk_write", "disk: write"),
+    (BlockedOn::PageFault, "page_fault", "page fault"),
+    (BlockedOn::Memory, "memory", "memory"),
+    (BlockedOn::Socket, "socket", "socket"),
+    (BlockedOn::Pipe, "pipe", "pipe"),
+    (BlockedOn::Terminal, "terminal", "terminal"),
+    (BlockedOn::Child, "child", "child"),
+    (BlockedOn::Stopped, "stopped", "stopped"),
+    (BlockedOn::FileLock, "file_lock", "file lock"),
+    (BlockedOn::KernelLock, "kernel_lock", "kernel lock"),
+    (BlockedOn::Poll, "poll", "idle: poll"),
+    (BlockedOn::Parked, "parked", "idle: parked"),
+    (BlockedOn::Signal, "signal", "idle: signal"),
     (BlockedOn::Unknown, "unknown", "unknown"),
 ];
 
@@ -65,6 +80,37 @@ pub fn off_cpu_section(rows: &[OffCpuRow], top: Top) -> Section {
     Section { when_empty: Some("no switches of threads were recorded"), ..shown }
 }
 
+/// Off-CPU time by reason and stack.
+pub fn off_cpu_reasons_section(rows: &[OffCpuReason], top: Top) -> Section {
+    let nanos = |key, title| Column::new(key, title, Unit::Nanos);
+    let mut table = Table::new([
+        nanos("total", "total"),
+        Column::new("count", "count", Unit::Count),
+        nanos("p50", "p50").optional(),
+        nanos("p99", "p99").optional(),
+        nanos("max", "longest"),
+        Column::new("threads", "threads", Unit::Count).optional(),
+        Column::new("reason", "waiting for", Unit::Text),
+        Column { in_text: false, ..Column::new("stack", "", Unit::Text) },
+        Column::new("from", "from", Unit::Text),
+    ]);
+    for row in top.of(rows) {
+        table.push([
+            row.total_ns.into(),
+            row.waits.count.into(),
+            row.waits.p50_ns.into(),
+            row.waits.p99_ns.into(),
+            row.waits.max_ns.into(),
+            row.threads.into(),
+            reason_text(row.state).into(),
+            row.stack.join(";").into(),
+            caller_text(&row.stack).into(),
+        ]);
+    }
+    let title = "Off-CPU time by reason and stack, all threads";
+    section("waits", title, table, rows.len())
+}
+
 const NO_WAITS: &str = "no waits for locks were recorded";
 
 pub fn locks_section(rows: &[LockRow], top: Top) -> Section {
@@ -72,6 +118,7 @@ pub fn locks_section(rows: &[LockRow], top: Top) -> Section {
     let count = |key, title| Column::new(key, title, Unit::Count);
     let has_cpu = rows.iter().any(|row| row.runnable_ns.is_some());
     let has_waker = rows.iter().any(|row| row.waker.is_some());
+    let has_waker_stack = rows.iter().any(|row| waker_at(row).is_some());
     let mut table = Table::new([
         nanos("delay", "waited"),
         Column { in_text: has_cpu, ..nanos("runnable", "of it for a CPU") },
@@ -83,6 +130,7 @@ pub fn locks_section(rows: &[LockRow], top: Top) -> Section {
         Column::new("lock", "lock", Unit::Text),
         Column { in_text: has_waker, ..Column::new("waker", "mostly woken by", Unit::Text) },
         Column::hidden("waker_delay", Unit::Nanos),
+        Column { in_text: has_waker_stack, ..Column::new("waker_at", "from there", Unit::Text) },
         Column { in_text: false, ..Column::new("stack", "", Unit::Text) },
         Column::new("from", "from", Unit::Text),
     ]);
@@ -96,14 +144,21 @@ pub fn locks_section(rows: &[LockRow], top: Top) -> Section {
             row.waits.max_ns.into(),
             row.threads.into(),
             row.lock.to_string().into(),
-            row.waker.as_ref().map(|waker| waker.0.as_str()).into(),
-            row.waker.as_ref().map(|waker| waker.1).into(),
+            row.waker.as_ref().map(|waker| waker.thread.as_str()).into(),
+            row.waker.as_ref().map(|waker| waker.delay_ns).into(),
+            waker_at(row).into(),
             row.stack.join(";").into(),
             caller_text(&row.stack).into(),
         ]);
     }
     let title = "Waits for locks, by lock and call stack";
     Section { when_empty: Some(NO_WAITS), ..section("locks", title, table, rows.len()) }
+}
+
+/// Where whoever ended most of the waiting stood then.
+fn waker_at(row: &LockRow) -> Option<String> {
+    let waker = row.waker.as_ref().filter(|waker| !waker.stack.is_empty())?;
+    Some(caller_text(&waker.stack))
 }
 
 /// Libraries' own part of a lock: the caller of these is who asked for it.

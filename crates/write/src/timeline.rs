@@ -178,6 +178,7 @@ fn color(kind: SpanKind) -> &'static str {
         SpanKind::Annotation | SpanKind::GpuAnnotation | SpanKind::Window => "#d0a8e8",
         SpanKind::Sync | SpanKind::OffCpu | SpanKind::LockWait => "#d9d9d9",
         SpanKind::Overhead => "#e59a9a",
+        SpanKind::Sampled => "#c6d0a0",
         SpanKind::Other => "#b8c4d6",
     }
 }

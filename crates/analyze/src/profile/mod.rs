@@ -18,14 +18,16 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use spanwise_model::{Profile, Trace, both};
+use spanwise_model::{Profile, ProfileBuilder, Trace, both};
 
+pub(crate) use frames::made_up;
 pub use grouped::{profile_by_label, profiles_side_by_side};
-pub use off_cpu::{ThreadProfile, thread_profile};
+pub use off_cpu::{ThreadProfile, event_profile, thread_profile};
 pub use prefix::without_prefix;
 
+use crate::sampled::{ObservedStacks, WeightColumns, add_cpu_time};
 use crate::steps::ignored_steps;
-use crate::{Memory, Names};
+use crate::{CpuTime, FunctionBy, Memory, Names};
 use stretches::Shares;
 
 /// Which frames make up a stack.
@@ -61,6 +63,8 @@ pub struct ProfileOptions {
     /// Left out where frames' names begin with it, so that code which moved between
     /// two recordings still compares.
     pub strip_prefix: String,
+    /// Whether samples of one function at several lines are several frames.
+    pub by: FunctionBy,
 }
 
 /// The columns of every profile made from a trace. The list is the same whatever
@@ -113,6 +117,7 @@ fn profile_in(shares: Shares, trace: &Trace, options: &ProfileOptions) -> Profil
     let stretches::AllWalked { mut builder, launches, comments } = walked;
     memory::before(trace, options, &memory, &mut builder);
     let unlinked = gpu::work(trace, options, &names, &launches, &busy, &mut builder);
+    observed(trace, options, &mut builder);
     let window = trace.window().unwrap_or((0, 0));
     let info = trace.info();
     builder.time_ns = info.base_time_ns.and_then(|base| base.checked_add(window.0));
@@ -129,4 +134,18 @@ fn profile_in(shares: Shares, trace: &Trace, options: &ProfileOptions) -> Profil
         builder.comments.push(note);
     }
     builder.finish()
+}
+
+/// Adds what was seen from outside: CPU time by samples, and waits by the stack that threads
+/// stood on, with their state as the innermost frame. Per thread both add up to the time that
+/// its states were known.
+fn observed(trace: &Trace, options: &ProfileOptions, builder: &mut ProfileBuilder) {
+    let time = CpuTime::new(trace);
+    if !time.is_recorded() {
+        return;
+    }
+    let stacks = ObservedStacks::new(trace, options, builder);
+    let columns = WeightColumns { samples: value::SAMPLES, weight: value::WALL };
+    add_cpu_time(trace, &time, &stacks, builder, columns);
+    off_cpu::add_waits(trace, &stacks, builder);
 }

@@ -4,14 +4,15 @@
 //! those of the report: [`crate::off_cpu`] and [`crate::locks`].
 
 use spanwise_model::{
-    Label, LabelValue, Profile, ProfileBuilder, RunnableSince, SpanId, StackId, ThreadState, Trace,
+    Label, LabelValue, Profile, ProfileBuilder, RunnableSince, StackId, StateRow, ThreadState,
+    Trace, TrackKind,
 };
 
-use super::frames::{FrameTable, made_up};
-use super::{ProfileOptions, profile, value};
-use crate::locks::{ancestors, lock_waits, woken_by};
-use crate::off_cpu::{States, off_cpu, off_periods, thread_name};
-use crate::{Facts, Names, WaitForLock};
+use super::{ProfileOptions, made_up, profile, value};
+use crate::locks::lock_waits;
+use crate::off_cpu::thread_name;
+use crate::sampled::{ObservedStacks, cpu_profile, text_labels};
+use crate::{Facts, WaitForLock};
 
 /// What a profile is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +41,7 @@ const LOCKS: [(&str, &str); 3] =
 
 const STATES: [(&str, &str); 1] = [("time", "nanoseconds")];
 
-/// A profile of one of these sorts.
+/// A profile of one of these kinds.
 pub fn thread_profile(trace: &Trace, what: ThreadProfile, options: &ProfileOptions) -> Profile {
     match what {
         ThreadProfile::Cpu => cpu(trace, options),
@@ -48,6 +49,21 @@ pub fn thread_profile(trace: &Trace, what: ThreadProfile, options: &ProfileOptio
         ThreadProfile::Locks => locks_profile(trace, options),
         ThreadProfile::States => states_profile(trace),
     }
+}
+
+/// Samples of an event by stack: how many, and what they count. `None` where the trace has no
+/// event of this name.
+pub fn event_profile(trace: &Trace, event: &str, options: &ProfileOptions) -> Option<Profile> {
+    let rows = trace.sample_events().rows();
+    let number = rows.iter().position(|row| trace.strings().get(row.name) == event)?;
+    let unit = match trace.strings().get(rows[number].unit) {
+        "ns" => "nanoseconds",
+        "samples" => "count",
+        unit => unit,
+    };
+    let builder = builder(trace, &[("samples", "count"), (event, unit)], 1);
+    let number = u16::try_from(number).ok()?;
+    Some(crate::sampled::event_profile(trace, number, options, builder))
 }
 
 fn builder(trace: &Trace, types: &[(&str, &str)], default_value: usize) -> ProfileBuilder {
@@ -60,15 +76,17 @@ fn builder(trace: &Trace, types: &[(&str, &str)], default_value: usize) -> Profi
     builder
 }
 
-/// What of the usual profile is running.
+/// Time that threads ran: by samples where there are some, else what of the usual profile is
+/// running.
 fn cpu(trace: &Trace, options: &ProfileOptions) -> Profile {
+    let facts = Facts::new(trace);
+    if facts.cpu_time().is_recorded() {
+        return cpu_profile(trace, facts.cpu_time(), options, builder(trace, &CPU, 1));
+    }
     let whole = profile(trace, options);
     let mut builder = builder(trace, &CPU, 1);
     let stacks = builder.copied_stacks(&whole, |builder, frame| {
-        let frame = whole.frames[frame as usize];
-        let mut text = |id| builder.string(whole.text(id));
-        let (name, group, file) = (text(frame.name), text(frame.group), text(frame.file));
-        builder.frame(spanwise_model::ProfileFrame { name, group, file, line: frame.line })
+        builder.copied_frame(&whole, whole.frames[frame as usize])
     });
     for (row, sample) in whole.samples.iter().enumerate() {
         let labels = &whole.label_sets[sample.labels as usize];
@@ -91,81 +109,92 @@ fn cpu(trace: &Trace, options: &ProfileOptions) -> Profile {
     builder.finish()
 }
 
-/// Stacks and labels of spans.
-struct Making<'a> {
-    trace: &'a Trace,
-    frames: FrameTable<'a>,
-    builder: ProfileBuilder,
+/// Waits of all threads by stack, with their state as the innermost frame.
+pub(super) fn add_waits(trace: &Trace, stacks: &ObservedStacks<'_>, builder: &mut ProfileBuilder) {
+    let mut waits = Waits::new(trace, stacks);
+    for state in trace.thread_states().iter() {
+        if state.state == ThreadState::Running {
+            continue;
+        }
+        let frame = made_up(builder, &state.state.span_name());
+        let stack = builder.push(stacks.stack(state.stack.0), frame);
+        let labels = waits.labels(builder, &state, &[("state", "waiting")]);
+        builder.add(stack, labels, value::WALL, state.dur);
+    }
 }
 
-impl<'a> Making<'a> {
-    fn new(
-        trace: &'a Trace,
-        names: &'a Names<'a>,
-        options: &'a ProfileOptions,
-        types: &[(&str, &str)],
-    ) -> Self {
-        let builder = builder(trace, types, 1);
-        Making { trace, frames: FrameTable::new(trace, names, options), builder }
+/// Labels of states.
+struct Waits<'a> {
+    trace: &'a Trace,
+    stacks: &'a ObservedStacks<'a>,
+    threads: Vec<Option<String>>,
+}
+
+impl<'a> Waits<'a> {
+    fn new(trace: &'a Trace, stacks: &'a ObservedStacks<'a>) -> Self {
+        Waits { trace, stacks, threads: vec![None; trace.tracks().len()] }
     }
 
-    /// Everything around a span; the span itself where there is nothing.
-    fn stack_around(&mut self, span: SpanId) -> StackId {
-        let mut around: Vec<SpanId> = ancestors(self.trace, span).skip(1).collect();
-        if around.is_empty() {
-            around.push(span);
-        }
-        let mut stack = StackId::EMPTY;
-        for span in around.into_iter().rev() {
-            if let Some(frame) = self.frames.of(&mut self.builder, span) {
-                stack = self.builder.push(stack, frame);
-            }
-        }
-        stack
+    fn labels(
+        &mut self,
+        builder: &mut ProfileBuilder,
+        state: &StateRow,
+        others: &[(&str, &str)],
+    ) -> u32 {
+        let thread = self.threads[state.track.index()]
+            .get_or_insert_with(|| self.stacks.thread(state.track));
+        let labels = [&[("thread", &**thread)], others].concat();
+        text_labels(builder, &labels)
     }
 
-    fn thread_of(&self, span: SpanId) -> String {
-        let track = self.trace.spans().track(span);
-        thread_name(self.trace, self.trace.tracks().get(track))
-    }
-
-    fn labels(&mut self, texts: &[(&str, &str)]) -> u32 {
-        let known = texts.iter().filter(|(_, value)| !value.is_empty());
-        let label = |&(key, value): &(&str, &str)| {
-            let (key, value) = (self.builder.string(key), self.builder.string(value));
-            Label { key, value: LabelValue::Text(value) }
-        };
-        let labels = known.map(label).collect();
-        self.builder.labels(labels)
+    fn waker(&self, state: &StateRow) -> String {
+        let thread = |track| thread_name(self.trace, self.trace.tracks().get(track));
+        state.waker.map(thread).unwrap_or_default()
     }
 }
 
 fn off_cpu_profile(trace: &Trace, options: &ProfileOptions) -> Profile {
-    let states = States::new(trace);
-    let wakers = woken_by(trace);
-    let names = Names::new(trace);
-    let mut making = Making::new(trace, &names, options, &OFF_CPU);
-    for (_, track) in trace.tracks().iter() {
-        let thread = thread_name(trace, track);
-        for period in off_periods(trace, track, &states) {
-            let stack = making.stack_around(period[0].0);
-            let waker = period.iter().find_map(|(span, _)| wakers.get(span));
-            let waker = waker.map(|&waker| making.thread_of(waker)).unwrap_or_default();
-            let labels = [("thread", &*thread), ("why", why(period[0].1)), ("waker", &*waker)];
-            let labels = making.labels(&labels);
-            making.builder.add(stack, labels, 0, 1);
-            for (span, state) in period {
-                let dur = trace.spans().dur(span);
-                making.builder.add(stack, labels, 1, dur);
-                match state {
-                    ThreadState::Blocked(_) => making.builder.add(stack, labels, 2, dur),
-                    ThreadState::Runnable(_) => making.builder.add(stack, labels, 3, dur),
-                    ThreadState::Running | ThreadState::Unrecorded => {}
-                }
-            }
+    let mut builder = builder(trace, &OFF_CPU, 1);
+    let stacks = ObservedStacks::new(trace, options, &mut builder);
+    let mut waits = Waits::new(trace, &stacks);
+    // A wait for a processor belongs to the wait before it.
+    let mut period: Option<(StateRow, StackId, u32)> = None;
+    for state in trace.thread_states().iter() {
+        if state.state == ThreadState::Running {
+            continue;
         }
+        let goes_on = period.is_some_and(|(before, ..)| {
+            before.track == state.track
+                && before.start + before.dur == state.start
+                && matches!(before.state, ThreadState::Blocked(_))
+                && state.state == ThreadState::Runnable(RunnableSince::Woken)
+        });
+        let (stack, labels) = match period.filter(|_| goes_on) {
+            Some((_, stack, labels)) => (stack, labels),
+            None => {
+                let waker = waits.waker(&state);
+                let others = [("why", why(state.state)), ("waker", &*waker)];
+                let labels = waits.labels(&mut builder, &state, &others);
+                let stack = match stacks.stack(state.stack.0) {
+                    StackId::EMPTY => {
+                        let frame = made_up(&mut builder, &state.state.span_name());
+                        builder.push(StackId::EMPTY, frame)
+                    }
+                    stack => stack,
+                };
+                builder.add(stack, labels, 0, 1);
+                (stack, labels)
+            }
+        };
+        builder.add(stack, labels, 1, state.dur);
+        match state.state {
+            ThreadState::Blocked(_) => builder.add(stack, labels, 2, state.dur),
+            ThreadState::Runnable(_) => builder.add(stack, labels, 3, state.dur),
+            ThreadState::Running | ThreadState::Unrecorded => {}
+        }
+        period = Some((state, stack, labels));
     }
-    making.builder.finish()
+    builder.finish()
 }
 
 /// Why a thread left its processor.
@@ -180,46 +209,49 @@ fn why(state: ThreadState) -> &'static str {
 }
 
 fn locks_profile(trace: &Trace, options: &ProfileOptions) -> Profile {
-    let names = Names::new(trace);
-    let mut making = Making::new(trace, &names, options, &LOCKS);
+    let mut builder = builder(trace, &LOCKS, 1);
+    let stacks = ObservedStacks::new(trace, options, &mut builder);
     for wait in lock_waits(trace) {
-        let WaitForLock { span, lock, delay_ns, waker, .. } = wait;
-        let thread = making.thread_of(span);
-        let by = waker.map(|waker| making.thread_of(waker)).unwrap_or_default();
+        let WaitForLock { lock, delay_ns, waker, .. } = wait;
+        let thread = stacks.thread(wait.track);
+        let by = waker.map(|waker| stacks.thread(waker)).unwrap_or_default();
         let address = lock.address.map(|address| format!("{address:#x}")).unwrap_or_default();
         let why = lock.on.text();
-        let stack = making.stack_around(span);
+        let or_lock = |builder: &mut ProfileBuilder, stack: StackId| match stack {
+            StackId::EMPTY => {
+                let frame = made_up(builder, &lock.to_string());
+                builder.push(StackId::EMPTY, frame)
+            }
+            stack => stack,
+        };
+        let stack = or_lock(&mut builder, stacks.stack(wait.stack.0));
         let labels = [("thread", &*thread), ("why", why), ("lock", &*address), ("waker", &*by)];
-        let labels = making.labels(&labels);
-        making.builder.add(stack, labels, 0, 1);
-        making.builder.add(stack, labels, 1, delay_ns);
-        if let Some(waker) = waker {
-            let stack = making.stack_around(waker);
-            let labels = making.labels(&[("thread", &*by), ("why", why), ("lock", &*address)]);
-            making.builder.add(stack, labels, 2, delay_ns);
+        let labels = text_labels(&mut builder, &labels);
+        builder.add(stack, labels, 0, 1);
+        builder.add(stack, labels, 1, delay_ns);
+        if waker.is_some() {
+            let stack = or_lock(&mut builder, stacks.stack(wait.waker_stack.0));
+            let labels = [("thread", &*by), ("why", why), ("lock", &*address)];
+            let labels = text_labels(&mut builder, &labels);
+            builder.add(stack, labels, 2, delay_ns);
         }
     }
-    making.builder.finish()
+    builder.finish()
 }
 
-/// A frame a thread, and one a state.
+/// A frame for each thread, and one for each state.
 fn states_profile(trace: &Trace) -> Profile {
     let mut builder = builder(trace, &STATES, 0);
-    let facts = Facts::new(trace);
-    for row in off_cpu(&facts) {
-        let frame = made_up(&mut builder, &row.thread);
+    let threads = trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread);
+    let states = trace.thread_states();
+    for (id, track) in threads.filter(|&(id, _)| !states.of_track(id).is_empty()) {
+        let frame = made_up(&mut builder, &thread_name(trace, track));
         let thread = builder.push(StackId::EMPTY, frame);
         let labels = builder.labels(Vec::new());
-        let blocked = row.blocked_ns.iter().map(|(&on, &ns)| (ThreadState::Blocked(on), ns));
-        let states = [
-            (ThreadState::Running, row.running_ns),
-            (ThreadState::Runnable(RunnableSince::Woken), row.runnable_ns),
-            (ThreadState::Unrecorded, row.unrecorded_ns),
-        ];
-        for (state, ns) in blocked.chain(states).filter(|&(_, ns)| ns > 0) {
-            let frame = made_up(&mut builder, &state.span_name());
+        for row in states.of_track(id) {
+            let frame = made_up(&mut builder, &states.state(row).span_name());
             let stack = builder.push(thread, frame);
-            builder.add(stack, labels, 0, i64::try_from(ns).unwrap_or(i64::MAX));
+            builder.add(stack, labels, 0, states.dur[row]);
         }
     }
     builder.finish()
@@ -227,35 +259,33 @@ fn states_profile(trace: &Trace) -> Profile {
 
 #[cfg(test)]
 mod tests {
-    use spanwise_model::SpanKind;
+    use spanwise_model::BlockedOn;
 
     use super::*;
+    use crate::off_cpu::off_cpu;
     use crate::sample::Sample;
     use crate::{TotalNanos, locks};
 
     #[test]
     fn sums_are_those_of_the_report() {
         let mut sample = Sample::default();
-        let mut span = |kind, name: &str, start, dur| {
-            sample.span("7", kind, name, start, dur);
-        };
-        span(SpanKind::Other, "main", 0, 60);
-        span(SpanKind::LockWait, "[mutex 0x40]", 10, 20);
-        span(SpanKind::OffCpu, "[blocked: mutex]", 12, 8);
-        span(SpanKind::OffCpu, "[waiting for a CPU]", 20, 6);
-        span(SpanKind::OffCpu, "[waiting for a CPU: preempted]", 40, 10);
+        sample.state("7", ThreadState::Running, 0, 12);
+        sample.wait("7", BlockedOn::Mutex, (12, 8), &["main", "lock"]);
+        sample.state("7", ThreadState::Runnable(RunnableSince::Woken), 20, 6);
+        sample.state("7", ThreadState::Running, 26, 14);
+        sample.state("7", ThreadState::Runnable(RunnableSince::Preempted), 40, 10);
         let trace = sample.finish();
         let facts = Facts::new(&trace);
         let totals = |what| thread_profile(&trace, what, &ProfileOptions::default()).totals();
         let rows = off_cpu(&facts);
         let row = &rows[0];
-        let (blocked, runnable) = (row.blocked_total_ns(), row.runnable_ns);
+        let (blocked, runnable) = (row.blocked_total_ns(), row.runnable_ns.unwrap_or(0));
         assert_eq!(totals(ThreadProfile::OffCpu), [2, blocked + runnable, blocked, runnable]);
         assert_eq!(totals(ThreadProfile::States), [row.known_ns()]);
         let delay: TotalNanos = locks(&facts).iter().map(|row| row.delay_ns).sum();
         assert_eq!(totals(ThreadProfile::Locks), [1, delay, 0]);
-        // In the call for a lock a thread waits, also while it still runs.
-        let in_call = 20 - 8 - 6;
-        assert_eq!(totals(ThreadProfile::Cpu)[1], row.running_ns - in_call);
+        assert_eq!(totals(ThreadProfile::Cpu)[1], row.running_ns);
+        let wall = profile(&trace, &ProfileOptions::default()).totals()[value::WALL];
+        assert_eq!(wall, row.known_ns());
     }
 }

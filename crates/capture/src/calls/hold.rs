@@ -4,7 +4,8 @@
 //! is missed. So a program of ours stops the process where the loader says that everything is
 //! mapped, before any code of a library runs, and again where the program itself begins. It is a
 //! plain stop, as by `SIGSTOP`: nobody traces the program, and one that has other rights than its
-//! user keeps them. Nothing of the program has run yet that could notice.
+//! user keeps them. Nothing of the program has run yet that could notice. Should we be killed
+//! meanwhile, a process that stands by ends the stop (`guard.rs`).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -16,6 +17,7 @@ use super::bpf::{self, Places};
 use super::program::{
     FRAME, Instruction, Text, add, call, code, copy, function, instruction, map, set,
 };
+use crate::guard::HoldGuard;
 use crate::launch::{Child, ChildState};
 use crate::sys;
 
@@ -38,15 +40,16 @@ const APART: Duration = Duration::from_micros(100);
 
 pub(crate) struct Hold {
     /// Closing them ends it.
-    _links: Vec<OwnedFd>,
+    links: Vec<OwnedFd>,
     /// How often the program has begun.
     entered: OwnedFd,
+    guard: HoldGuard,
 }
 
 impl Hold {
     /// Before the process runs its program.
     pub(crate) fn begin(pid: i32, places: &StartPlaces) -> io::Result<Hold> {
-        let entered = bpf::counter()?;
+        let (entered, guard) = (bpf::counter()?, HoldGuard::start(pid)?);
         let mut links = Vec::new();
         let attach = |program: &OwnedFd, (path, offset): &(PathBuf, u64)| {
             let path = path.as_os_str().as_encoded_bytes();
@@ -57,7 +60,7 @@ impl Hold {
             // Without it, calls in the constructors of libraries are missed.
             links.extend(attach(&bpf::program(&stopping(None))?, loader));
         }
-        Ok(Hold { _links: links, entered })
+        Ok(Hold { links, entered, guard })
     }
 
     /// Calls back each time that the process stands still, until the program begins. Nothing is
@@ -80,10 +83,11 @@ impl Hold {
                 }
             }
         }
-        let pid = child.pid;
-        drop(self);
+        let Hold { links, guard, .. } = self;
+        drop(links);
         // Whatever has happened meanwhile: one that runs does not notice.
-        sys::send(pid, libc::SIGCONT);
+        sys::send(child.pid, libc::SIGCONT);
+        drop(guard);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use spanwise_analyze::FunctionBy;
 use spanwise_answer::ConvertFormat;
 
 use super::{OutputArgs, ReadArgs, TopArgs};
@@ -164,6 +165,12 @@ pub(crate) struct ProfileArgs {
     /// What of a trace the profile is about [default: wall time, GPU time and memory]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) profile: Option<ThreadProfileArg>,
+    /// Count samples of this event instead, such as page-faults; info lists a trace's events
+    #[arg(long, value_name = "EVENT", conflicts_with = "profile")]
+    pub(crate) event: Option<String>,
+    /// What makes a frame of its own, of samples: a function, or each line of it
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = FrameByArg::Function)]
+    pub(crate) by: FrameByArg,
     /// The column to show, where only one can be shown [default: the profile's own, wall]
     #[arg(long, value_name = "COLUMN")]
     pub(crate) value: Option<String>,
@@ -177,6 +184,21 @@ pub(crate) struct ProfileArgs {
     /// Leave this out where a frame begins with it, so that moved code compares
     #[arg(long, value_name = "PREFIX", default_value = "")]
     pub(crate) strip_prefix: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FrameByArg {
+    Function,
+    Line,
+}
+
+impl From<FrameByArg> for FunctionBy {
+    fn from(by: FrameByArg) -> Self {
+        match by {
+            FrameByArg::Function => FunctionBy::Function,
+            FrameByArg::Line => FunctionBy::Line,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use spanwise_analyze::{Backward, ProfileOptions, StackMode};
+use spanwise_analyze::ProfileOptions;
 use spanwise_answer::{ConvertFormat, merge_traces, write_whole};
 use spanwise_model::{MergedClock, Trace};
 use spanwise_write::TraceFormat;
@@ -39,12 +39,7 @@ pub(super) fn write_as(
     quiet: bool,
 ) -> anyhow::Result<()> {
     let Some(trace_format) = format_of(format) else {
-        let options = ProfileOptions {
-            stack: StackMode::Mixed,
-            backward: Backward::Own,
-            rank: None,
-            strip_prefix: String::new(),
-        };
+        let options = ProfileOptions::default();
         let profile = spanwise_analyze::profile(trace, &options);
         let shown = (profile.default_value, name);
         return write_profile_as(&profile, shown, (target, format), quiet);

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::bail;
-use spanwise_analyze::{Backward, ProfileOptions, StackMode, ThreadProfile, thread_profile};
+use spanwise_analyze::{
+    Backward, ProfileOptions, StackMode, ThreadProfile, event_profile, thread_profile,
+};
 use spanwise_answer::{Opened, rank_of, write_output};
 use spanwise_model::{Profile, Trace};
 use spanwise_read::ReadError;
@@ -38,13 +40,38 @@ impl ProfileArgs {
             },
             rank: rank_of(path),
             strip_prefix: self.strip_prefix.clone(),
+            by: self.by.into(),
         };
         let profile = match self.profile {
+            _ if self.event.is_some() => self.of_event(path, &trace, &options)?,
             None => spanwise_analyze::profile(&trace, &options),
             Some(what) => self.of_threads(path, &trace, what, &options)?,
         };
         drop_behind(trace);
         Ok(profile)
+    }
+
+    /// Samples of one event.
+    fn of_event(
+        &self,
+        path: &Path,
+        trace: &Trace,
+        options: &ProfileOptions,
+    ) -> anyhow::Result<Profile> {
+        let event = self.event.as_deref().unwrap_or_default();
+        if let Some(profile) = event_profile(trace, event, options) {
+            return Ok(profile);
+        }
+        let names = trace.sample_events().rows().iter().map(|row| trace.strings().get(row.name));
+        let names: Vec<&str> = names.collect();
+        match &names[..] {
+            [] => bail!("{}: no samples in it", path.display()),
+            names => bail!(
+                "{}: no samples of the event {event}; there are {}",
+                path.display(),
+                names.join(", ")
+            ),
+        }
     }
 
     /// What threads did by a recording of switches and locks, where there is one.
@@ -80,8 +107,8 @@ impl ProfileArgs {
         if self.stack != StackArg::Mixed || self.backward != BackwardArg::Own {
             bail!("{file}: a profile; its stacks are made: --stack and --backward are for traces");
         }
-        if self.profile.is_some() {
-            bail!("{file}: a profile already: --profile is for traces");
+        if self.profile.is_some() || self.event.is_some() {
+            bail!("{file}: a profile already: --profile and --event are for traces");
         }
         if self.strip_prefix.is_empty() {
             return Ok(profile);

@@ -1,14 +1,15 @@
 //! No call is missed because it came too early, or in a process that lived too briefly.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::bench::{Bench, text};
+use crate::bench::{Bench, Running, text, wait_until};
 use crate::calls::counts;
 
 /// Records a program, and counts calls of these functions; gives what was said.
 #[track_caller]
 fn check(bench: &Bench, command: &[&str], options: &[&str], expected: &[(&str, usize)]) -> String {
-    let folder = format!("r{}", std::fs::read_dir(bench.path("")).expect("a folder").count());
+    let folder = format!("r{}", fs::read_dir(bench.path("")).expect("a folder").count());
     let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
     run.args(options);
     run.args(expected.iter().flat_map(|&(name, _)| ["--calls", name]));
@@ -48,7 +49,7 @@ fn scripts_are_held_as_well() {
     let Some(bench) = Bench::with("(--calls)") else { return };
     let Some(program) = compiled(&bench, "brief", &[]) else { return };
     let script = bench.path("script");
-    std::fs::write(&script, format!("#!{program}\n")).expect("writable");
+    fs::write(&script, format!("#!{program}\n")).expect("writable");
     let mut chmod = Command::new("chmod");
     assert!(chmod.arg("+x").arg(&script).status().expect("chmod").success());
     let script = script.to_str().expect("a path of ours").to_owned();
@@ -73,8 +74,48 @@ fn processes_that_are_not_recorded_are_not_counted() {
     let Some(program) = compiled(&bench, "brief", &[]) else { return };
     let mut shell = Command::new("sh");
     shell.args(["-c", "while :; do \"$0\" 1; done", &program]).stderr(Stdio::null());
-    let _busy = crate::bench::Running::start(&mut shell);
+    let _busy = Running::start(&mut shell);
     check(&bench, &[&program, "20"], &[], &[("own", 21)]);
+}
+
+/// What the kernel says that a process does; an ended one may not have been asked for its status.
+fn state(pid: &str) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let state = stat.rsplit_once(") ")?.1.chars().next();
+    state.filter(|&state| state != 'Z' && state != 'X')
+}
+
+fn children(pid: &str) -> Vec<String> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_program_goes_on_when_its_recorder_is_killed_while_it_is_held() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = compiled(&bench, "brief", &[]) else { return };
+    let mut tries = 0;
+    for round in 0..10 {
+        let folder = format!("r{round}");
+        let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
+        run.args(["--calls", "calloc", "--calls", "own", "--", &program, "100"]);
+        let mut recorder = Running::start(run.stderr(Stdio::null()));
+        // It is held for some milliseconds, so this looks without a pause.
+        let held = loop {
+            let of_recorder = children(&recorder.pid());
+            let held = of_recorder.into_iter().find(|pid| state(pid) == Some('T'));
+            if held.is_some() || !recorder.is_alive() {
+                break held;
+            }
+        };
+        // One that was looked at too late has ended well.
+        let Some(held) = held else { continue };
+        tries += 1;
+        recorder.0.kill().expect("ours");
+        recorder.wait();
+        wait_until("it has ended", || state(&held).is_none());
+    }
+    assert!(tries > 0, "it was never seen while it was held");
 }
 
 /// A program that has other rights keeps them while it is held.
@@ -84,7 +125,7 @@ fn setuid_programs_keep_their_rights() {
     let source = bench.path("rights.c");
     let text_of = "#include <unistd.h>\nint own(void) { return geteuid(); }\n\
                    int main(void) { return own() == 65534 ? 0 : 9; }\n";
-    std::fs::write(&source, text_of).expect("writable");
+    fs::write(&source, text_of).expect("writable");
     let program = bench.path("rights");
     let compiled = Command::new("cc").arg("-o").arg(&program).arg(&source).status();
     let command = |name: &str, arg: &str| {
@@ -112,7 +153,7 @@ fn a_jump_to_a_stub_is_an_exit_and_the_stub_is_not() {
         let output = bench.spanwise(&run).arg("--").arg(&program).output().expect("built");
         assert!(output.status.success(), "{}", text(&output.stderr));
         let about = bench.path(&format!("r-{name}")).join("recording.json");
-        let about = std::fs::read_to_string(about).expect("it was written");
+        let about = fs::read_to_string(about).expect("it was written");
         assert!(about.contains("\"call_records\": 20,"), "{name}: {about}");
     }
 }

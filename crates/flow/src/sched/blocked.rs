@@ -1,81 +1,70 @@
 //! What a thread waits for, told by the functions on its stack.
 //!
-//! The innermost function that the table knows decides. The kernel's own part of a lock
-//! (`futex_wait`) is not in it, so that the search goes on to the library call around.
+//! The innermost function that a table knows decides, the kernel's own first: it tells a disk from
+//! a socket. The kernel's part of a lock (`futex_wait`) is in no table, so that the search goes on
+//! to the library call around it; and around that may be a runtime's lock, or the place where a
+//! pool keeps workers that have nothing to do.
+
+mod tables;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use spanwise_model::BlockedOn;
 
 use crate::{Names, Place};
+use tables::{FUNCTIONS, LOCKS, PARKED, UNCLEAR};
 
-/// Whole names, without leading underscores, `GI_` and symbol versions.
-const FUNCTIONS: &[(&str, BlockedOn)] = &[
-    ("do_nanosleep", BlockedOn::Sleep),
-    ("hrtimer_nanosleep", BlockedOn::Sleep),
-    ("clock_nanosleep", BlockedOn::Sleep),
-    ("nanosleep", BlockedOn::Sleep),
-    ("usleep", BlockedOn::Sleep),
-    ("lll_lock_wait", BlockedOn::Mutex),
-    ("lll_lock_wait_private", BlockedOn::Mutex),
-    ("lll_mutex_lock_optimized", BlockedOn::Mutex),
-    ("pthread_mutex_lock", BlockedOn::Mutex),
-    ("pthread_mutex_timedlock", BlockedOn::Mutex),
-    ("pthread_mutex_clocklock", BlockedOn::Mutex),
-    ("pthread_mutex_lock_full", BlockedOn::Mutex),
-    ("pthread_mutex_cond_lock", BlockedOn::Mutex),
-    ("pthread_cond_wait", BlockedOn::Condition),
-    ("pthread_cond_wait_common", BlockedOn::Condition),
-    ("pthread_cond_timedwait", BlockedOn::Condition),
-    ("pthread_cond_clockwait", BlockedOn::Condition),
-    ("pthread_join", BlockedOn::Join),
-    ("pthread_clockjoin_ex", BlockedOn::Join),
-    ("pthread_timedjoin_np", BlockedOn::Join),
-    ("do_wait", BlockedOn::Join),
-    ("kernel_wait4", BlockedOn::Join),
-    ("wait4", BlockedOn::Join),
-    ("waitid", BlockedOn::Join),
-    ("waitpid", BlockedOn::Join),
-    ("sem_wait", BlockedOn::Semaphore),
-    ("sem_timedwait", BlockedOn::Semaphore),
-    ("sem_clockwait", BlockedOn::Semaphore),
-    ("new_sem_wait_slow", BlockedOn::Semaphore),
-    ("new_sem_wait_slow64", BlockedOn::Semaphore),
-    ("pthread_rwlock_rdlock", BlockedOn::ReadWriteLock),
-    ("pthread_rwlock_wrlock", BlockedOn::ReadWriteLock),
-    ("pthread_rwlock_timedrdlock", BlockedOn::ReadWriteLock),
-    ("pthread_rwlock_timedwrlock", BlockedOn::ReadWriteLock),
-    ("pthread_barrier_wait", BlockedOn::Barrier),
-    ("take_gil", BlockedOn::Gil),
-    // Compilers put `take_gil` into these, which do nothing else for long.
-    ("PyEval_RestoreThread", BlockedOn::Gil),
-    ("PyEval_AcquireThread", BlockedOn::Gil),
-    ("PyEval_AcquireLock", BlockedOn::Gil),
-    ("PyGILState_Ensure", BlockedOn::Gil),
-    ("PyThread_acquire_lock", BlockedOn::Lock),
-    ("PyThread_acquire_lock_timed", BlockedOn::Lock),
-    ("PyMutex_LockTimed", BlockedOn::Lock),
-    ("ep_poll", BlockedOn::Io),
-    ("do_poll", BlockedOn::Io),
-    ("do_sys_poll", BlockedOn::Io),
-    ("do_select", BlockedOn::Io),
-    ("epoll_wait", BlockedOn::Io),
-    ("poll", BlockedOn::Io),
-    ("io_schedule", BlockedOn::Io),
-    ("io_schedule_timeout", BlockedOn::Io),
-    ("io_cqring_wait", BlockedOn::Io),
-    ("pipe_read", BlockedOn::Io),
-    ("anon_pipe_read", BlockedOn::Io),
-    ("pipe_write", BlockedOn::Io),
-    ("anon_pipe_write", BlockedOn::Io),
-    ("eventfd_read", BlockedOn::Io),
-    ("sock_recvmsg", BlockedOn::Io),
-    ("sock_sendmsg", BlockedOn::Io),
-    ("inet_csk_accept", BlockedOn::Io),
-    ("unix_stream_read_generic", BlockedOn::Io),
-    ("n_tty_read", BlockedOn::Io),
-    ("vfs_read", BlockedOn::Io),
-    ("vfs_write", BlockedOn::Io),
-    ("vfs_fsync_range", BlockedOn::Io),
-];
+/// What a function on the stack of a thread that waits says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    WaitsFor(BlockedOn),
+    /// For some device.
+    Unclear,
+    /// What is inside of it is a lock of the program's own.
+    IsLock,
+    /// The thread has nothing to do.
+    IsIdle,
+}
+
+fn role(name: &str) -> Option<Role> {
+    static ROLES: OnceLock<HashMap<&str, Role>> = OnceLock::new();
+    let roles = ROLES.get_or_init(|| {
+        let all =
+            |names: &'static [&'static str], role| names.iter().map(move |&name| (name, role));
+        let waits = FUNCTIONS.iter().flat_map(|&(on, names)| all(names, Role::WaitsFor(on)));
+        let others = [(UNCLEAR, Role::Unclear), (LOCKS, Role::IsLock), (PARKED, Role::IsIdle)];
+        waits.chain(others.into_iter().flat_map(|(names, role)| all(names, role))).collect()
+    });
+    let name = name.split('@').next().unwrap_or(name).trim_start_matches('_');
+    let name = name.strip_prefix("GI_").unwrap_or(name).trim_start_matches('_');
+    // What compilers make of a function keeps its name: `f.isra.0`, `f.constprop.0`.
+    let name = name.split_once(".isra").or(name.split_once(".constprop")).map_or(name, |it| it.0);
+    roles.get(name).or_else(|| roles.get(&*plain(name)?)).copied()
+}
+
+/// A name without parameters, type arguments and, of Python, the line; `None` where it has none
+/// of them.
+fn plain(name: &str) -> Option<String> {
+    if let Some((python, _)) = name.split_once(".py:") {
+        return Some(format!("{python}.py"));
+    }
+    let name = name.split_once('(').map_or(name, |(name, _)| name);
+    if !name.contains("::") {
+        return None;
+    }
+    let (mut plain, mut depth) = (String::with_capacity(name.len()), 0_usize);
+    for c in name.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            c if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    // Rust writes `<T>` behind a path as `::<T>`.
+    Some(plain.replace("::::", "::").trim_end_matches("::").to_owned())
+}
 
 /// Runtimes build their locks from those of the system: whoever stands on the stack around
 /// one of those is what the program waits for.
@@ -83,24 +72,55 @@ const RUNTIMES: [BlockedOn; 2] = [BlockedOn::Gil, BlockedOn::Lock];
 
 /// What the stack says, outermost frame first; `None` where it says nothing.
 pub(crate) fn by_stack(names: &Names, frames: &[Place]) -> Option<BlockedOn> {
-    let known = |place: &Place| by_name(names.name_text(place.function));
-    let mut known = frames.iter().rev().filter_map(known);
-    let innermost = known.next();
-    match innermost {
+    let mut roles = frames.iter().rev().filter_map(|place| role(names.name_text(place.function)));
+    let mut is_unclear = false;
+    let mut around = Vec::new();
+    let mut innermost = None;
+    for role in roles.by_ref() {
+        match (role, innermost) {
+            (Role::WaitsFor(on), None) => innermost = Some(on),
+            (Role::Unclear, None) => is_unclear = true,
+            (role, _) => around.push(role),
+        }
+    }
+    let innermost = match innermost {
+        _ if is_unclear && innermost.is_none_or(BlockedOn::is_of_threads) => Some(BlockedOn::Io),
         None => {
             let is_futex = |place: &Place| names.name_text(place.function).contains("futex");
             frames.iter().any(is_futex).then_some(BlockedOn::Futex)
         }
-        Some(BlockedOn::Sleep | BlockedOn::Io | BlockedOn::Join) => innermost,
-        Some(_) => known.find(|on| RUNTIMES.contains(on)).or(innermost),
+        known => known,
+    };
+    innermost.map(|on| within(on, &around))
+}
+
+/// What a wait is, inside of functions that say more.
+fn within(on: BlockedOn, around: &[Role]) -> BlockedOn {
+    let may_be_part = on.is_of_threads()
+        || matches!(on, BlockedOn::Poll | BlockedOn::Sleep | BlockedOn::Pipe | BlockedOn::Socket);
+    if !may_be_part || on == BlockedOn::Gil {
+        return on;
+    }
+    if around.contains(&Role::IsLock) {
+        return BlockedOn::Lock;
+    }
+    let runtimes = around.iter().filter_map(|&role| match role {
+        Role::WaitsFor(on) if RUNTIMES.contains(&on) => Some(on),
+        _ => None,
+    });
+    match runtimes.filter(|_| on.is_of_threads()).next() {
+        Some(BlockedOn::Gil) => BlockedOn::Gil,
+        _ if around.contains(&Role::IsIdle) => BlockedOn::Parked,
+        runtime => runtime.unwrap_or(on),
     }
 }
 
 /// What a function of this name waits for, where it is known for that.
 pub(crate) fn by_name(name: &str) -> Option<BlockedOn> {
-    let name = name.split('@').next().unwrap_or(name).trim_start_matches('_');
-    let name = name.strip_prefix("GI_").unwrap_or(name).trim_start_matches('_');
-    FUNCTIONS.iter().find(|(known, _)| *known == name).map(|&(_, on)| on)
+    match role(name)? {
+        Role::WaitsFor(on) => Some(on),
+        Role::Unclear | Role::IsLock | Role::IsIdle => None,
+    }
 }
 
 /// True for a stack below which an interrupt was served: whoever ran there has nothing to
@@ -142,7 +162,7 @@ mod tests {
         );
         check(&["take_gil", "clock_nanosleep@GLIBC_2.2.5"], Some(BlockedOn::Sleep));
         check(&["worker", "__futex_abstimed_wait_common"], Some(BlockedOn::Futex));
-        check(&["main", "do_syscall_64", "ep_poll", "schedule"], Some(BlockedOn::Io));
+        check(&["main", "do_syscall_64", "ep_poll", "schedule"], Some(BlockedOn::Poll));
         check(&["main", "my_pthread_join"], None);
         check(&[], None);
     }

@@ -21,7 +21,7 @@ pub use event::{LeftAs, Moment, SchedEvent};
 
 use crate::{Names, Place, ThreadKey};
 use futex::{Purpose, Wakes};
-use thread::{By, Thread, Wait};
+use thread::{By, RecordedFrom, Stood, Thread, Wait};
 
 /// A thread's state from one time to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,32 @@ pub struct Stretch {
     pub state: ThreadState,
     pub start: Nanos,
     pub end: Nanos,
+    /// The processor that it was last on, where that was recorded.
+    pub cpu: Option<u32>,
+    /// Where the thread stands meanwhile.
+    pub stack: StackRef,
+    /// Who ended the wait, where that was recorded.
+    pub waker: Option<i64>,
+    /// Where the waker stood then.
+    pub waker_stack: StackRef,
+    /// The address of the lock that it waits for, where that is known.
+    pub lock: Option<u64>,
+}
+
+/// A stack, as whoever feeds [`Sched`] numbers stacks. [`StackRef::NONE`] is no stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StackRef(pub u32);
+
+impl StackRef {
+    pub const NONE: StackRef = StackRef(0);
+}
+
+/// The stack of an event: the frames, outermost first, and their number.
+#[derive(Debug, Clone, Copy)]
+pub struct EventStack<'a> {
+    pub frames: &'a [Place],
+    pub number: StackRef,
+    pub names: &'a Names,
 }
 
 /// One wait for a lock, from the call to its return.
@@ -37,6 +63,15 @@ pub struct LockWait {
     pub lock: AwaitedLock,
     pub start: Nanos,
     pub end: Nanos,
+    pub stack: StackRef,
+    pub waker: Option<Waker>,
+}
+
+/// Who ended a wait, and where it stood then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waker {
+    pub tid: i64,
+    pub stack: StackRef,
 }
 
 /// A thread made another one runnable, at a time when that one waited.
@@ -75,12 +110,16 @@ pub enum StackMove {
 pub struct Sched {
     threads: BTreeMap<i64, Thread>,
     wakes: Wakes,
+    /// Where threads last stood when they let others go on.
+    woke_at: BTreeMap<i64, StackRef>,
     /// By process: who let go of Python's lock last, and when.
     released: BTreeMap<i64, (i64, Nanos)>,
     /// Processors that have nothing to run, and since when.
     idle: BTreeMap<u32, Nanos>,
     /// When the first switch was told of.
     first_switch: Option<Nanos>,
+    /// When anything but bookkeeping was recorded first.
+    began: Option<Nanos>,
     /// Switches are not recorded for a while.
     is_paused: bool,
     wakeups: Vec<Wakeup>,
@@ -97,6 +136,13 @@ const RELEASES_GIL: &str = "drop_gil";
 impl Sched {
     /// An event that a thread raised says at least that it ran.
     pub fn seen(&mut self, tid: i64, at: Moment) {
+        self.began.get_or_insert(at.time);
+        self.mentioned(tid, at);
+    }
+
+    /// A record of bookkeeping, such as a thread's name: it ran then. Recorders write such
+    /// records before they record anything else, so what it did until then stays unknown.
+    pub fn mentioned(&mut self, tid: i64, at: Moment) {
         self.comes_from_idle(tid, at);
         let is_paused = self.is_paused;
         if let Some(thread) = self.thread(tid) {
@@ -140,19 +186,21 @@ impl Sched {
         &mut self,
         (key, at): (ThreadKey, Moment),
         event: SchedEvent,
-        frames: &[Place],
-        names: &Names,
+        stack: EventStack<'_>,
     ) {
         let (tid, time) = (key.tid, at.time);
+        let EventStack { frames, names, .. } = stack;
         match event {
             SchedEvent::Out { .. } | SchedEvent::In | SchedEvent::Switch { .. } => {
-                self.switch(tid, at, event, (frames, names));
+                self.switch(tid, at, event, stack);
             }
+            SchedEvent::Waited { since } => self.stood((tid, time), since, stack),
             SchedEvent::Wake { woken } => {
                 self.seen(tid, at);
                 let is_its_own = tid > 0 && !blocked::is_interrupt(names, frames);
                 if let Some(thread) = self.thread(woken) {
-                    thread.woken(time, is_its_own.then_some(tid));
+                    let waker = Waker { tid, stack: stack.number };
+                    thread.woken(time, is_its_own.then_some(waker));
                 }
             }
             SchedEvent::FutexEnter { address, op, value } => {
@@ -163,9 +211,9 @@ impl Sched {
                             .filter(|&on| on != BlockedOn::Futex)
                             .unwrap_or(on);
                         let lock = AwaitedLock { on, address: Some(address) };
-                        self.wait((tid, time), lock, false, frames);
+                        self.wait((tid, time), lock, false, stack);
                     }
-                    Purpose::Wake => self.wake((tid, time), address, value, frames),
+                    Purpose::Wake => self.wake((tid, time), address, value, stack),
                     Purpose::Other => {}
                 }
             }
@@ -175,7 +223,7 @@ impl Sched {
             }
             SchedEvent::Probe { function, is_return } => {
                 self.seen(tid, at);
-                self.probe((key, time), names.text(function), is_return, frames);
+                self.probe((key, time), names.text(function), is_return, stack);
             }
         }
     }
@@ -197,8 +245,11 @@ impl Sched {
     /// All threads of which something is known, by number, and who woke whom.
     pub fn finish(mut self) -> (Vec<ThreadSched>, Vec<Wakeup>) {
         self.threads.values_mut().for_each(Thread::end);
-        let first = self.first_switch.unwrap_or(Nanos::MIN);
-        let threads = self.threads.into_iter().map(|(tid, thread)| thread.finish(tid, first));
+        let starts = RecordedFrom {
+            switches: self.first_switch.unwrap_or(Nanos::MIN),
+            events: self.began.unwrap_or(Nanos::MIN),
+        };
+        let threads = self.threads.into_iter().map(|(tid, thread)| thread.finish(tid, starts));
         let is_known =
             |thread: &ThreadSched| !thread.stretches.is_empty() || !thread.waits.is_empty();
         (threads.filter(is_known).collect(), self.wakeups)
@@ -209,20 +260,21 @@ impl Sched {
         (tid > 0).then(|| self.threads.entry(tid).or_default())
     }
 
-    fn switch(&mut self, tid: i64, at: Moment, event: SchedEvent, stack: (&[Place], &Names)) {
+    fn switch(&mut self, tid: i64, at: Moment, event: SchedEvent, stack: EventStack<'_>) {
         self.first_switch.get_or_insert(at.time);
+        self.began.get_or_insert(at.time);
         match event {
             SchedEvent::Out { is_preempted } => {
                 let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
                 self.comes_from_idle(tid, at);
-                self.left((tid, at.time), By::Record, left, stack);
                 self.on_cpu(tid, at);
+                self.left((tid, at.time), By::Record, left, stack);
             }
             SchedEvent::Switch { prev, left, next } => {
                 self.comes_from_idle(prev, at);
+                self.on_cpu(prev, at);
                 self.left((prev, at.time), By::Tracepoint, left, stack);
                 self.came(next, at.time, By::Tracepoint);
-                self.on_cpu(prev, at);
                 self.on_cpu(next, at);
                 match (next, at.cpu) {
                     (0, Some(cpu)) => drop(self.idle.insert(cpu, at.time)),
@@ -235,6 +287,24 @@ impl Sched {
                 self.on_cpu(tid, at);
                 at.cpu.map(|cpu| self.idle.remove(&cpu));
             }
+        }
+    }
+
+    /// Told when a wait is over: where the thread stood. While switches are not recorded, that it
+    /// has waited at all is news.
+    fn stood(
+        &mut self,
+        (tid, time): (i64, Nanos),
+        since: Option<Nanos>,
+        EventStack { frames, number, names }: EventStack<'_>,
+    ) {
+        let stood = Stood { on: blocked::by_stack(names, frames), frames, number };
+        let since = since.filter(|_| self.is_paused);
+        let Some(thread) = self.thread(tid) else { return };
+        let Some(since) = since else { return thread.stands(stood) };
+        let from = thread.waited((since, time), stood);
+        if !frames.is_empty() && !thread.has_known_stack() && from < time {
+            self.moves.push(StackMove::Stood { tid, from, to: time, frames: frames.to_vec() });
         }
     }
 
@@ -259,13 +329,8 @@ impl Sched {
         }
     }
 
-    fn left(
-        &mut self,
-        (tid, time): (i64, Nanos),
-        by: By,
-        left: LeftAs,
-        (frames, names): (&[Place], &Names),
-    ) {
+    fn left(&mut self, (tid, time): (i64, Nanos), by: By, left: LeftAs, stack: EventStack<'_>) {
+        let EventStack { frames, names, number } = stack;
         let on = match left {
             LeftAs::Preempted | LeftAs::Dead => None,
             LeftAs::Uninterruptible => Some(BlockedOn::Io),
@@ -273,7 +338,7 @@ impl Sched {
         };
         let on = blocked::by_stack(names, frames).or(on);
         let Some(thread) = self.thread(tid) else { return };
-        let is_new = thread.left(time, by, left, (on, frames));
+        let is_new = thread.left(time, by, left, Stood { on, frames, number });
         if is_new && !thread.has_known_stack() {
             self.moves.push(StackMove::Left { tid, at: time });
         }
@@ -285,7 +350,7 @@ impl Sched {
         let Some(off) = thread.came(time, by) else { return };
         // Inside the wait, so that an arrow has something to lead to.
         if let Some((at, Some(waker))) = off.woken.filter(|_| off.since < time) {
-            self.wakeups.push(Wakeup { waker, woken: tid, time: at.min(time - 1) });
+            self.wakeups.push(Wakeup { waker: waker.tid, woken: tid, time: at.min(time - 1) });
         }
         if !off.frames.is_empty() && !has_known_stack {
             let (from, to, frames) = (off.since, time, off.frames);
@@ -299,7 +364,7 @@ impl Sched {
         (tid, time): (i64, Nanos),
         lock: AwaitedLock,
         is_probe: bool,
-        frames: &[Place],
+        EventStack { frames, number, .. }: EventStack<'_>,
     ) {
         let Some(thread) = self.thread(tid) else { return };
         // What a probed function calls is a part of it.
@@ -307,11 +372,19 @@ impl Sched {
             return;
         }
         let has_stack = !frames.is_empty();
-        thread.wait = Some(Wait { lock, start: time, is_probe, has_stack, is_woken: false });
+        thread.wait =
+            Some(Wait { lock, start: time, is_probe, has_stack, number, is_woken: false });
         self.found((tid, time), frames);
     }
 
-    fn wake(&mut self, (tid, time): (i64, Nanos), address: u64, most: u64, frames: &[Place]) {
+    fn wake(
+        &mut self,
+        (tid, time): (i64, Nanos),
+        address: u64,
+        most: u64,
+        EventStack { frames, number, .. }: EventStack<'_>,
+    ) {
+        self.woke_at.insert(tid, number);
         self.wakes.begin(address, tid, time, most);
         let Some(thread) = self.thread(tid) else { return };
         thread.waking = Some((address, most, !frames.is_empty()));
@@ -350,16 +423,17 @@ impl Sched {
         (key, time): (ThreadKey, Nanos),
         function: &str,
         is_return: bool,
-        frames: &[Place],
+        stack: EventStack<'_>,
     ) {
         let tid = key.tid;
         if function == RELEASES_GIL {
             self.released.insert(key.pid, (tid, time));
+            self.woke_at.insert(tid, stack.number);
             return;
         }
         let Some(on) = blocked::by_name(function) else { return };
         if !is_return {
-            return self.wait((tid, time), AwaitedLock { on, address: None }, true, frames);
+            return self.wait((tid, time), AwaitedLock { on, address: None }, true, stack);
         }
         let Some(thread) = self.thread(tid) else { return };
         let Some(wait) = thread.wait.take_if(|wait| wait.is_probe && wait.lock.on == on) else {
@@ -377,13 +451,20 @@ impl Sched {
             self.moves.push(StackMove::Left { tid, at: time });
         }
         // Where the scheduler said it, that is more exact.
+        let by = waker.map(|(waker, _)| Waker {
+            tid: waker,
+            stack: self.woke_at.get(&waker).copied().unwrap_or_default(),
+        });
         if let Some((waker, at)) = waker.filter(|_| !wait.is_woken) {
             let at = at.min(time - 1).max(wait.start);
             self.wakeups.push(Wakeup { waker, woken: tid, time: at });
         }
         if let Some(thread) = self.thread(tid) {
-            let end = time.max(wait.start);
-            thread.waits.push(LockWait { lock: wait.lock, start: wait.start, end });
+            if let Some(by) = by {
+                thread.woken_by(by, wait.start);
+            }
+            let (lock, start, end) = (wait.lock, wait.start, time.max(wait.start));
+            thread.waits.push(LockWait { lock, start, end, stack: wait.number, waker: by });
         }
     }
 }

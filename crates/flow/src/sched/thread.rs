@@ -2,7 +2,7 @@
 
 use spanwise_model::{AwaitedLock, BlockedOn, Nanos, RunnableSince, ThreadState};
 
-use super::{LeftAs, LockWait, Moment, Stretch, ThreadSched};
+use super::{LeftAs, LockWait, Moment, StackRef, Stretch, ThreadSched, Waker};
 use crate::Place;
 
 /// Who told of a switch.
@@ -28,8 +28,9 @@ pub(super) struct Off {
     /// What the stack says that it waits for.
     on: Option<BlockedOn>,
     pub(super) frames: Vec<Place>,
+    number: StackRef,
     /// When it was woken, and by whom.
-    pub(super) woken: Option<(Nanos, Option<i64>)>,
+    pub(super) woken: Option<(Nanos, Option<Waker>)>,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +47,23 @@ enum State {
     Unknown(Nanos),
 }
 
+/// Since when a recording holds what.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecordedFrom {
+    pub(super) switches: Nanos,
+    /// Anything but bookkeeping.
+    pub(super) events: Nanos,
+}
+
+/// What is known of a thread that leaves its processor.
+#[derive(Clone, Copy)]
+pub(super) struct Stood<'a> {
+    /// What the stack says that it waits for.
+    pub(super) on: Option<BlockedOn>,
+    pub(super) frames: &'a [Place],
+    pub(super) number: StackRef,
+}
+
 /// A wait for a lock that is not over.
 #[derive(Debug)]
 pub(super) struct Wait {
@@ -55,6 +73,7 @@ pub(super) struct Wait {
     pub(super) is_probe: bool,
     /// The stack of its beginning holds until its end.
     pub(super) has_stack: bool,
+    pub(super) number: StackRef,
     /// The scheduler has said who woke it.
     pub(super) is_woken: bool,
 }
@@ -145,18 +164,12 @@ impl Thread {
     }
 
     /// The thread left its processor. False where that was known already.
-    pub(super) fn left(
-        &mut self,
-        time: Nanos,
-        by: By,
-        left: LeftAs,
-        (on, frames): (Option<BlockedOn>, &[Place]),
-    ) -> bool {
+    pub(super) fn left(&mut self, time: Nanos, by: By, left: LeftAs, stood: Stood<'_>) -> bool {
         (self.has_switches, self.is_recorded) = (true, true);
         if let State::Off(off) = &mut self.state
             && off.told & by as u8 == 0
         {
-            off.add(by, left, (on, frames));
+            off.add(by, left, stood);
             return false;
         }
         let time = self.reach(time);
@@ -171,8 +184,10 @@ impl Thread {
                 self.push(ThreadState::Unrecorded, since, time);
             }
         }
+        let Stood { on, frames, number } = stood;
         let (told, frames) = (by as u8, frames.to_vec());
-        self.state = State::Off(Off { since: time, told, left, on, frames, woken: None });
+        let off = Off { since: time, told, left, on, frames, number, woken: None };
+        self.state = State::Off(off);
         true
     }
 
@@ -208,13 +223,15 @@ impl Thread {
             }
             State::Off(off) if off.left == LeftAs::Dead => None,
             State::Off(off) if off.left == LeftAs::Preempted => {
-                self.push(ThreadState::Runnable(RunnableSince::Preempted), off.since, time);
+                let state = ThreadState::Runnable(RunnableSince::Preempted);
+                self.push_at(off.number, state, off.since, time);
                 Some(off)
             }
             State::Off(off) => {
                 let until = off.woken.map_or(time, |woken| woken.0).min(time);
-                self.push(ThreadState::Blocked(self.blocked_on(&off)), off.since, until);
-                self.push(ThreadState::Runnable(RunnableSince::Woken), until, time);
+                self.blocked(&off, until);
+                let state = ThreadState::Runnable(RunnableSince::Woken);
+                self.push_at(self.stack_of(&off), state, until, time);
                 if let (Some(wait), Some((_, Some(_)))) = (&mut self.wait, off.woken) {
                     wait.is_woken = true;
                 }
@@ -223,8 +240,36 @@ impl Thread {
         }
     }
 
+    /// While nobody tells of switches: it has waited, and nothing is known of the time before.
+    /// Gives since when, as far as that is new.
+    pub(super) fn waited(&mut self, (since, time): (Nanos, Nanos), stood: Stood<'_>) -> Nanos {
+        let before = match self.state {
+            State::Unknown(before) => before,
+            State::Unseen => since,
+            State::Created(_) | State::Running { .. } | State::Off(_) => return time,
+        };
+        (self.has_switches, self.is_recorded) = (true, true);
+        let since = since.max(before);
+        let time = self.reach(time.max(since));
+        self.push(ThreadState::Unrecorded, before, since);
+        let state = ThreadState::Blocked(stood.on.unwrap_or(BlockedOn::Unknown));
+        self.push_at(stood.number, state, since, time);
+        self.state = State::Unknown(time);
+        since
+    }
+
+    /// Where it waits, which is told when that is over.
+    pub(super) fn stands(&mut self, stood: Stood<'_>) {
+        if let State::Off(off) = &mut self.state {
+            off.on = off.on.or(stood.on);
+            if off.frames.is_empty() {
+                (off.frames, off.number) = (stood.frames.to_vec(), stood.number);
+            }
+        }
+    }
+
     /// Somebody woke the thread. A second time says nothing new.
-    pub(super) fn woken(&mut self, time: Nanos, waker: Option<i64>) {
+    pub(super) fn woken(&mut self, time: Nanos, waker: Option<Waker>) {
         if let State::Off(off) = &mut self.state
             && off.left != LeftAs::Preempted
             && off.woken.is_none()
@@ -260,14 +305,20 @@ impl Thread {
     }
 
     /// What is not known from before the first switch of all is not missing: recorders tell
-    /// of new threads before they begin to tell of switches.
-    pub(super) fn finish(self, tid: i64, first_switch: Nanos) -> ThreadSched {
+    /// of new threads before they begin to tell of switches, or of anything else.
+    pub(super) fn finish(self, tid: i64, starts: RecordedFrom) -> ThreadSched {
         let is_known = self.has_switches && self.is_recorded;
-        let mut stretches = if is_known { self.stretches } else { Vec::new() };
+        let mut stretches = match is_known {
+            true => self.stretches,
+            // Nobody told of switches: a call for a lock is all that is known of the wait.
+            false => self.waits.iter().map(LockWait::as_state).collect(),
+        };
         for stretch in &mut stretches {
-            if stretch.state == ThreadState::Unrecorded {
-                stretch.start = stretch.start.max(first_switch);
-            }
+            stretch.start = match stretch.state {
+                ThreadState::Unrecorded => stretch.start.max(starts.switches),
+                ThreadState::Running => stretch.start.max(starts.events),
+                _ => stretch.start,
+            };
         }
         stretches.retain(|stretch| stretch.start < stretch.end);
         let migrations = if is_known { self.migrations } else { Vec::new() };
@@ -288,7 +339,7 @@ impl Thread {
     fn known_part(&mut self, off: &Off, until: Nanos) -> Nanos {
         let Some((woken, _)) = off.woken else { return off.since };
         let woken = woken.min(until);
-        self.push(ThreadState::Blocked(self.blocked_on(off)), off.since, woken);
+        self.blocked(off, woken);
         woken
     }
 
@@ -297,23 +348,80 @@ impl Thread {
         awaited.or(off.on).unwrap_or(BlockedOn::Unknown)
     }
 
+    /// Where the thread stands while it is off: a lock that it waits for may have told it.
+    fn stack_of(&self, off: &Off) -> StackRef {
+        match (off.number, &self.wait) {
+            (StackRef::NONE, Some(wait)) => wait.number,
+            (number, _) => number,
+        }
+    }
+
+    fn blocked(&mut self, off: &Off, end: Nanos) {
+        let state = ThreadState::Blocked(self.blocked_on(off));
+        let count = self.stretches.len();
+        self.push_at(self.stack_of(off), state, off.since, end);
+        let lock = self.wait.as_ref().and_then(|wait| wait.lock.address);
+        let waker = off.woken.and_then(|woken| woken.1);
+        if let Some(stretch) = self.stretches.get_mut(count) {
+            stretch.lock = lock;
+            if let Some(waker) = waker {
+                (stretch.waker, stretch.waker_stack) = (Some(waker.tid), waker.stack);
+            }
+        }
+    }
+
+    /// The waits since a time were ended by a thread, where nobody else is known to have.
+    pub(super) fn woken_by(&mut self, waker: Waker, since: Nanos) {
+        let waits = self.stretches.iter_mut().rev().take_while(|stretch| stretch.start >= since);
+        let last =
+            waits.into_iter().find(|stretch| matches!(stretch.state, ThreadState::Blocked(_)));
+        if let Some(stretch) = last {
+            stretch.waker.get_or_insert(waker.tid);
+            if stretch.waker == Some(waker.tid) && stretch.waker_stack == StackRef::NONE {
+                stretch.waker_stack = waker.stack;
+            }
+        }
+    }
+
     fn push(&mut self, state: ThreadState, start: Nanos, end: Nanos) {
+        self.push_at(StackRef::NONE, state, start, end);
+    }
+
+    fn push_at(&mut self, stack: StackRef, state: ThreadState, start: Nanos, end: Nanos) {
         if start < end {
-            self.stretches.push(Stretch { state, start, end });
+            let (cpu, waker, lock) = (self.cpu, None, None);
+            let waker_stack = StackRef::NONE;
+            let stretch = Stretch { state, start, end, cpu, stack, waker, waker_stack, lock };
+            self.stretches.push(stretch);
+        }
+    }
+}
+
+impl LockWait {
+    fn as_state(&self) -> Stretch {
+        Stretch {
+            state: ThreadState::Blocked(self.lock.on),
+            start: self.start,
+            end: self.end,
+            cpu: None,
+            stack: self.stack,
+            waker: self.waker.map(|waker| waker.tid),
+            waker_stack: self.waker.map_or(StackRef::NONE, |waker| waker.stack),
+            lock: self.lock.address,
         }
     }
 }
 
 impl Off {
     /// Another source tells of the same switch.
-    fn add(&mut self, by: By, left: LeftAs, (on, frames): (Option<BlockedOn>, &[Place])) {
+    fn add(&mut self, by: By, left: LeftAs, Stood { on, frames, number }: Stood<'_>) {
         self.told |= by as u8;
         if self.left == LeftAs::Waiting {
             self.left = left;
         }
         self.on = self.on.or(on);
         if self.frames.is_empty() {
-            self.frames = frames.to_vec();
+            (self.frames, self.number) = (frames.to_vec(), number);
         }
     }
 }

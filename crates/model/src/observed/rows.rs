@@ -142,6 +142,7 @@ impl ObservedRows {
             track: numbers.track(row.track),
             stack: stacks[row.stack.index()],
             waker: row.waker.map(|track| numbers.track(track)),
+            waker_stack: stacks[row.waker_stack.index()],
             ..row
         }));
     }

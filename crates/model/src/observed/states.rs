@@ -20,6 +20,8 @@ pub struct StateRow {
     pub stack: StackId,
     /// Who ended the wait, where that was recorded.
     pub waker: Option<TrackId>,
+    /// Where the waker stood then; empty where that was not recorded.
+    pub waker_stack: StackId,
     /// The address of the awaited lock, or [`NO_LOCK`].
     pub lock: u64,
 }
@@ -36,6 +38,7 @@ pub struct ThreadStates {
     pub stack: Column<u32>,
     /// Row numbers of tracks; [`NO_ROW`] where the waker is not known.
     pub waker: Column<u32>,
+    pub waker_stack: Column<u32>,
     pub lock: Column<u64>,
 }
 
@@ -69,6 +72,7 @@ impl ThreadStates {
             state: self.state(row),
             stack: StackId(self.stack[row]),
             waker: (waker != NO_ROW).then_some(TrackId(waker)),
+            waker_stack: StackId(self.waker_stack[row]),
             lock: self.lock[row],
         }
     }
@@ -90,6 +94,7 @@ impl FromIterator<StateRow> for ThreadStates {
             state: rows.iter().map(|row| row.state.code()).collect(),
             stack: rows.iter().map(|row| row.stack.0).collect(),
             waker: rows.iter().map(|row| row.waker.map_or(NO_ROW, |track| track.0)).collect(),
+            waker_stack: rows.iter().map(|row| row.waker_stack.0).collect(),
             lock: rows.iter().map(|row| row.lock).collect(),
         }
     }

@@ -28,7 +28,18 @@ fn batch(seen: &[Seen<'_>], waits: &[(&str, Nanos, Nanos)]) -> Batch {
         let waker = Some(batch.track(TrackKind::Thread, "1", "waker"));
         let (state, stack) = (ThreadState::Blocked(BlockedOn::Gil), stack(&mut batch, &["wait"]));
         let (dur, cpu, lock) = (end - start, 3, 0x10);
-        batch.observed.states.push(StateRow { start, dur, track, cpu, state, stack, waker, lock });
+        let waker_stack = stack;
+        batch.observed.states.push(StateRow {
+            start,
+            dur,
+            track,
+            cpu,
+            state,
+            stack,
+            waker,
+            waker_stack,
+            lock,
+        });
     }
     batch.seal();
     batch

@@ -56,7 +56,7 @@ fn request((what, value, stack, backward, strip_prefix): Wanted) -> PyResult<Req
     if what == Some(ThreadProfile::States) && stack != StackMode::Mixed {
         return Err(asked("stack says what stacks are made of, and the profile sched has none"));
     }
-    let options = ProfileOptions { stack, backward, rank: None, strip_prefix };
+    let options = ProfileOptions { stack, backward, strip_prefix, ..ProfileOptions::default() };
     Ok(Request { what, value, options })
 }
 

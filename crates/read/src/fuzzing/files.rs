@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use spanwise_files::TemporaryFolder;
 use spanwise_model::{SpanId, Trace};
 
-use super::{image, walk};
+use super::{image, walk, walk_columns};
 use crate::{IndexUse, OpenOptions};
 
 /// So many spans that their table is mapped, not copied.
@@ -40,14 +40,14 @@ pub fn index_mapped(input: &[u8]) {
         let before: Vec<_> = (0..SPANS).step_by(700).map(|row| args(&trace, row)).collect();
         change_files(folder, input);
         assert_eq!(image(&trace), whole, "columns");
-        walk(&trace);
+        walk_columns(&trace);
         for (at, before) in before.into_iter().enumerate() {
             let now = args(&trace, at * 700);
             assert!(now == before || now.is_err(), "{before:?} became {now:?}");
         }
         // What is left on the disk is an index, or is not used.
         if let Ok(trace) = crate::open(&source, &OpenOptions::default()) {
-            walk(&trace);
+            walk_columns(&trace);
         }
     });
 }

@@ -65,6 +65,7 @@ pub(super) fn read<'m>(
             state: states.column("state", 0)?,
             stack: states.column("stack", 0)?,
             waker: states.column("waker", 0)?,
+            waker_stack: states.column("waker_stack", 0)?,
             lock: states.column("lock", 0)?,
         },
     })
@@ -130,6 +131,7 @@ fn states_table(states: &ThreadStates) -> NamedColumns {
         ("state", Arc::new(UInt16Array::new(states.state.clone(), None))),
         ("stack", Arc::new(UInt32Array::new(states.stack.clone(), None))),
         ("waker", Arc::new(UInt32Array::new(states.waker.clone(), None))),
+        ("waker_stack", Arc::new(UInt32Array::new(states.waker_stack.clone(), None))),
         ("lock", Arc::new(UInt64Array::new(states.lock.clone(), None))),
     ]
 }

@@ -57,10 +57,55 @@ pub(super) fn event_class_of(name: &str) -> (EventClass, String) {
     (EventClass::of(plain), String::from_utf8_lossy(plain).into_owned())
 }
 
+/// How much CPU time passes between two samples of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EventRate {
+    /// Samples say nothing about time.
+    NotSteady,
+    /// Always about as much, and samples have to show how much.
+    Steady,
+    /// So many nanoseconds.
+    Every(i64),
+}
+
+impl EventRate {
+    /// What a recording says that was asked to sample so many times a second, or once every so
+    /// many events.
+    pub(super) fn asked(name: &str, frequency: u64, period: u64) -> EventRate {
+        match (EventRate::of(name), i64::try_from(frequency), i64::try_from(period)) {
+            (EventRate::Steady, Ok(hertz @ 1..), _) => EventRate::Every(1_000_000_000 / hertz),
+            (EventRate::Steady, _, Ok(ns @ 2..)) if is_in_nanoseconds(name) => EventRate::Every(ns),
+            (by_name, ..) => by_name,
+        }
+    }
+
+    /// What is known by the name alone.
+    pub(super) fn of(name: &str) -> EventRate {
+        if is_clock(name) { EventRate::Steady } else { EventRate::NotSteady }
+    }
+}
+
+/// What the weights of an event's samples count.
+pub(super) fn unit_of(name: &str) -> &'static str {
+    let plain = name.split([':', '/']).next().unwrap_or(name);
+    match plain {
+        "cpu-clock" | "task-clock" => "ns",
+        "cycles" | "cpu-cycles" | "ref-cycles" | "bus-cycles" => "cycles",
+        "instructions" => "instructions",
+        "page-faults" | "faults" | "minor-faults" | "major-faults" => "faults",
+        "context-switches" | "cs" => "switches",
+        "cpu-migrations" | "migrations" => "migrations",
+        name if name.ends_with("-misses") => "misses",
+        name if name.ends_with("-references") || name.ends_with("-loads") => "accesses",
+        "branches" | "branch-instructions" => "branches",
+        _ => "events",
+    }
+}
+
 /// True for events that come at a steady rate while a thread runs.
 pub(super) fn is_clock(name: &str) -> bool {
     matches!(name, "cycles" | "cpu-cycles" | "ref-cycles" | "instructions" | "task-clock")
-        || name == "cpu-clock"
+        || matches!(name, "cpu-clock" | "bus-cycles")
 }
 
 /// True where the period of a sample is in nanoseconds.

@@ -13,6 +13,7 @@ mod header;
 mod lanes;
 mod map;
 mod meta;
+mod observed;
 mod off_cpu;
 mod parser;
 mod place;

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use spanwise_flow::{
-    Flow, Moment, Place, SampleReach, Sched, SchedEvent, StackMove, Stretch, ThreadCalls,
-    ThreadKey, ThreadSched, Wakeup,
+    EventStack, Flow, Moment, Place, SampleReach, Sched, SchedEvent, StackMove, StackRef, Stretch,
+    ThreadCalls, ThreadKey, ThreadSched, Wakeup,
 };
 use spanwise_model::{
     FlowPhase, FlowRow, InstantRow, LOCK_WAIT_CATEGORY, MIGRATION_CATEGORY, NO_KEY, NO_OFFSET,
-    Nanos, SpanKind, SpanRow, StrId, ThreadState, TrackId, TrackKind, WAKEUP_CATEGORY,
+    Nanos, SpanKind, SpanRow, StackId, StrId, ThreadState, TrackId, TrackKind, WAKEUP_CATEGORY,
 };
 
 use super::trace::Output;
@@ -34,6 +34,14 @@ impl OffCpu {
         if let Some(at) = at.filter(|at| at.time != 0) {
             self.keys.insert(thread.tid, thread);
             self.sched.seen(thread.tid, at);
+        }
+    }
+
+    /// A record of bookkeeping that the thread raised.
+    pub(super) fn mentioned(&mut self, thread: ThreadKey, at: Option<Moment>) {
+        if let Some(at) = at.filter(|at| at.time != 0) {
+            self.keys.insert(thread.tid, thread);
+            self.sched.mentioned(thread.tid, at);
         }
     }
 
@@ -67,14 +75,15 @@ impl OffCpu {
         &mut self,
         (thread, at): (ThreadKey, Option<Moment>),
         event: SchedEvent,
-        frames: &[Place],
+        (frames, number): (&[Place], StackRef),
         (flow, processes): (&mut Flow, &BTreeMap<i64, i64>),
     ) {
         let Some(at) = at else { return };
         self.keys.insert(thread.tid, thread);
         let pid = processes.get(&thread.tid).copied().unwrap_or(thread.pid);
         let of_process = ThreadKey { pid, ..thread };
-        self.sched.event((of_process, at), event, frames, &flow.names);
+        let stack = EventStack { frames, number, names: &flow.names };
+        self.sched.event((of_process, at), event, stack);
         for change in self.sched.take_moves() {
             let key = |tid| self.keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
             let (StackMove::Found { tid, at, .. }
@@ -102,7 +111,7 @@ impl OffCpu {
     }
 
     /// Adds everything to the trace, above the calls that are in it already.
-    pub(super) fn finish(self, calls: &[ThreadCalls], output: &mut Output<'_>) {
+    pub(super) fn finish(self, calls: &[ThreadCalls], stacks: &[StackId], output: &mut Output<'_>) {
         let OffCpu { sched, keys, .. } = self;
         let key = |tid| keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
         let (threads, wakeups) = sched.finish();
@@ -116,6 +125,7 @@ impl OffCpu {
             let mut covered = roots.remove(&thread.tid).unwrap_or_default();
             covered.sort_unstable();
             output.scheduled(key(thread.tid), thread, &covered);
+            output.states(key(thread.tid), &thread.stretches, stacks, key);
         }
         for (number, wakeup) in wakeups.iter().enumerate() {
             let tracks = [wakeup.waker, wakeup.woken]
@@ -140,10 +150,14 @@ impl Output<'_> {
             let category = (LOCK_WAIT_CATEGORY, SpanKind::LockWait);
             self.made_up(track, (&name, category), (wait.start, wait.end));
         }
-        for &Stretch { state, start, end } in &thread.stretches {
+        for &Stretch { state, start, end, .. } in &thread.stretches {
             let name = (&*state.span_name(), state.category());
+            // That a thread runs is a state, and nothing to draw beside the calls that it runs.
+            if state == ThreadState::Running {
+                continue;
+            }
             // A thread that was sampled while switches were not recorded was where it was seen.
-            if !matches!(state, ThreadState::Running | ThreadState::Unrecorded) {
+            if state != ThreadState::Unrecorded {
                 self.made_up(track, name, (start, end));
                 continue;
             }

@@ -43,7 +43,7 @@ impl<'a> PlaceText<'a> {
             },
             name => known_function(names, name, file),
         };
-        Place { ip: self.ip, function, is_entry: self.is_entry, is_inlined }
+        Place { ip: self.ip, function, is_entry: self.is_entry, is_inlined, ..Place::NOWHERE }
     }
 }
 

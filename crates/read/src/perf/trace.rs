@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use spanwise_flow::{
-    Adopted, Call, Flow, FlowOptions, FunctionId, Moment, Names, Oddities, SampleReach, SchedEvent,
-    ThreadCalls, ThreadKey,
+    Adopted, Call, Flow, FlowOptions, FunctionId, Moment, Names, Oddities, Place, SampleReach,
+    SchedEvent, ThreadCalls, ThreadKey,
 };
 use spanwise_model::{
     Batch, CategoryId, CounterRow, InstantRow, NO_KEY, NO_OFFSET, Nanos, NoticeKind, Notices,
@@ -13,8 +13,9 @@ use spanwise_model::{
 };
 
 use super::data::PYTHON_FILE_MARK;
-use super::event::{is_clock, is_in_nanoseconds};
+use super::event::{EventRate, is_clock, is_in_nanoseconds};
 use super::lanes::{Block, Join};
+use super::observed::Observations;
 use super::off_cpu::OffCpu;
 use super::parser::Counts;
 use super::record::{Record, Sample, What};
@@ -23,6 +24,9 @@ use super::record::{Record, Sample, What};
 pub(super) struct Timeline {
     flow: Flow,
     off_cpu: OffCpu,
+    seen: Observations,
+    /// Of events whose rate the recording says.
+    rates: HashMap<StrId, EventRate>,
     pub(super) notices: Notices,
     counts: Counts,
     /// The process of each thread, as far as a line has said it.
@@ -36,6 +40,9 @@ pub(super) struct Timeline {
     counters: BTreeMap<(ThreadKey, StrId), Counter>,
     stack_event: StackEvent,
 }
+
+/// Numbers of idle loops begin here, and go down by processor.
+const IDLE_LOOPS: i64 = -(1 << 40);
 
 /// A counter over time.
 #[derive(Debug, Default)]
@@ -58,6 +65,8 @@ impl Timeline {
         Timeline {
             flow: Flow::new(options),
             off_cpu: OffCpu::default(),
+            seen: Observations::default(),
+            rates: HashMap::new(),
             notices: Notices::default(),
             counts: Counts::default(),
             processes: BTreeMap::new(),
@@ -79,6 +88,32 @@ impl Timeline {
         self.off_cpu.paused(time, is_off);
     }
 
+    /// Says how often an event is sampled.
+    pub(super) fn set_rate(&mut self, event: &str, rate: EventRate) {
+        let event = self.flow.names.string(event);
+        self.rates.insert(event, rate);
+    }
+
+    /// A sample, which is counted whatever it is a sample of.
+    pub(super) fn observe(
+        &mut self,
+        at: (ThreadKey, Option<Nanos>, Option<u32>),
+        event: StrId,
+        weight: u64,
+        frames: &[Place],
+    ) {
+        let (mut thread, time, cpu) = at;
+        if let (0, Some(cpu)) = (thread.tid, cpu) {
+            thread = self.idle_loop(cpu);
+        }
+        let Timeline { flow, seen, rates, .. } = self;
+        let names = &flow.names;
+        let by_name = || EventRate::of(names.text(event));
+        let rate = rates.get(&event).copied().unwrap_or_else(by_name);
+        let stack = seen.stack(frames, |function| names.is_unknown(function));
+        seen.sample((thread, time, cpu), (event, rate), weight, stack);
+    }
+
     pub(super) fn count_sample(&mut self) {
         self.counts.samples += 1;
     }
@@ -92,7 +127,10 @@ impl Timeline {
     }
 
     /// Takes in a record whose names are the timeline's own.
-    pub(super) fn push(&mut self, record: Record) {
+    pub(super) fn push(&mut self, mut record: Record) {
+        if let (0, Some(cpu)) = (record.thread.tid, record.cpu) {
+            record.thread = self.idle_loop(cpu);
+        }
         let named = Some((record.thread, record.comm));
         if self.latest_named != named {
             self.latest_named = named;
@@ -138,6 +176,17 @@ impl Timeline {
         }
     }
 
+    /// The idle loop of each processor is a thread of its own; the system gives all of them
+    /// the number 0.
+    fn idle_loop(&mut self, cpu: u32) -> ThreadKey {
+        let tid = IDLE_LOOPS - i64::from(cpu);
+        if !self.comms.contains_key(&tid) {
+            let name = self.flow.names.string(&format!("swapper/{cpu}"));
+            self.comms.insert(tid, name);
+        }
+        ThreadKey { pid: 0, tid }
+    }
+
     fn record(&mut self, record: Record) {
         let Record { offset, thread, time, cpu, what, .. } = record;
         let at = time.map(|time| Moment { time, cpu });
@@ -167,21 +216,25 @@ impl Timeline {
                 self.flow.switch(thread, Some(until), true);
                 self.off_cpu.stands(thread, until);
             }
-            What::Seen => self.off_cpu.seen(thread, at),
+            What::Seen => self.off_cpu.mentioned(thread, at),
             What::Moment(name) => {
                 self.off_cpu.seen(thread, at);
                 self.moments.extend(time.map(|time| (thread, time, name)));
             }
             What::Named(named, name) => {
-                self.off_cpu.seen(thread, at);
+                self.off_cpu.mentioned(thread, at);
                 self.latest_named = None;
                 self.processes.insert(named.tid, named.pid);
                 self.comms.insert(named.tid, name);
             }
             What::Forked(made) => {
-                self.off_cpu.seen(thread, at);
+                self.off_cpu.mentioned(thread, at);
                 self.off_cpu.created(made, time);
                 self.latest_named = None;
+                // Until it takes another name, it has that of its maker.
+                if let Some(&name) = self.comms.get(&thread.tid) {
+                    self.comms.insert(made.tid, name);
+                }
                 self.processes.insert(made.tid, made.pid);
             }
             What::Lost(count) => self.notices.add_count(NoticeKind::EventsLost, count, offset),
@@ -194,13 +247,17 @@ impl Timeline {
         event: SchedEvent,
         frames: &[spanwise_flow::Place],
     ) {
-        self.off_cpu.event(of, event, frames, (&mut self.flow, &self.processes));
+        let Timeline { off_cpu, flow, seen, processes, .. } = self;
+        let stack = seen.stack(frames, |function| flow.names.is_unknown(function));
+        off_cpu.event(of, event, (frames, stack), (flow, processes));
     }
 
     fn sample(&mut self, thread: ThreadKey, at: Option<Moment>, sample: &Sample) {
         let time = at.map(|at| at.time);
         let not_before = self.off_cpu.may_run_since(thread);
         self.off_cpu.seen(thread, at);
+        let when = (thread, time, at.and_then(|at| at.cpu));
+        self.observe(when, sample.event, sample.period, &sample.frames);
         let name = self.flow.names.text(sample.event);
         let is_stack = match self.stack_event {
             _ if is_clock(name) => {
@@ -230,7 +287,8 @@ impl Timeline {
     }
 
     pub(super) fn finish(self, mut info: SourceInfo, threads: usize) -> Trace {
-        let Timeline { flow, off_cpu, mut notices, processes, comms, moments, counters, .. } = self;
+        let Timeline { flow, off_cpu, seen, mut notices, processes, comms, .. } = self;
+        let (moments, counters) = (self.moments, self.counters);
         let counts = self.counts;
         let (names, calls, oddities) = flow.finish();
         tell(&mut notices, oddities);
@@ -245,7 +303,8 @@ impl Timeline {
         };
         output.batch.notices = notices;
         calls.iter().for_each(|calls| output.thread(calls));
-        off_cpu.finish(&calls, &mut output);
+        let stacks = output.observations(&seen);
+        off_cpu.finish(&calls, &stacks, &mut output);
         for (thread, time, name) in moments {
             output.moment(thread, time, name, "tracepoint");
         }
@@ -290,6 +349,10 @@ fn tell(notices: &mut Notices, oddities: Oddities) {
 pub(super) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
     let text = |id: &mut StrId| *id = numbers.text(*id);
     let function = |id: &mut FunctionId| *id = numbers.function(*id);
+    let place = |place: &mut Place| {
+        function(&mut place.function);
+        text(&mut place.source);
+    };
     text(&mut record.comm);
     match &mut record.what {
         What::Branch(branch) => {
@@ -298,17 +361,15 @@ pub(super) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
         }
         What::Sample(sample) => {
             text(&mut sample.event);
-            sample.frames.iter_mut().for_each(|place| function(&mut place.function));
+            sample.frames.iter_mut().for_each(place);
         }
         What::Sched(scheduled) => {
-            scheduled.frames.iter_mut().for_each(|place| function(&mut place.function));
+            scheduled.frames.iter_mut().for_each(place);
             if let SchedEvent::Probe { function, .. } = &mut scheduled.event {
                 text(function);
             }
         }
-        What::Stood { frames, .. } => {
-            frames.iter_mut().for_each(|place| function(&mut place.function));
-        }
+        What::Stood { frames, .. } => frames.iter_mut().for_each(place),
         What::Error { message, .. } => text(message),
         What::Moment(name) | What::Named(_, name) => text(name),
         What::Frequency(_) | What::Switch { .. } | What::Seen | What::Forked(_) | What::Lost(_) => {
@@ -320,11 +381,12 @@ pub(super) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
 /// The trace while it is filled.
 pub(super) struct Output<'a> {
     pub(super) batch: Batch,
-    names: &'a Names,
+    pub(super) names: &'a Names,
     processes: &'a BTreeMap<i64, i64>,
     comms: &'a BTreeMap<i64, StrId>,
     tracks: HashMap<(TrackKind, ThreadKey, StrId), TrackId>,
-    texts: QuickMap<FunctionId, (StrId, CategoryId)>,
+    /// By function, and whether it is drawn from samples.
+    texts: QuickMap<(FunctionId, bool), (StrId, CategoryId)>,
     /// Spans of one start and length stand in the order of this.
     pub(super) next_offset: u64,
 }
@@ -351,20 +413,25 @@ impl Output<'_> {
 
     fn function(&mut self, call: &Call) -> (StrId, CategoryId) {
         let Output { batch, names, texts, .. } = self;
-        let (name, category) = *texts.entry(call.function).or_insert_with(|| {
+        let key = (call.function, call.is_sampled);
+        let (name, category) = *texts.entry(key).or_insert_with(|| {
             let name = batch.string(names.name_text(call.function));
             let file = names.file_text(call.function);
-            let (category, kind) = match call.function {
-                outside if outside.is_outside() => ("untraced", SpanKind::Other),
+            let is_python = file.starts_with(PYTHON_FILE_MARK);
+            let (category, kind) = match (call.function, call.is_sampled) {
+                (outside, _) if outside.is_outside() => ("untraced", SpanKind::Other),
+                (_, true) if is_kernel_file(file) => ("sampled_kernel", SpanKind::Sampled),
+                (_, true) if is_python => ("sampled_python", SpanKind::Sampled),
+                (_, true) => ("sampled", SpanKind::Sampled),
                 // Not "kernel": written as a trace and read again, that is work of a GPU.
-                _ if is_kernel_file(file) => ("os_kernel", SpanKind::Other),
-                _ if file.starts_with(PYTHON_FILE_MARK) => ("python_function", SpanKind::Python),
-                _ => ("function", SpanKind::Other),
+                (_, false) if is_kernel_file(file) => ("os_kernel", SpanKind::Other),
+                (_, false) if is_python => ("python_function", SpanKind::Python),
+                (_, false) => ("function", SpanKind::Other),
             };
             (name, batch.category(category, kind))
         });
         match call.is_inlined {
-            true => (name, self.batch.category("inlined", SpanKind::Other)),
+            true => (name, self.batch.category("sampled_inlined", SpanKind::Sampled)),
             false => (name, category),
         }
     }
@@ -396,7 +463,11 @@ impl Output<'_> {
         let said = (thread.pid != 0).then_some(thread.pid);
         let learned = self.processes.get(&thread.tid).copied();
         let process = said.or(learned).unwrap_or(thread.tid);
-        let tid = thread.tid.to_string();
+        let is_idle_loop = thread.tid <= IDLE_LOOPS && thread.tid > IDLE_LOOPS - (1 << 32);
+        let (process, tid) = match is_idle_loop {
+            true => (0, format!("swapper/{}", IDLE_LOOPS - thread.tid)),
+            false => (process, thread.tid.to_string()),
+        };
         let lane = match (counter, self.names.text(counter)) {
             (StrId::EMPTY, _) => tid,
             (_, name) if process == thread.tid => name.to_owned(),
@@ -419,7 +490,7 @@ impl Output<'_> {
 }
 
 /// `[kernel.kallsyms]` and `[nf_conntrack]`, but not what is mapped into every program.
-fn is_kernel_file(file: &str) -> bool {
+pub(super) fn is_kernel_file(file: &str) -> bool {
     let user = ["[vdso]", "[vsyscall]", "[unknown]", "[heap]", "[stack]", "[uprobes]", "[anon]"];
     file.starts_with('[') && !user.contains(&file)
 }

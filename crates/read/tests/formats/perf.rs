@@ -22,11 +22,14 @@ fn kinds_of_spans(trace: &Trace) -> Vec<(String, String, SpanKind)> {
 /// The kernel of an operating system is none that a GPU runs.
 #[test]
 fn functions_of_the_system_stay_what_they_are() {
-    for name in ["kernel_and_user", "kernel_only", "sched"] {
+    let sampled = ("sampled_kernel", SpanKind::Sampled);
+    let exact = ("os_kernel", SpanKind::Other);
+    let files = [("kernel_and_user", exact), ("kernel_only", exact), ("sched", sampled)];
+    for (name, (category, kind)) in files {
         let path = traces::at_root(&format!("testdata/perf/{name}.perf"));
         let trace = traces::read(&path).expect("a recording");
         let kinds = kinds_of_spans(&trace);
-        assert!(kinds.iter().any(|row| row.1 == "os_kernel" && row.2 == SpanKind::Other), "{name}");
+        assert!(kinds.iter().any(|row| row.1 == category && row.2 == kind), "{name}");
         for write in WRITERS {
             let (_, back) = through(&trace, write, name);
             assert_eq!(kinds_of_spans(&back), kinds, "{name}");

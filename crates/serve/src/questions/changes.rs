@@ -67,7 +67,7 @@ pub(crate) fn marks(asked: &Asked<'_>) -> Result<Response, Refusal> {
         tracks.push(json!({ "id": track.0, "marks": marks }));
     }
     let text = |&id: &u32| short(viewed.trace.strings().get(StrId(id)));
-    let names: Vec<String> = names.iter().map(text).collect();
+    let names: Vec<&str> = names.iter().map(text).collect();
     Ok(Response::json(json!({ "names": names, "tracks": tracks }).to_string()))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use spanwise_analyze::{Look, Slice};
-use spanwise_model::{map_indices, threads_available};
+use spanwise_model::{Nanos, map_indices, threads_available};
 
 use crate::http::Response;
 use crate::route::{Asked, Refusal};
@@ -32,12 +32,16 @@ pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
         parts.push(json!({ "id": track.0, "first": all.len(), "len": slices.len() }));
         all.extend(slices);
     }
-    let head = json!({ "count": all.len(), "tracks": parts, "names": names(viewed, &all) });
-    Ok(Response::binary(columns(viewed, &head.to_string(), &all)))
+    // Names are most of it, and as values of JSON each would be copied twice more.
+    let names = serde_json::to_string(&names(viewed, &all));
+    let names = names.map_err(|error| Refusal::wrong(error.to_string()))?;
+    let (count, parts) = (all.len(), Value::from(parts));
+    let head = format!(r#"{{"count":{count},"names":{names},"tracks":{parts}}}"#);
+    Ok(Response::binary(columns(viewed, &head, &all)))
 }
 
 /// The names of what is painted, by their numbers.
-fn names(viewed: &Viewed, slices: &[Slice]) -> BTreeMap<u32, String> {
+fn names<'a>(viewed: &'a Viewed, slices: &[Slice]) -> BTreeMap<u32, &'a str> {
     let (spans, strings) = (viewed.trace.spans(), viewed.trace.strings());
     // Few names stand for many rectangles: a look at a flag is cheaper than one into the map.
     let mut is_named = vec![false; strings.len()];
@@ -51,8 +55,13 @@ fn names(viewed: &Viewed, slices: &[Slice]) -> BTreeMap<u32, String> {
     names
 }
 
-pub(super) fn short(name: &str) -> String {
-    name.chars().take(NAME_CHARS_MAX).collect()
+/// Nearly all names are short, which their length in bytes shows without a look at them.
+pub(super) fn short(name: &str) -> &str {
+    let end = match name.len() <= NAME_CHARS_MAX {
+        true => None,
+        false => name.char_indices().nth(NAME_CHARS_MAX),
+    };
+    end.map_or(name, |(end, _)| &name[..end])
 }
 
 /// The answer's bytes: docs/viewer-protocol.md.
@@ -65,10 +74,15 @@ fn columns(viewed: &Viewed, head: &str, slices: &[Slice]) -> Vec<u8> {
     out.extend((head_bytes as u32).to_le_bytes());
     out.extend(head.as_bytes());
     out.resize(4 + head_bytes, b' ');
-    let zero = i128::from(viewed.zero());
+    let zero = viewed.zero();
+    // Numbers of 128 bits take a function to convert, and are needed for few traces only.
+    let since = |time: Nanos| match time.checked_sub(zero) {
+        Some(since) => since as f64,
+        None => (i128::from(time) - i128::from(zero)) as f64,
+    };
     let dur = |row: &Slice| row.end.saturating_sub(row.start);
     let busy = |row: &Slice| row.covered_ns as f32 / dur(row).max(1) as f32;
-    put(&mut out, slices, |row| ((i128::from(row.start) - zero) as f64).to_le_bytes());
+    put(&mut out, slices, |row| since(row.start).to_le_bytes());
     put(&mut out, slices, |row| (dur(row) as f64).to_le_bytes());
     put(&mut out, slices, |row| row.longest.0.to_le_bytes());
     put(&mut out, slices, |row| spans.name(row.longest).0.to_le_bytes());
@@ -89,5 +103,23 @@ fn put<const BYTES: usize>(
     out.resize(begin + BYTES * slices.len(), 0);
     for (place, slice) in out[begin..].chunks_exact_mut(BYTES).zip(slices) {
         place.copy_from_slice(&value(slice));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        let check = |name: &str, expected: usize| {
+            assert_eq!(short(name), &name[..expected], "{name:.20}");
+        };
+        check("", 0);
+        check("a name", 6);
+        check(&"x".repeat(NAME_CHARS_MAX), NAME_CHARS_MAX);
+        check(&"x".repeat(NAME_CHARS_MAX + 1), NAME_CHARS_MAX);
+        check(&"ü".repeat(NAME_CHARS_MAX), 2 * NAME_CHARS_MAX);
+        check(&"ü".repeat(NAME_CHARS_MAX + 1), 2 * NAME_CHARS_MAX);
     }
 }

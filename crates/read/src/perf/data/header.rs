@@ -17,6 +17,10 @@ pub(super) struct Event {
     /// The number of its source, and what was asked of that.
     pub(super) kind: u32,
     pub(super) config: u64,
+    /// How many samples a second were asked for; 0 where a period was.
+    pub(super) frequency: u64,
+    /// After how many events a sample is taken; 0 where it changes.
+    pub(super) period: u64,
     /// Bits of `PERF_SAMPLE_…`.
     pub(super) sample_type: u64,
     pub(super) read_format: u64,
@@ -176,7 +180,7 @@ impl<'a> Header<'a> {
     pub(super) fn event(&self, attr: &[u8]) -> Option<Event> {
         let mut bytes = Bytes::new(attr, self.is_big_endian);
         let (kind, _) = (bytes.u32()?, bytes.u32()?);
-        let (config, _) = (bytes.u64()?, bytes.u64()?);
+        let (config, sampling) = (bytes.u64()?, bytes.u64()?);
         let (sample_type, read_format, flags) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         bytes.skip(24)?;
         let branch_sample_type = bytes.u64().unwrap_or(0);
@@ -187,10 +191,13 @@ impl<'a> Header<'a> {
             let bit = if self.is_big_endian { 63 - bit } else { bit };
             flags >> bit & 1 == 1
         };
+        let (frequency, period) = if has(10) { (sampling, 0) } else { (0, sampling) };
         Some(Event {
             name: usual_name(kind, config),
             kind,
             config,
+            frequency,
+            period,
             sample_type,
             read_format,
             branch_sample_type,

@@ -1,4 +1,5 @@
-//! Functions that the compiler put into others, as the debug information of a file tells.
+//! Functions that the compiler put into others, and lines of the source, as the debug
+//! information of a file has them.
 //!
 //! Read with gimli, which unwinding brings along already, and only as far as addresses ask:
 //! which addresses a unit is about, then its functions, then the inside of one of them. The
@@ -16,20 +17,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use gimli::{
-    AbbreviationsCacheStrategy, AttributeValue, DW_AT_abstract_origin, DW_AT_linkage_name,
-    DW_AT_name, DW_AT_specification, DW_TAG_inlined_subroutine, DW_TAG_lexical_block,
-    DW_TAG_subprogram, EndianSlice, RunTimeEndian, SectionId, UnitHeader, UnitOffset,
+    AbbreviationsCacheStrategy, AttributeValue, DW_AT_abstract_origin, DW_AT_call_file,
+    DW_AT_call_line, DW_AT_linkage_name, DW_AT_name, DW_AT_specification,
+    DW_TAG_inlined_subroutine, DW_TAG_lexical_block, DW_TAG_subprogram, EndianSlice, RunTimeEndian,
+    SectionId, UnitHeader, UnitOffset,
 };
 use object::{CompressionFormat, Object, ObjectSection};
 
 use super::files::Files;
+use super::lines::{Lines, SourceLine};
 use super::maps::Mapping;
 use super::symbols::{Segments, debug_file, demangled};
 use crate::source::Bytes;
 
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
-type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
-type Unit<'a> = gimli::Unit<Slice<'a>>;
+pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+pub(super) type Unit<'a> = gimli::Unit<Slice<'a>>;
 type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 
 /// Entries and ranges that are looked at for one recording: seconds, where a file is made to
@@ -71,25 +74,48 @@ impl<'a> Inlines<'a> {
         Inlines { shelf, files: HashMap::new(), work: Work(WORK_MAX) }
     }
 
-    /// The functions that were put into the one at this address, from the outermost on.
-    pub(super) fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Vec<String> {
+    /// Where the code at this address stands in the source.
+    pub(super) fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Located {
         let shelf = self.shelf;
         let file = self.files.entry(Rc::clone(&mapping.path)).or_insert_with(|| {
             let bytes = files.get(&mapping.path)?;
             DebugFile::read(shelf, shelf.keep(bytes), &mut self.work)
         });
         let file_offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
-        let names = file.as_mut().and_then(|file| file.find(file_offset, &mut self.work));
-        names.unwrap_or_default()
+        let located = file.as_mut().and_then(|file| file.find(file_offset, &mut self.work));
+        located.unwrap_or_default()
     }
 }
 
+/// What debug information says about an address.
+#[derive(Debug, Default)]
+pub(super) struct Located {
+    /// Where the function itself stands.
+    pub(super) own: SourceLine,
+    /// The functions that were put into it, from the outermost on.
+    pub(super) inlined: Vec<InlinedCall>,
+}
+
+/// A function that the compiler put into another.
+#[derive(Debug)]
+pub(super) struct InlinedCall {
+    pub(super) name: String,
+    pub(super) stands: SourceLine,
+}
+
+/// Such a function, and where its caller calls it.
+struct CallAt {
+    name: String,
+    file: u64,
+    line: u32,
+}
+
 /// What may still be done.
-struct Work(u64);
+pub(super) struct Work(u64);
 
 impl Work {
     /// `None` where all is done that should be.
-    fn step(&mut self) -> Option<()> {
+    pub(super) fn step(&mut self) -> Option<()> {
         self.0 = self.0.checked_sub(1)?;
         Some(())
     }
@@ -108,12 +134,15 @@ struct DebugFile<'a> {
     opened: HashMap<u32, Option<Rc<Opened<'a>>>>,
     /// How many more ranges may be kept.
     ranges_left: usize,
+    /// How many more rows of line tables may be kept.
+    rows_left: usize,
 }
 
-/// A unit, and its functions by address.
+/// A unit, and its functions and lines by address.
 struct Opened<'a> {
     unit: Unit<'a>,
     functions: OnceCell<Vec<Reach<UnitOffset>>>,
+    lines: OnceCell<Lines>,
 }
 
 impl<'a> DebugFile<'a> {
@@ -141,8 +170,10 @@ impl<'a> DebugFile<'a> {
         while let Ok(Some(header)) = units.next() {
             headers.push(header);
         }
-        let (reaches, opened, ranges_left) = (Vec::new(), HashMap::new(), bytes_read / 4);
-        let mut debug = DebugFile { dwarf, segments, headers, reaches, opened, ranges_left };
+        let (reaches, opened) = (Vec::new(), HashMap::new());
+        let (ranges_left, rows_left) = (bytes_read / 4, bytes_read / 2);
+        let mut debug =
+            DebugFile { dwarf, segments, headers, reaches, opened, ranges_left, rows_left };
         debug.find_reaches(work);
         Some(debug)
     }
@@ -166,7 +197,7 @@ impl<'a> DebugFile<'a> {
         Some(())
     }
 
-    fn find(&mut self, file_offset: u64, work: &mut Work) -> Option<Vec<String>> {
+    fn find(&mut self, file_offset: u64, work: &mut Work) -> Option<Located> {
         let address = self.segments.address(file_offset)?;
         let number = at(&self.reaches, address)?;
         let opened = self.open(number)?;
@@ -174,18 +205,42 @@ impl<'a> DebugFile<'a> {
             let functions = self.functions(&opened.unit, work);
             opened.functions.get_or_init(|| functions);
         }
-        let function = at(opened.functions.get()?, address)?;
-        let mut names = Vec::new();
-        // What was found before something that makes no sense is good.
-        self.walk(&opened.unit, (function, address), &mut names, work);
-        Some(names)
+        if opened.lines.get().is_none() {
+            let lines = Lines::read(&opened.unit, &mut self.rows_left, work);
+            opened.lines.get_or_init(|| lines);
+        }
+        let lines = opened.lines.get()?;
+        let mut calls = Vec::new();
+        if let Some(function) = at(opened.functions.get()?, address) {
+            // What was found before something that makes no sense is good.
+            self.walk(&opened.unit, (function, address), &mut calls, work);
+        }
+        let source = |file, line| SourceLine::of(&self.dwarf, &opened.unit, file, line);
+        let mut located = Located::default();
+        let mut around = None;
+        // A caller stands where it called what was put into it; the innermost where the
+        // line table says.
+        for call in calls {
+            let stands = source(call.file, call.line);
+            match around.replace(call.name) {
+                None => located.own = stands,
+                Some(name) => located.inlined.push(InlinedCall { name, stands }),
+            }
+        }
+        let innermost = lines.at(address).map(|row| source(row.file, row.line)).unwrap_or_default();
+        match around {
+            None => located.own = innermost,
+            Some(name) => located.inlined.push(InlinedCall { name, stands: innermost }),
+        }
+        Some(located)
     }
 
     fn open(&mut self, number: u32) -> Option<Rc<Opened<'a>>> {
         let DebugFile { dwarf, headers, opened, .. } = self;
         let opened = opened.entry(number).or_insert_with(|| {
             let unit = dwarf.unit(*headers.get(number as usize)?).ok()?;
-            Some(Rc::new(Opened { unit, functions: OnceCell::new() }))
+            let (functions, lines) = Default::default();
+            Some(Rc::new(Opened { unit, functions, lines }))
         });
         opened.clone()
     }
@@ -218,7 +273,7 @@ impl<'a> DebugFile<'a> {
         &mut self,
         unit: &Unit<'a>,
         (function, address): (UnitOffset, u64),
-        names: &mut Vec<String>,
+        calls: &mut Vec<CallAt>,
         work: &mut Work,
     ) -> Option<()> {
         let mut entries = unit.entries_at_offset(function).ok()?;
@@ -235,7 +290,14 @@ impl<'a> DebugFile<'a> {
             let is_inside = is_inlined || entry.tag() == DW_TAG_lexical_block;
             passed_over = (!is_inside).then_some(entry.depth());
             if is_inlined {
-                names.push(self.name(unit, entry).unwrap_or_else(|| "[unknown]".to_owned()));
+                let name = self.name(unit, entry).unwrap_or_else(|| "[unknown]".to_owned());
+                let number = |name| entry.attr_value(name).and_then(|value| value.udata_value());
+                let file = match entry.attr_value(DW_AT_call_file) {
+                    Some(AttributeValue::FileIndex(file)) => file,
+                    _ => number(DW_AT_call_file).unwrap_or(0),
+                };
+                let line = number(DW_AT_call_line).and_then(|line| u32::try_from(line).ok());
+                calls.push(CallAt { name, file, line: line.unwrap_or(0) });
             }
         }
         Some(())

@@ -29,20 +29,14 @@ impl Maps {
             true => &mut self.kernel,
             false => self.processes.entry(pid).or_default(),
         };
-        let below = maps.range(..mapping.end).rev();
-        let covered: Vec<u64> =
-            below.take_while(|(_, old)| old.end > mapping.start).map(|(&at, _)| at).collect();
-        for at in covered {
-            let Some(old) = maps.remove(&at) else { continue };
-            if old.start < mapping.start {
-                maps.insert(old.start, Mapping { end: mapping.start, ..old.clone() });
-            }
-            if old.end > mapping.end {
-                let file_offset = old.file_offset.wrapping_add(mapping.end - old.start);
-                maps.insert(mapping.end, Mapping { start: mapping.end, file_offset, ..old });
-            }
-        }
+        clear(maps, mapping.start, mapping.end);
         maps.insert(mapping.start, mapping);
+    }
+
+    /// Something that is not executed takes the place of what was there; true where there was
+    /// something. No address of code is in it, and its file may be executed elsewhere.
+    pub(super) fn unmap(&mut self, pid: i32, start: u64, end: u64) -> bool {
+        self.processes.get_mut(&pid).is_some_and(|maps| clear(maps, start, end))
     }
 
     /// A new process begins with what its parent had.
@@ -77,6 +71,24 @@ impl Maps {
     }
 }
 
+/// Takes away what lies between two addresses; true where there was something.
+fn clear(maps: &mut BTreeMap<u64, Mapping>, start: u64, end: u64) -> bool {
+    let below = maps.range(..end).rev();
+    let covered: Vec<u64> =
+        below.take_while(|(_, old)| old.end > start).map(|(&at, _)| at).collect();
+    for &at in &covered {
+        let Some(old) = maps.remove(&at) else { continue };
+        if old.start < start {
+            maps.insert(old.start, Mapping { end: start, ..old.clone() });
+        }
+        if old.end > end {
+            let file_offset = old.file_offset.wrapping_add(end - old.start);
+            maps.insert(end, Mapping { start: end, file_offset, ..old });
+        }
+    }
+    !covered.is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +112,19 @@ mod tests {
         check(0x5000, "a", 0x4000);
         assert_eq!(maps.find(1, 0x9000), None);
         assert_eq!(maps.find(2, 0x1000), None);
+    }
+
+    #[test]
+    fn what_is_not_executed_leaves_a_hole() {
+        let mut maps = Maps::default();
+        maps.map(1, mapping(0x1000, 0x9000, "a"), false);
+        assert!(!maps.unmap(1, 0x9000, 0xa000) && !maps.unmap(2, 0x1000, 0x9000));
+        assert!(maps.unmap(1, 0x3000, 0x5000));
+        assert_eq!(maps.find(1, 0x3000), None);
+        assert_eq!(maps.find(1, 0x4fff), None);
+        let behind = maps.find(1, 0x5000).expect("still there");
+        assert_eq!((behind.start, behind.file_offset), (0x5000, 0x4000));
+        assert_eq!(maps.find(1, 0x2fff).map(|before| before.end), Some(0x3000));
     }
 
     #[test]

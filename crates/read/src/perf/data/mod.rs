@@ -12,6 +12,7 @@ mod header;
 mod inlines;
 mod kernel;
 mod line_sites;
+mod lines;
 mod maps;
 mod pairing;
 mod pipe;
@@ -27,6 +28,7 @@ mod symbols;
 mod tracepoint;
 mod unpack;
 mod unwind;
+mod waits;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -35,7 +37,7 @@ use std::rc::Rc;
 use spanwise_flow::{FlowOptions, FunctionId, Names, Place, SchedEvent, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
-use super::event::{EventClass, event_class_of};
+use super::event::{EventClass, EventRate, event_class_of};
 use super::lanes::Join;
 use super::map::PerfMap;
 use super::record::{Record, Sample, Scheduled, What};
@@ -47,7 +49,7 @@ pub use exits::{ExitPlace, FunctionProbes, ProbePlaces, probes_matching, probes_
 use files::Files;
 pub(crate) use header::seems_perf_data;
 use header::{Header, Refusal};
-use inlines::{Inlines, Shelf};
+use inlines::{Inlines, Located, Shelf};
 use kernel::KernelCode;
 pub use line_sites::{address_sites, line_sites};
 use maps::{Mapping, Maps};
@@ -207,6 +209,7 @@ impl Reader {
             places: HashMap::new(),
             paths: HashMap::new(),
             has_switches: header.events.iter().any(|event| event.has_switches),
+            has_waits: header.events.iter().any(waits::is_share),
             leaving: HashMap::new(),
             python: &mut self.python,
             calls: &mut self.calls,
@@ -214,7 +217,9 @@ impl Reader {
             seen: HashSet::new(),
             hardware: Hardware::default(),
             runtime_maps: RuntimeMaps::new(self.records.as_deref()),
+            event_names: HashMap::new(),
         };
+        state.name_events(&header.events);
         state.decode_hardware(&header);
         let senseless = records::each_record(&header, |record| {
             if !state.is_of_stepping(&record) {
@@ -265,6 +270,8 @@ struct State<'a> {
     paths: HashMap<String, Rc<str>>,
     /// Records of switches are there.
     has_switches: bool,
+    /// Waits have samples of their own.
+    has_waits: bool,
     /// Stacks of threads that are about to leave their processor.
     leaving: HashMap<i32, Vec<Place>>,
     python: &'a mut PythonStacks,
@@ -274,6 +281,8 @@ struct State<'a> {
     seen: HashSet<i32>,
     hardware: Hardware,
     runtime_maps: RuntimeMaps,
+    /// By what the header calls them.
+    event_names: HashMap<String, StrId>,
     kernel: Option<&'a KernelCode>,
 }
 
@@ -282,12 +291,20 @@ struct State<'a> {
 struct Found {
     function: FunctionId,
     is_entry: bool,
+    /// The file of the source and the line, where they are known.
+    stands: (StrId, u32),
     /// What the compiler put into the function there, from the outermost on.
-    inlined: Rc<[FunctionId]>,
+    inlined: Rc<[InlinedFound]>,
 }
 
-/// The event that is raised right before the record of a switch.
-const SWITCH_EVENT: &str = "context-switches";
+#[derive(Clone, Copy)]
+struct InlinedFound {
+    function: FunctionId,
+    stands: (StrId, u32),
+}
+
+/// No line of any source.
+const NOWHERE: (StrId, u32) = (StrId::EMPTY, 0);
 
 /// From here on, addresses in a stack are marks: "what follows is the kernel's".
 const MARKS_FROM: u64 = u64::MAX - 4094;
@@ -295,21 +312,21 @@ const MARKS_FROM: u64 = u64::MAX - 4094;
 impl State<'_> {
     fn record(&mut self, record: records::Record<'_>) {
         let records::Record { offset, common, what } = record;
-        let thread = ThreadKey { pid: common.pid.into(), tid: common.tid.into() };
+        let mut thread = ThreadKey { pid: common.pid.into(), tid: common.tid.into() };
         let time = common.time.and_then(|time| Nanos::try_from(time).ok());
         self.exact_until(time.unwrap_or(0));
         self.hardware_until(time.unwrap_or(0));
         let what = match what {
             records::What::Sample { sample, event } => {
-                self.timeline.count_sample();
-                if self.has_switches && event.name == SWITCH_EVENT {
-                    let frames = self.frames(common, &sample, When::Leaving);
-                    self.leaving.insert(common.tid, frames);
-                    return;
-                }
-                self.sample(common, &sample, &event.name)
+                self.any_sample((common, &mut thread), &sample, event)
             }
-            records::What::Mapped { pid, start, len, file_offset, path, is_kernel } => {
+            records::What::Mapped { pid, start, len, is_data: true, .. } => {
+                if self.maps.unmap(pid, start, start.saturating_add(len)) {
+                    self.forget_stacks(pid);
+                }
+                None
+            }
+            records::What::Mapped { pid, start, len, file_offset, path, is_kernel, .. } => {
                 let path = self.path(path);
                 let end = start.saturating_add(len);
                 self.maps.map(pid, Mapping { start, end, file_offset, path }, is_kernel);
@@ -354,6 +371,24 @@ impl State<'_> {
         if let Some(what) = what {
             let (comm, cpu) = (StrId::EMPTY, common.cpu);
             self.timeline.push(Record { offset, thread, comm, time, cpu, what });
+        }
+    }
+
+    /// Says how often each event was sampled, and what it is called: events that differ in
+    /// what they leave out, such as the kernel, keep saying so.
+    fn name_events(&mut self, events: &[header::Event]) {
+        let mut plain: HashMap<String, usize> = HashMap::new();
+        for event in events {
+            *plain.entry(event_class_of(&event.name).1).or_default() += 1;
+        }
+        for event in events {
+            let (_, name) = event_class_of(&event.name);
+            let rate = EventRate::asked(&name, event.frequency, event.period);
+            let is_only_one = plain.get(&name) == Some(&1);
+            let name = if is_only_one { name } else { event.name.clone() };
+            self.timeline.set_rate(&name, rate);
+            let name = self.names().string(&name);
+            self.event_names.insert(event.name.clone(), name);
         }
     }
 
@@ -403,25 +438,32 @@ impl State<'_> {
     }
 
     fn sample(&mut self, of: Common, sample: &sample::Sample<'_>, event: &str) -> Option<What> {
-        let name = match event_class_of(event) {
+        let tracepoint = match event_class_of(event) {
             (EventClass::Silent | EventClass::Frequency, _) => return None,
-            (EventClass::Moment, name) => return Some(self.moment(of, sample, &name)),
-            (EventClass::Sample, name) => self.names().string(&name),
+            (EventClass::Moment, name) => Some(name),
+            (EventClass::Sample, _) => None,
         };
         let is_stack = sample.chain.is_some();
         let frames = self.frames(of, sample, When::Running);
-        let sample = Sample { event: name, period: sample.period, frames, is_stack };
-        Some(What::Sample(Box::new(sample)))
+        let event = match self.event_names.get(event) {
+            Some(&known) => known,
+            None => self.names().string(event),
+        };
+        let period = sample.period;
+        let Some(tracepoint) = tracepoint else {
+            return Some(What::Sample(Box::new(Sample { event, period, frames, is_stack })));
+        };
+        let thread = ThreadKey { pid: of.pid.into(), tid: of.tid.into() };
+        let time = of.time.and_then(|time| Nanos::try_from(time).ok());
+        self.timeline.observe((thread, time, of.cpu), event, period, &frames);
+        Some(self.moment(sample, &tracepoint, frames))
     }
 
     /// A tracepoint: of the scheduler, of a lock, or one that says nothing to us.
-    fn moment(&mut self, of: Common, sample: &sample::Sample<'_>, name: &str) -> What {
+    fn moment(&mut self, sample: &sample::Sample<'_>, name: &str, frames: Vec<Place>) -> What {
         let known = self.formats.content(sample.raw).and_then(|content| content.scheduled(name));
         match known.or_else(|| super::tracepoint::probe(name.as_bytes(), self.names())) {
-            Some(event) => {
-                let frames = self.frames(of, sample, When::Running);
-                What::Sched(Box::new(Scheduled { event, frames }))
-            }
+            Some(event) => What::Sched(Box::new(Scheduled { event, frames })),
             None => What::Moment(self.names().string(name)),
         }
     }
@@ -470,22 +512,20 @@ impl State<'_> {
             (Some((name, is_entry)), mapping) => {
                 let file = mapping.map_or(Rc::default(), |mapping| mapping.path);
                 let function = self.names().function(&name, &file);
-                Found { function, is_entry, inlined: Rc::default() }
+                Found { function, is_entry, stands: NOWHERE, inlined: Rc::default() }
             }
             (None, Some(mapping)) if ip >> 63 == 0 => self.function(&mapping, inside),
             (None, mapping) => {
                 self.kernel_function(mapping.map_or("", |_| "[kernel.kallsyms]"), inside)
             }
         };
-        let Found { function, is_entry, inlined } = found;
-        frames.extend(inlined.iter().rev().map(|&function| Place {
-            ip,
-            function,
-            is_entry: false,
-            is_inlined: true,
+        let Found { function, is_entry, stands: (source, line), inlined } = found;
+        frames.extend(inlined.iter().rev().map(|&InlinedFound { function, stands }| {
+            let (source, line) = stands;
+            Place { ip, function, is_entry: false, is_inlined: true, source, line }
         }));
         let is_entry = is_entry && !is_return;
-        frames.push(Place { ip, function, is_entry, is_inlined: false });
+        frames.push(Place { ip, function, is_entry, is_inlined: false, source, line });
     }
 
     fn kernel_function(&mut self, file: &str, ip: u64) -> Found {
@@ -495,7 +535,7 @@ impl State<'_> {
             Some(Symbol { name, is_entry }) => (self.names().function(&name, file), is_entry),
             None => (self.made_or_unknown(ip, file), false),
         };
-        Found { function, is_entry, inlined: Rc::default() }
+        Found { function, is_entry, stands: NOWHERE, inlined: Rc::default() }
     }
 
     fn function(&mut self, mapping: &Mapping, ip: u64) -> Found {
@@ -506,10 +546,15 @@ impl State<'_> {
         }
         let (function, is_entry) = self.symbol_at(mapping, ip);
         let inlines = self.inlines.as_mut();
-        let inlined = inlines.map(|inlines| inlines.find(&mut self.files, mapping, ip));
-        let inlined = inlined.unwrap_or_default();
-        let number = |name: &String| self.timeline.names().function(name, &mapping.path);
-        let found = Found { function, is_entry, inlined: inlined.iter().map(number).collect() };
+        let located = inlines.map(|inlines| inlines.find(&mut self.files, mapping, ip));
+        let Located { own, inlined } = located.unwrap_or_default();
+        let names = self.timeline.names();
+        let stands = (names.string(&own.file), own.line);
+        let inlined = inlined.iter().map(|call| InlinedFound {
+            function: names.function(&call.name, &mapping.path),
+            stands: (names.string(&call.stands.file), call.stands.line),
+        });
+        let found = Found { function, is_entry, stands, inlined: inlined.collect() };
         self.places.insert(key, found.clone());
         found
     }

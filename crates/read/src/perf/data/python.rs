@@ -238,7 +238,10 @@ impl PythonStacks {
             let name = format!("{name} ({}:{})", short(file), line.unwrap_or(*first_line));
             names.function(&name, &format!("{FILE_MARK}{file}"))
         });
-        Place { function, ..Place::NOWHERE }
+        let file = functions.get(&frame.function).map_or("", |function| &function.file);
+        let source = names.string(file);
+        let line = u32::try_from(frame.line).unwrap_or(0);
+        Place { function, source, line, ..Place::NOWHERE }
     }
 }
 

@@ -33,6 +33,7 @@ mod kind {
 const EXEC: u16 = 1 << 13;
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_PREEMPTED: u16 = 1 << 14;
+const MAPPED_DATA: u16 = 1 << 13;
 const CPU_MODE: u16 = 7;
 /// A flag of `AUX`.
 const AUX_TRUNCATED: u64 = 1;
@@ -62,6 +63,8 @@ pub(super) enum What<'a> {
         file_offset: u64,
         path: String,
         is_kernel: bool,
+        /// No code is executed there.
+        is_data: bool,
     },
     Named {
         pid: i32,
@@ -287,6 +290,7 @@ impl<'a> RawRecord<'a> {
             body.skip(24 + 8)?;
         }
         let is_kernel = self.misc & CPU_MODE == KERNEL;
-        Some(What::Mapped { pid, start, len, file_offset, path: body.text(), is_kernel })
+        let (path, is_data) = (body.text(), !is_kernel && self.misc & MAPPED_DATA != 0);
+        Some(What::Mapped { pid, start, len, file_offset, path, is_kernel, is_data })
     }
 }

@@ -37,6 +37,7 @@ pub(super) struct Common {
 pub(super) struct Sample<'a> {
     pub(super) common: Common,
     pub(super) ip: Option<u64>,
+    /// How many events it stands for; 0 where that was not recorded.
     pub(super) period: u64,
     /// Addresses from the innermost on, with marks between kernel and program.
     pub(super) chain: Option<Vec<u64>>,
@@ -71,7 +72,7 @@ impl<'a> Sample<'a> {
     /// `None` where it is shorter than its event says.
     pub(super) fn read(mut bytes: Bytes<'a>, event: &Event) -> Option<Sample<'a>> {
         let has = |bit: u64| event.sample_type & bit != 0;
-        let mut sample = Sample { period: 1, ..Sample::default() };
+        let mut sample = Sample { period: event.period, ..Sample::default() };
         if has(bit::IDENTIFIER) {
             sample.common.id = Some(bytes.u64()?);
         }

@@ -22,7 +22,8 @@ fn compiled(folder: &Path, options: &str) -> Option<PathBuf> {
     }
 }
 
-/// The names at each address, the innermost first, as binutils finds them.
+/// The names and lines (`function file:line`) at each address, the innermost first, as binutils
+/// finds them.
 fn by_binutils(program: &Path, addresses: &[u64]) -> Option<Vec<Vec<String>>> {
     let mut tool = Command::new("addr2line");
     tool.args(["-a", "-f", "-i", "-e"]).arg(program);
@@ -46,8 +47,16 @@ fn by_binutils(program: &Path, addresses: &[u64]) -> Option<Vec<Vec<String>>> {
             is_name = true;
             continue;
         }
-        if is_name {
-            found.last_mut().expect("an address first").push(line.to_owned());
+        let frames = found.last_mut().expect("an address first");
+        match is_name {
+            true => frames.push(line.to_owned()),
+            false => {
+                let place = line.split(" (discriminator").next().unwrap_or(line);
+                let last = place.rsplit('/').next().unwrap_or(place);
+                let last = if last.starts_with('?') || last.ends_with('?') { "?" } else { last };
+                let frame = frames.last_mut().expect("a name first");
+                *frame = format!("{frame} {last}");
+            }
         }
         is_name = !is_name;
     }
@@ -65,6 +74,14 @@ fn text_of(program: &Path) -> (Mapping, std::ops::Range<u64>) {
     (Mapping { start, end, file_offset, path }, start..end)
 }
 
+/// A line of the source as binutils prints it, without folders.
+fn line_text(stands: &SourceLine) -> String {
+    match (stands.file.rsplit('/').next(), stands.line) {
+        (_, 0) | (None, _) => "?".to_owned(),
+        (Some(file), line) => format!("{file}:{line}"),
+    }
+}
+
 /// Every address of the program's code against binutils; how many had something inlined.
 fn check(options: &str) -> Option<usize> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -79,11 +96,14 @@ fn check(options: &str) -> Option<usize> {
     for (&address, expected) in addresses.iter().zip(&expected) {
         let found = inlines.find(&mut files, &mapping, address);
         let mut expected: Vec<&str> = expected.iter().map(String::as_str).collect();
-        // The last is the function itself.
-        expected.pop();
+        // The last is the function itself; its name is that of the symbol.
+        let own = expected.pop().and_then(|text| text.rsplit(' ').next());
         expected.reverse();
-        assert_eq!(found, expected, "{options}: {address:#x}");
-        with_inlines += usize::from(!found.is_empty());
+        let inlined =
+            found.inlined.iter().map(|call| format!("{} {}", call.name, line_text(&call.stands)));
+        assert_eq!(inlined.collect::<Vec<_>>(), expected, "{options}: {address:#x}");
+        assert_eq!(Some(&*line_text(&found.own)), own, "{options}: {address:#x}");
+        with_inlines += usize::from(!found.inlined.is_empty());
     }
     Some(with_inlines)
 }

@@ -218,7 +218,7 @@ impl State<'_> {
                 (found.function, found.is_entry)
             }
         };
-        let place = Place { ip, function, is_entry, is_inlined: false };
+        let place = Place { ip, function, is_entry, is_inlined: false, ..Place::NOWHERE };
         self.hardware.places.insert((key.pid, ip), place);
         place
     }

@@ -1,0 +1,208 @@
+//! CPU time, divided among the samples that were taken during it (I12).
+//!
+//! How long a thread ran is known exactly where switches were recorded. Samples say what it
+//! ran, so its time is divided among them in proportion to their weights, within the time
+//! that they can speak for: a sample says nothing about what ran long before or after it.
+//! Threads that ran too short for samples of their own are taken together with others like
+//! them ([`super::pools`]), or bursts between two samples would be nobody's.
+//!
+//! Where switches were not recorded, a sample stands for one interval of its event.
+
+use spanwise_model::{Nanos, ThreadState, Trace, TrackId, TrackKind};
+
+use super::pools::{Ran, pools};
+use crate::TotalNanos;
+
+/// Samples speak for so many of their intervals before and after them. By chance alone, one
+/// distance in 3,000 between two samples is longer than twice that.
+const REACH_INTERVALS: Nanos = 4;
+
+/// CPU time of a trace, by sample.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CpuTime {
+    /// Row of the event whose samples the time is divided among.
+    pub event: Option<u16>,
+    /// The CPU time between two samples of that event.
+    pub interval_ns: Nanos,
+    /// Nanoseconds by row of the trace's samples; 0 for those of other events.
+    pub sample_ns: Vec<Nanos>,
+    /// Samples of that event.
+    pub samples: u64,
+    /// By track: how long it ran, by its states or else by its samples.
+    pub track_ns: Vec<Nanos>,
+    /// Time of threads that no sample speaks for; only threads that have some.
+    pub no_sample: Vec<(TrackId, Nanos)>,
+    /// Switches were recorded: how long threads ran is exact.
+    pub is_exact: bool,
+}
+
+impl CpuTime {
+    pub fn total_ns(&self) -> TotalNanos {
+        self.track_ns.iter().map(|&ns| i128::from(ns)).sum()
+    }
+
+    pub fn no_sample_ns(&self) -> TotalNanos {
+        self.no_sample.iter().map(|&(_, ns)| i128::from(ns)).sum()
+    }
+
+    /// True where there is something to say.
+    pub fn is_recorded(&self) -> bool {
+        self.is_exact || self.samples > 0
+    }
+
+    pub(crate) fn new(trace: &Trace) -> CpuTime {
+        let event = clock_event(trace);
+        let mut time = CpuTime {
+            event: event.map(|event| event.0),
+            interval_ns: event.map_or(0, |event| event.1),
+            sample_ns: vec![0; trace.samples().len()],
+            track_ns: vec![0; trace.tracks().len()],
+            is_exact: !trace.thread_states().is_empty(),
+            ..CpuTime::default()
+        };
+        let threads = trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread);
+        let ran: Vec<Ran> = threads.map(|(track, _)| time.begin(trace, track)).collect();
+        for pool in pools(trace, &ran, time.interval_ns) {
+            match pool[..] {
+                [only] => time.divide_alone(trace, &ran[only]),
+                _ => time.divide_together(trace, &pool, &ran),
+            }
+        }
+        time.no_sample.sort_unstable();
+        time
+    }
+
+    /// Counts what a thread is known to have run, and samples beside that.
+    fn begin(&mut self, trace: &Trace, track: TrackId) -> Ran {
+        let samples = trace.samples();
+        let running = Running::of(trace, track);
+        let mut ran = Ran { track, ns: running.total_ns(), samples: Vec::new() };
+        let mut apart: Nanos = 0;
+        for row in samples.of_track(track).filter(|&row| Some(samples.event[row]) == self.event) {
+            self.samples += 1;
+            match running.at(samples.time[row]) {
+                Some(at) => ran.samples.push((row, at)),
+                // Nothing says how long the thread ran around it.
+                None => {
+                    self.sample_ns[row] = self.interval_ns;
+                    apart = apart.saturating_add(self.interval_ns);
+                }
+            }
+        }
+        self.track_ns[track.index()] = ran.ns.saturating_add(apart);
+        ran
+    }
+
+    /// Divides the time of a thread that ran long enough for samples of its own.
+    fn divide_alone(&mut self, trace: &Trace, ran: &Ran) {
+        let reach = self.interval_ns.saturating_mul(REACH_INTERVALS);
+        let mut silent = ran.ns;
+        let mut from = 0;
+        while from < ran.samples.len() {
+            let start = ran.samples[from].1.saturating_sub(reach).max(0);
+            let mut end = start;
+            let mut to = from;
+            while let Some(&(_, at)) = ran.samples.get(to)
+                && (to == from || at.saturating_sub(reach) <= end)
+            {
+                end = at.saturating_add(reach).min(ran.ns);
+                to += 1;
+            }
+            let rows = ran.samples[from..to].iter().map(|&(row, _)| row);
+            self.share(trace, i128::from(end - start), rows);
+            silent -= end - start;
+            from = to;
+        }
+        self.silent(ran.track, silent);
+    }
+
+    /// Divides the time of threads among all their samples.
+    fn divide_together(&mut self, trace: &Trace, pool: &[usize], ran: &[Ran]) {
+        let threads = || pool.iter().map(|&at| &ran[at]);
+        if threads().all(|thread| thread.samples.is_empty()) {
+            threads().for_each(|thread| self.silent(thread.track, thread.ns));
+            return;
+        }
+        let total = threads().map(|thread| i128::from(thread.ns)).sum();
+        self.share(trace, total, threads().flat_map(|ran| ran.samples.iter().map(|row| row.0)));
+    }
+
+    /// Gives samples their parts of a time, which add up to it.
+    fn share(&mut self, trace: &Trace, ns: TotalNanos, rows: impl Iterator<Item = usize> + Clone) {
+        let weight = |row: usize| i128::from(trace.samples().weight[row].max(1));
+        let weights: i128 = rows.clone().map(weight).sum();
+        let (mut seen, mut given) = (0, 0);
+        for row in rows {
+            seen += weight(row);
+            // What no real recording comes near needs not be exact before its end.
+            let until = match ns.checked_mul(seen) {
+                Some(product) => product / weights,
+                None if seen == weights => ns,
+                None => ((ns as f64 * (seen as f64 / weights as f64)) as i128).clamp(given, ns),
+            };
+            let part = Nanos::try_from(until - given).unwrap_or(Nanos::MAX);
+            self.sample_ns[row] = self.sample_ns[row].saturating_add(part);
+            given = until;
+        }
+    }
+
+    fn silent(&mut self, track: TrackId, ns: Nanos) {
+        if ns > 0 {
+            self.no_sample.push((track, ns));
+        }
+    }
+}
+
+/// Events that clocks take, the plainest first.
+const CLOCKS: [&str; 6] =
+    ["cpu-clock", "task-clock", "cycles", "cpu-cycles", "ref-cycles", "instructions"];
+
+/// The event that says best what threads ran, and how far apart its samples are.
+fn clock_event(trace: &Trace) -> Option<(u16, Nanos)> {
+    let rows = trace.sample_events().rows().iter().enumerate();
+    let steady = rows.filter_map(|(number, event)| {
+        let name = trace.strings().get(event.name);
+        let plain = name.split([':', '/']).next().unwrap_or(name);
+        let rank = CLOCKS.iter().position(|&clock| clock == plain).unwrap_or(CLOCKS.len());
+        let interval = event.interval_ns.filter(|&ns| ns > 0)?;
+        Some((rank, u16::try_from(number).ok()?, interval))
+    });
+    steady.min().map(|(_, number, interval)| (number, interval))
+}
+
+/// When a thread ran, with the CPU time that it had had by then.
+struct Running(Vec<RunningSlice>);
+
+struct RunningSlice {
+    start: Nanos,
+    end: Nanos,
+    /// CPU time before it.
+    before: Nanos,
+}
+
+impl Running {
+    fn of(trace: &Trace, track: TrackId) -> Running {
+        let states = trace.thread_states();
+        let mut before: Nanos = 0;
+        let rows = states.of_track(track);
+        let running = rows.filter(|&row| states.state(row) == ThreadState::Running);
+        let slice = |row: usize| {
+            let (start, dur) = (states.start[row], states.dur[row]);
+            let slice = RunningSlice { start, end: start.saturating_add(dur), before };
+            before = before.saturating_add(dur);
+            slice
+        };
+        Running(running.map(slice).collect())
+    }
+
+    fn total_ns(&self) -> Nanos {
+        self.0.last().map_or(0, |last| last.before.saturating_add(last.end - last.start))
+    }
+
+    /// The CPU time of the thread up to a time at which it ran.
+    fn at(&self, time: Nanos) -> Option<Nanos> {
+        let after = self.0.partition_point(|slice| slice.start <= time);
+        let slice = self.0[..after].last().filter(|slice| time <= slice.end)?;
+        Some(slice.before + (time - slice.start))
+    }
+}

@@ -1,0 +1,18 @@
+//! What samples of stacks say: CPU time by function, and every event by what it counts.
+
+mod cpu_time;
+mod functions;
+mod pools;
+mod profile;
+#[cfg(test)]
+mod tests;
+
+pub use cpu_time::CpuTime;
+pub(crate) use functions::frame_name;
+pub use functions::{
+    FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions, event_functions,
+    other_events, python_functions,
+};
+pub(crate) use profile::{
+    ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
+};

@@ -1,0 +1,162 @@
+//! CPU time and other events by function, as samples show them.
+
+use spanwise_analyze::{CpuTime, PythonFunctions, SampledFunction, SampledFunctions};
+
+use crate::Top;
+use crate::document::Section;
+use crate::report::section;
+use crate::table::{Cell, Column, Table, Unit};
+use crate::units::nanos_text;
+
+/// CPU time by function.
+pub fn cpu_section(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Section {
+    let mut table = Table::new([
+        Column::new("self", "self", Unit::Nanos),
+        Column::new("self_share", "of CPU", Unit::Percent),
+        Column::new("error", "±", Unit::Percent),
+        Column::new("total", "total", Unit::Nanos),
+        Column::new("total_share", "of CPU", Unit::Percent).optional(),
+        Column::new("samples", "samples", Unit::Count),
+        Column::hidden("total_samples", Unit::Count),
+        Column::new("kind", "kind", Unit::Text).optional(),
+        Column::new("function", "function", Unit::Text),
+        Column::new("place", "in", Unit::Text).optional(),
+        Column::hidden("mapping", Unit::Text),
+        Column::hidden("file", Unit::Text),
+    ]);
+    for row in top.of(&functions.rows) {
+        table.push([
+            row.own.into(),
+            Cell::Share(row.own, functions.total),
+            error_cell(functions, row),
+            row.total.into(),
+            Cell::Share(row.total, functions.total),
+            row.samples.into(),
+            row.total_samples.into(),
+            row.kind.text().into(),
+            row.name.as_str().into(),
+            place(row).into(),
+            row.mapping.as_str().into(),
+            row.file.as_str().into(),
+        ]);
+    }
+    if functions.no_sample > 0 && !table.is_empty() {
+        let nothing = || Cell::from("");
+        table.push([
+            functions.no_sample.into(),
+            Cell::Share(functions.no_sample, functions.total),
+            Cell::from(None::<i128>),
+            functions.no_sample.into(),
+            Cell::Share(functions.no_sample, functions.total),
+            0_u64.into(),
+            0_u64.into(),
+            nothing(),
+            "[no sample]".into(),
+            nothing(),
+            nothing(),
+            nothing(),
+        ]);
+    }
+    let silent = usize::from(functions.no_sample > 0 && !table.is_empty());
+    let shown = section("cpu", "", table, functions.rows.len() + silent);
+    Section { title: format!("CPU time by function: {}", basis(functions, time)), ..shown }
+}
+
+/// CPU time by Python function or line.
+pub fn python_section(
+    key: &'static str,
+    title: &str,
+    python: &PythonFunctions,
+    time: &CpuTime,
+    top: Top,
+) -> Section {
+    let functions = &python.functions;
+    let has_lines = functions.rows.iter().any(|row| row.line > 0);
+    let mut table = Table::new([
+        Column::new("self", "self", Unit::Nanos),
+        Column::new("self_share", "of CPU", Unit::Percent),
+        Column::new("error", "±", Unit::Percent),
+        Column::new("native", "in native code", Unit::Nanos),
+        Column::new("total", "total", Unit::Nanos),
+        Column::new("samples", "samples", Unit::Count),
+        Column::new("function", "function", Unit::Text),
+        Column { in_text: has_lines, ..Column::new("line", "line", Unit::Count) },
+        Column::hidden("file", Unit::Text),
+    ]);
+    let rows: Vec<_> = functions.rows.iter().zip(&python.native).collect();
+    for &(row, &native) in top.of(&rows) {
+        let line = (row.line > 0).then_some(i128::from(row.line));
+        table.push([
+            row.own.into(),
+            Cell::Share(row.own, functions.total),
+            error_cell(functions, row),
+            native.into(),
+            row.total.into(),
+            row.samples.into(),
+            row.name.as_str().into(),
+            line.into(),
+            row.file.as_str().into(),
+        ]);
+    }
+    let shown = section(key, "", table, rows.len());
+    Section { title: format!("{title}: {}", basis(functions, time)), ..shown }
+}
+
+/// What tables of samples rest on.
+fn basis(functions: &SampledFunctions, time: &CpuTime) -> String {
+    let SampledFunctions { samples, event, .. } = functions;
+    let rate = match time.interval_ns {
+        0 => String::new(),
+        ns => format!(" at {} Hz", (1e9 / ns as f64).round()),
+    };
+    let total = nanos_text(functions.total);
+    match time.is_exact {
+        true => format!("{total} in {samples} samples ({event}{rate})"),
+        false => format!("about {total}, {samples} samples ({event}{rate})"),
+    }
+}
+
+/// By how much the share of a row may be off.
+fn error_cell(functions: &SampledFunctions, row: &SampledFunction) -> Cell {
+    match functions.error_percent(row.samples) {
+        Some(percent) => Cell::Share((percent * 1e4).round() as i128, 1_000_000),
+        None => Cell::from(None::<i128>),
+    }
+}
+
+/// The file that was mapped, by its last part.
+fn place(row: &SampledFunction) -> &str {
+    row.mapping.rsplit('/').next().unwrap_or(&row.mapping)
+}
+
+/// Functions by what other events count, each in its own unit.
+pub fn events_section(events: &[SampledFunctions], top: Top) -> Section {
+    let mut table = Table::new([
+        Column::new("event", "event", Unit::Text),
+        Column::new("self", "self", Unit::Count),
+        Column::new("unit", "unit", Unit::Text),
+        Column::new("self_share", "share", Unit::Percent),
+        Column::new("error", "±", Unit::Percent),
+        Column::new("total", "total", Unit::Count),
+        Column::new("samples", "samples", Unit::Count),
+        Column::new("function", "function", Unit::Text),
+        Column::new("place", "in", Unit::Text).optional(),
+    ]);
+    for functions in events {
+        for row in top.of(&functions.rows) {
+            table.push([
+                functions.event.as_str().into(),
+                row.own.into(),
+                functions.unit.as_str().into(),
+                Cell::Share(row.own, functions.total),
+                error_cell(functions, row),
+                row.total.into(),
+                row.samples.into(),
+                row.name.as_str().into(),
+                place(row).into(),
+            ]);
+        }
+    }
+    let rows = events.iter().map(|functions| functions.rows.len()).sum();
+    section("events", "Other sampled events, by function", table, rows)
+}
