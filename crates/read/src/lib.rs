@@ -40,7 +40,7 @@ pub use perf::data::{
     symbol_addresses,
 };
 pub use perf::{PerfOptions, open_perf, replay_perf};
-pub use profile::{NotAProfile, open_profile};
+pub use profile::{NotAProfile, ProfileFile, open_profile, open_profile_file};
 pub use recording::{build_id, is_recording};
 pub use session::SessionFollower;
 pub use spanwise_pt::{JumpBase, JumpMemory, LeaveKind};

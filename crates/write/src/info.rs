@@ -92,6 +92,11 @@ fn trace_section(file: &str, summary: &Summary) -> Section {
             summary.counter_values.into(),
         ),
         (Column::new("links", "arrows", Unit::Count), summary.links.into()),
+        (Column::new("samples", "samples", Unit::Count), present(summary.samples)),
+        (
+            Column::new("thread_states", "thread states", Unit::Count),
+            present(summary.thread_states),
+        ),
         (Column::new("tracks", "tracks", Unit::Count), summary.tracks_total.into()),
         (Column::new("gpu_work", "GPU work", Unit::Count), summary.gpu_work.into()),
         (
@@ -100,6 +105,14 @@ fn trace_section(file: &str, summary: &Summary) -> Section {
         ),
     ]);
     Section { body: Body::Record(record(fields)), ..section("trace", "Trace", Table::new([])) }
+}
+
+/// A count that most traces have none of.
+fn present(count: u64) -> Cell {
+    match count {
+        0 => Cell::None,
+        count => count.into(),
+    }
 }
 
 fn devices_section(devices: &[Device]) -> Section {
@@ -159,7 +172,8 @@ fn tracks_section(summary: &Summary, top: Top) -> Section {
         Column::new("thread_name", "name", Unit::Text),
     ]);
     // Sources name processes that never did anything: labels, no rows.
-    let has_events = |row: &&TrackSummary| row.spans + row.instants + row.counter_values > 0;
+    let has_events =
+        |row: &&TrackSummary| row.spans + row.instants + row.counter_values + row.samples > 0;
     let rows: Vec<&TrackSummary> = summary.tracks.iter().filter(has_events).collect();
     for row in top.of(&rows) {
         table.push([

@@ -78,8 +78,8 @@ pub use profile::{
     write_profile_csv, write_speedscope,
 };
 pub use profile_use::{
-    columns_section, profile_labels_section, profile_section, profile_self_section,
-    profile_total_section,
+    columns_section, profile_info_document, profile_labels_section, profile_section,
+    profile_self_section, profile_total_section,
 };
 pub use ranks::{meetings_section, ranks_document};
 pub use report::{

@@ -3,17 +3,39 @@
 use std::collections::BTreeMap;
 
 use spanwise_analyze::{FunctionUse, ProfileUse};
-use spanwise_model::{Profile, ValueType};
+use spanwise_model::{Profile, SourceInfo, ValueType};
 
 use crate::Top;
 use crate::civil::utc_text;
 use crate::diff::unit_of;
-use crate::document::{Body, Section};
+use crate::document::{Body, Document, Section};
 use crate::info::record;
 use crate::table::{Cell, Column, Table, Unit};
 
 /// What the profile is.
 pub fn profile_section(file: &str, profile: &Profile) -> Section {
+    let fields = profile_fields(file, profile);
+    section("profile", "Profile".to_owned(), Body::Record(record(fields)))
+}
+
+/// What the file of a profile is, and what it counts.
+pub fn profile_info_document(file: &str, info: &SourceInfo, profile: &Profile) -> Document {
+    let text = |text: &str| if text.is_empty() { Cell::None } else { text.into() };
+    let mut fields = profile_fields(file, profile);
+    let comments = fields.pop();
+    fields.insert(1, (Column::new("format", "format", Unit::Text), text(&info.format)));
+    fields.extend([
+        (Column::new("frames", "frames", Unit::Count), (profile.frames.len() as u64).into()),
+        (Column::new("compression", "compression", Unit::Text), text(&info.compression)),
+        (Column::new("text", "text", Unit::Bytes), info.text_bytes.into()),
+    ]);
+    fields.extend(comments);
+    let about = section("profile", "Profile".to_owned(), Body::Record(record(fields)));
+    let columns = columns_section(profile, profile.default_value);
+    Document { sections: vec![about, columns], hints: Vec::new() }
+}
+
+fn profile_fields(file: &str, profile: &Profile) -> Vec<(Column, Cell)> {
     let recorded = profile.time_ns.map(|ns| utc_text(ns.into()));
     let duration = (profile.duration_ns > 0).then_some(profile.duration_ns);
     let comments = match profile.comments.join("; ") {
@@ -21,15 +43,14 @@ pub fn profile_section(file: &str, profile: &Profile) -> Section {
         text => text.into(),
     };
     let stacks = profile.stack_parents.len().saturating_sub(1) as u64;
-    let fields = vec![
+    vec![
         (Column::new("file", "file", Unit::Text), file.into()),
         (Column::new("recorded", "recorded", Unit::Text), recorded.into()),
         (Column::new("duration", "duration", Unit::Nanos), duration.into()),
         (Column::new("samples", "samples", Unit::Count), (profile.samples.len() as u64).into()),
         (Column::new("stacks", "stacks", Unit::Count), stacks.into()),
         (Column::new("comments", "comments", Unit::Text), comments),
-    ];
-    section("profile", "Profile".to_owned(), Body::Record(record(fields)))
+    ]
 }
 
 /// What the profile counts, and how much of each.

@@ -168,11 +168,13 @@ pub(super) fn period_and_place(rest: &[u8]) -> (Option<u64>, &[u8]) {
     }
 }
 
-/// True for an address with a name, and the file that it is in or a tab before it.
+/// True for an address with a name behind a tab, or with one and a file that programs are in.
 fn is_frame(line: &[u8]) -> bool {
     PlaceText::read(line).is_some_and(|place| {
-        let has_name = !place.name.is_empty() || !place.file.is_empty();
-        has_name && (line.starts_with(b"\t") || line.trim_ascii_end().ends_with(b")"))
+        let is_file = matches!(place.file.first(), Some(b'/' | b'['))
+            || place.file == b"inlined"
+            || memchr::memmem::find(place.file, b".so").is_some();
+        is_file || line.starts_with(b"\t") && !place.name.is_empty()
     })
 }
 
@@ -212,5 +214,128 @@ fn untimed_period<'a>(before: &'a [u8], form: &Form) -> (Option<u64>, &'a [u8]) 
     match decimal(word) {
         Some(period) if form.has_period || is_behind_thread => (Some(period), rest),
         _ => (None, before),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spanwise_flow::{Adopted, Names};
+
+    use super::*;
+    use crate::perf::lanes::{Block, Join, Lanes};
+    use crate::perf::map::PerfMap;
+    use crate::perf::parser::ParseOptions;
+    use crate::perf::record::{Record, What};
+    use crate::perf::trace::renumbered;
+
+    #[derive(Default)]
+    struct Collected {
+        names: Names,
+        records: Vec<Record>,
+    }
+
+    impl Join for Collected {
+        fn names(&mut self) -> &mut Names {
+            &mut self.names
+        }
+
+        fn block(&mut self, block: Block, numbers: &Adopted) {
+            let records = block.records.into_iter();
+            self.records.extend(records.map(|record| renumbered(record, numbers)));
+        }
+    }
+
+    /// A line for each sample: who, when, and of what, with the names of its stack.
+    fn samples(text: &str, block_bytes: usize) -> Vec<String> {
+        let (map, form) = (&PerfMap::default(), &Form::of(text.as_bytes()));
+        let mut collected = Collected::default();
+        let options = ParseOptions { map, form, keeps_all: true };
+        Lanes::new(2, block_bytes).read(text.as_bytes(), 0, options, &mut collected);
+        let Collected { names, records } = &collected;
+        let line = |record: &Record| {
+            let What::Sample(sample) = &record.what else { return format!("{:?}", record.what) };
+            let (comm, event) = (names.text(record.comm), names.text(sample.event));
+            let name = |place: &spanwise_flow::Place| names.name_text(place.function).to_owned();
+            let frames: Vec<String> = sample.frames.iter().map(name).collect();
+            let (tid, time, period) = (record.thread.tid, record.time, sample.period);
+            let time = time.map_or("?".to_owned(), |time| time.to_string());
+            format!("{comm}/{tid} {time} {period} {event} {}", frames.join(";"))
+        };
+        records.iter().map(line).collect()
+    }
+
+    /// However a text is cut, it holds these samples, and is known for what it is.
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        for block_bytes in [1 << 20, 1, 40, 90] {
+            assert_eq!(samples(text, block_bytes), expected, "blocks of {block_bytes}");
+        }
+        assert!(crate::perf::seems_perf_script(text.as_bytes()));
+    }
+
+    #[test]
+    fn texts_without_times_are_read() {
+        let stack = "\t 400577 f (/a b)\n\t 7f01 main+0x1 (/a b)\n";
+        let text =
+            format!("java  3244 cpu-clock: \n{stack}\nVM Thread 5  3245 cpu-clock: \n{stack}");
+        let expected = ["java/3244 ? 0 cpu-clock main;f", "VM Thread 5/3245 ? 0 cpu-clock main;f"];
+        check(&text, &expected);
+        let text =
+            format!("a 7     1001001 cycles:u: \n{stack}\nb c 8          1 cycles:u: \n{stack}");
+        check(&text, &["a/7 ? 1001001 cycles main;f", "b c/8 ? 1 cycles main;f"]);
+        let text = format!("a 7/8 [001]   5 cycles: \n{stack}\n:-1 -1/-1 [000] cycles: \n{stack}");
+        check(&text, &["a/8 ? 5 cycles main;f", ":-1/-1 ? 0 cycles main;f"]);
+        // Each line a sample.
+        check(
+            "    a 7 cycles:  7f01 f (/a)\n  b 8 faults:  12 g (/a)\n",
+            &["a/7 ? 0 cycles f", "b/8 ? 0 faults g"],
+        );
+    }
+
+    #[test]
+    fn frames_may_stand_at_the_start_of_their_lines() {
+        let text = "java 19983 cycles:\nffffffff8103d0ca g ([k])\n          10 f (/a)\n\n\
+                    java 19984 cycles:\n400577 L: x ([k])\n";
+        check(text, &["java/19983 ? 0 cycles f;g", "java/19984 ? 0 cycles L: x"]);
+    }
+
+    #[test]
+    fn texts_without_events_are_read() {
+        let frames = "\t 400577 f (/a)\n\t 7f01 main (/a)\n\n";
+        let text = format!("a 7   1.500000: \n{frames}a 7   1.600000:    1001001 \n{frames}");
+        let expected = ["a/7 1500000000 0 samples main;f", "a/7 1600000000 1001001 samples main;f"];
+        check(&text, &expected);
+        check("  a 7   1.5:   400577 f (/a)\n", &["a/7 1500000000 0 samples f"]);
+        let text = format!("# event : name = cycles:u, type = 0\n#\na 7 1.5: \n{frames}");
+        check(&text, &["a/7 1500000000 0 cycles:u main;f"]);
+    }
+
+    #[test]
+    fn times_between_events_are_added_up() {
+        let line = |time: &str| format!("a 7     {time}:   5 cycles: \n\t 40 f (/a)\n\n");
+        let text = ["0.000000", "0.001000", "0.000500", "0.100000"].map(line).concat();
+        let at = |time: u64| format!("a/7 {time} 5 cycles f");
+        let expected = [0, 1_000_000, 1_500_000, 101_500_000].map(at);
+        check(&text, &expected.each_ref().map(String::as_str));
+        // Ascending ones are times since the first event (`--reltime`), or cannot be told.
+        let text = ["0.000000", "0.000500", "0.001000"].map(line).concat();
+        let expected = [0, 500_000, 1_000_000].map(at);
+        check(&text, &expected.each_ref().map(String::as_str));
+    }
+
+    #[test]
+    fn tabs_stand_for_spaces_in_texts_of_simpleperf() {
+        let text = "my app\t77 [002] 7.000500:\t\t9 cpu-clock:u:\n\
+                    \x20           7f01\tf(int) (/system/lib64/libc.so)\n          40\tmain (/a)\n\n";
+        check(text, &["my app/77 7000500000 9 cpu-clock main;f(int)"]);
+    }
+
+    #[test]
+    fn other_texts_are_not_of_perf() {
+        for text in
+            ["main;work 12\nmain;idle 3\n", "step 12 done:\n  100 files (all)\n", "a 1: x\n"]
+        {
+            assert!(!crate::perf::seems_perf_script(text.as_bytes()), "{text}");
+        }
     }
 }

@@ -262,7 +262,11 @@ impl Parser<'_> {
         let event = self.text(name);
         // The data's address may stand before that of the instruction.
         let (_, after) = split_word(rest);
-        let place = PlaceText::read(after).or_else(|| PlaceText::read(rest));
+        let is_address = |place: &PlaceText<'_>| {
+            // A function may be called `f` or `add`.
+            !place.name.is_empty() || place.file.is_empty() && place.whole.len() > 5
+        };
+        let place = PlaceText::read(after).filter(is_address).or_else(|| PlaceText::read(rest));
         let place = place.map(|place| place.resolve(self.names, self.options.map));
         let frames = place.into_iter().collect();
         self.is_sample_open = true;

@@ -1,7 +1,8 @@
 //! Collapsed stacks: `root;caller;callee 42`.
 //!
 //! Names may hold spaces: the value is what follows the last one. `\x3b`, `\x0a`,
-//! `\x0d` and `\x5c` stand for `;`, line breaks and a backslash.
+//! `\x0d` and `\x5c` stand for `;`, line breaks and a backslash. Lines that begin with `# ` are
+//! comments; those of austin say what the values count.
 
 use std::borrow::Cow;
 
@@ -9,16 +10,19 @@ use spanwise_model::{Profile, ProfileBuilder, StackId};
 
 use super::{NO_STACK, NotAProfile, excerpt, stack_of_names};
 
-/// Whether the first line that is not blank ends in a number.
+/// Whether the first line that says something ends in a number.
 pub(super) fn seems_folded(text: &[u8]) -> bool {
-    let line = lines(text).map(|(_, line)| line).find(|line| !is_blank(line));
+    let line = lines(text).map(|(_, line)| line).find(|line| says_something(line));
     line.and_then(split).is_some()
 }
 
 pub(crate) fn read(text: &[u8]) -> Result<Profile, NotAProfile> {
-    let mut builder = ProfileBuilder::new(&[("samples", "count")], 0);
+    let comments = lines(text).filter_map(|(_, line)| line.strip_prefix(b"# "));
+    let comments: Vec<Cow<'_, str>> = comments.map(String::from_utf8_lossy).collect();
+    let mut builder = ProfileBuilder::new(&[value_type(&comments)], 0);
+    builder.comments = comments.iter().map(|comment| comment.trim().to_owned()).collect();
     let labels = builder.labels(Vec::new());
-    for (offset, line) in lines(text).filter(|(_, line)| !is_blank(line)) {
+    for (offset, line) in lines(text).filter(|(_, line)| says_something(line)) {
         let Some((stack, value)) = split(line) else {
             let what = "a line without a number at its end";
             return Err(NotAProfile { offset: offset as u64, what, found: excerpt(line) });
@@ -46,8 +50,22 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-fn is_blank(line: &[u8]) -> bool {
-    line.is_empty()
+fn says_something(line: &[u8]) -> bool {
+    !line.is_empty() && !line.starts_with(b"# ")
+}
+
+/// What the values are: samples, where austin does not say that it measured.
+fn value_type(comments: &[Cow<'_, str>]) -> (&'static str, &'static str) {
+    let said = |key: &str| {
+        let values = comments.iter().filter_map(|comment| comment.split_once(':'));
+        let mut values = values.filter(|(other, _)| *other == key).map(|(_, value)| value.trim());
+        values.next()
+    };
+    match (said("austin"), said("mode")) {
+        (Some(_), Some("wall")) => ("wall", "microseconds"),
+        (Some(_), Some("cpu")) => ("cpu", "microseconds"),
+        _ => ("samples", "count"),
+    }
 }
 
 /// The stack and the value of a line.
@@ -116,6 +134,15 @@ mod tests {
     fn a_line_is_a_stack_and_a_value() {
         check("a;b c;d 3\na 1\r\n\na;b c;d 4\n", &["a 1", "a|b c|d 7"]);
         check("\nf (x.py:3) 12", &["f (x.py:3) 12"]);
+    }
+
+    #[test]
+    fn comments_are_kept_apart() {
+        check("# made by: x\r\n\r\na;b 3\n# interval: 100\n#f 4\n", &["#f 4", "a|b 3"]);
+        let profile = read(b"# austin: 3.0.0\n# mode: wall\n\nP1;T1;f 7\n").expect("stacks");
+        assert_eq!(profile.comments, ["austin: 3.0.0", "mode: wall"]);
+        let [of_values] = &profile.value_types[..] else { unreachable!("one column") };
+        assert_eq!((&*of_values.name, &*of_values.unit), ("wall", "microseconds"));
     }
 
     #[test]

@@ -4,15 +4,17 @@
 //! or compressed. Any bytes give a profile or an error with a place: never a panic, and
 //! memory in proportion to the (inflated) input.
 
+mod as_trace;
 pub(crate) mod folded;
 pub(crate) mod pprof;
 pub(crate) mod speedscope;
 mod wire;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
-use spanwise_model::{Profile, ProfileBuilder, ProfileFrame, StackId, StrId};
+use spanwise_model::{Profile, ProfileBuilder, ProfileFrame, SourceInfo, StackId, StrId, Trace};
 
 use crate::source::{Bytes, Compression, Stream, Wave, WaveEnd};
 use crate::{ReadError, ReadErrorKind, error_at};
@@ -41,18 +43,44 @@ pub struct NotAProfile {
 /// What is wrong with its bytes is an [`io::ErrorKind::InvalidData`] that holds a
 /// [`NotAProfile`].
 pub fn open_profile(path: &Path) -> Result<Profile, ReadError> {
+    open_profile_file(path).map(|file| file.profile)
+}
+
+/// A profile, and what its file is.
+#[derive(Debug)]
+pub struct ProfileFile {
+    pub profile: Profile,
+    /// The format, the compression and the length of the text.
+    pub info: SourceInfo,
+}
+
+impl ProfileFile {
+    /// The profile as a trace that has samples without times and nothing else.
+    pub fn into_trace(self) -> Trace {
+        as_trace::trace(&self.profile, self.info)
+    }
+}
+
+/// Opens a profile like [`open_profile`], and says what its file is.
+pub fn open_profile_file(path: &Path) -> Result<ProfileFile, ReadError> {
     read_file(path).map_err(|kind| error_at(path, kind))
 }
 
-fn read_file(path: &Path) -> Result<Profile, ReadErrorKind> {
+fn read_file(path: &Path) -> Result<ProfileFile, ReadErrorKind> {
     let bytes = Bytes::open(path)?;
     let compression = Compression::detect(bytes.as_ref());
-    let profile = match compression {
-        Compression::None => read_bytes(bytes.as_ref()),
-        _ => read_bytes(&inflate(bytes.clone(), compression)?),
+    let inflated = match compression {
+        Compression::None => None,
+        _ => Some(inflate(bytes.clone(), compression)?),
     };
+    let text = inflated.as_deref().unwrap_or(bytes.as_ref());
+    let (text_bytes, read) = (text.len() as u64, read_bytes(text));
     bytes.check_whole()?;
-    Ok(profile.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?)
+    let (profile, format) =
+        read.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    let (format, compression) = (format.to_owned(), compression.name().to_owned());
+    let info = SourceInfo { format, compression, text_bytes, ..SourceInfo::default() };
+    Ok(ProfileFile { profile, info })
 }
 
 fn inflate(bytes: Bytes, compression: Compression) -> Result<Vec<u8>, ReadErrorKind> {
@@ -81,16 +109,34 @@ fn bad_data(what: &'static str, inflated: &[u8]) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, NotAProfile { offset, what, found })
 }
 
-/// Reads inflated bytes of whatever format they seem to be.
-fn read_bytes(bytes: &[u8]) -> Result<Profile, NotAProfile> {
+/// Text of two bytes a character, as one of bytes.
+fn of_utf16(bytes: &[u8]) -> Option<String> {
+    let (rest, pair): (_, fn([u8; 2]) -> u16) = match bytes {
+        [0xff, 0xfe, rest @ ..] => (rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => (rest, u16::from_be_bytes),
+        _ => return None,
+    };
+    let units = rest.as_chunks().0.iter().map(|&two| pair(two));
+    Some(
+        char::decode_utf16(units).map(|read| read.unwrap_or(char::REPLACEMENT_CHARACTER)).collect(),
+    )
+}
+
+/// Reads inflated bytes of whatever format they seem to be, and says which that is.
+fn read_bytes(bytes: &[u8]) -> Result<(Profile, &'static str), NotAProfile> {
+    let bytes = match of_utf16(bytes) {
+        Some(text) => Cow::Owned(text.into_bytes()),
+        None => Cow::Borrowed(bytes),
+    };
+    let bytes = &*bytes;
     let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     // Protobuf has no magic number, and its first byte is often a line break; a name in
     // a collapsed stack may begin with anything. But lines that are a whole document of
     // another format do not happen.
     let other = if json.trim_ascii_start().starts_with(b"{") {
-        speedscope::read(json)
+        speedscope::read(json).map(|profile| (profile, "speedscope"))
     } else if pprof::seems_pprof(bytes) {
-        pprof::read(bytes)
+        pprof::read(bytes).map(|profile| (profile, "pprof"))
     } else {
         let what = "neither pprof nor speedscope nor collapsed stacks";
         Err(NotAProfile { offset: 0, what, found: excerpt(bytes) })
@@ -98,7 +144,7 @@ fn read_bytes(bytes: &[u8]) -> Result<Profile, NotAProfile> {
     match other {
         Err(error) if folded::seems_folded(bytes) => match folded::read(bytes) {
             Err(_) if json.starts_with(b"{") => Err(error),
-            folded => folded,
+            folded => folded.map(|profile| (profile, "collapsed stacks")),
         },
         other => other,
     }
@@ -136,6 +182,17 @@ mod tests {
     fn check(bytes: &[u8], expected: &str) {
         let error = read_bytes(bytes).expect_err("not a profile");
         assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn text_of_two_bytes_a_character_is_read() {
+        let text = "a;b 1\r\né;ß 2\r\n";
+        let pairs = |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect()
+        };
+        let plain = read_bytes(text.as_bytes()).expect("collapsed stacks");
+        assert_eq!(read_bytes(&pairs(u16::to_le_bytes)), Ok(plain.clone()));
+        assert_eq!(read_bytes(&pairs(u16::to_be_bytes)), Ok(plain));
     }
 
     #[test]
