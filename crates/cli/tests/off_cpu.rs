@@ -87,7 +87,7 @@ fn profiles_add_up_to_the_report() {
         let sum = |of: fn(&spanwise_analyze::OffCpuRow) -> TotalNanos| rows.iter().map(of).sum();
         let (blocked, runnable, unrecorded): (TotalNanos, TotalNanos, TotalNanos) = (
             sum(|row| row.blocked_total_ns()),
-            sum(|row| row.runnable_ns),
+            sum(|row| row.runnable_ns.unwrap_or(0)),
             sum(|row| row.unrecorded_ns),
         );
         let found = totals(ThreadProfile::OffCpu);
