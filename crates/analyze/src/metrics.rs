@@ -66,7 +66,7 @@ pub fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
         metric(
             "memory_allocation_cost",
             share(host.allocation_ns),
-            "in calls for memory of the driver, on all threads; of recordings, of the system, too",
+            "in calls for memory, on all threads: of the driver, or of a recorded program",
         ),
         metric("host_working", share(host.working_ns), "while the main thread worked"),
     ]

@@ -41,7 +41,7 @@ pub(crate) fn span_kind(category: &[u8]) -> SpanKind {
         // What we write ourselves for recordings of the scheduler.
         b"off_cpu_blocked" | b"off_cpu_runnable" | b"off_cpu_unrecorded" => SpanKind::OffCpu,
         b"lock_wait" => SpanKind::LockWait,
-        b"sampled" | b"sampled_python" | b"sampled_kernel" | b"sampled_inlined" => {
+        b"sampled" | b"sampled_python" | b"sampled_kernel" | b"sampled_inlined" | b"wakeup" => {
             SpanKind::Sampled
         }
         _ => SpanKind::Other,

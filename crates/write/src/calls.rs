@@ -36,7 +36,12 @@ pub fn calls_section(rows: &[CallsRow], wall_ns: TotalNanos, top: Top) -> Sectio
     }
     let shown =
         section("calls", "Functions by self time, and how long each call takes", table, rows.len());
-    Section { when_empty: Some("the recording holds no calls"), ..shown }
+    Section {
+        when_empty: Some(
+            "no calls were recorded one by one; report has CPU time by function, from samples",
+        ),
+        ..shown
+    }
 }
 
 /// How long the calls of a function take.

@@ -110,7 +110,7 @@ pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
     };
     Paragraph {
         title: format!(
-            "{} waits {what} for {} of the time{place}",
+            "{} {what} for {} of the time{place}",
             waits.thread,
             percent_text(waits.thread_ns, waits.window_ns)
         ),
@@ -127,67 +127,74 @@ pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
     }
 }
 
-/// What a thread waits for, and what may help.
+/// What a thread does meanwhile, and what may help.
 fn wait_words(on: BlockedOn) -> (&'static str, &'static str) {
     const LOCK: &str = "Hold it for a shorter time, or let each thread have its own; the section \
                         locks shows who held it.";
     match on {
-        BlockedOn::Mutex => ("for a mutex", LOCK),
-        BlockedOn::ReadWriteLock => ("for a read-write lock", LOCK),
-        BlockedOn::Lock => ("for a lock", LOCK),
-        BlockedOn::FileLock => ("for a lock on a file", LOCK),
-        BlockedOn::Futex => ("for another thread (futex)", LOCK),
+        BlockedOn::Mutex => ("waits for a mutex", LOCK),
+        BlockedOn::ReadWriteLock => ("waits for a read-write lock", LOCK),
+        BlockedOn::Lock => ("waits for a lock", LOCK),
+        BlockedOn::FileLock => ("waits for a lock on a file", LOCK),
+        BlockedOn::Futex => ("waits for another thread (futex)", LOCK),
         BlockedOn::KernelLock => (
-            "for a lock inside of the kernel",
+            "waits for a lock inside of the kernel",
             "Fewer threads that map memory or open files at once contend less.",
         ),
         BlockedOn::Gil => (
-            "for Python's GIL",
+            "waits for Python's GIL",
             "Use processes instead of threads, do the work in native code that releases the GIL, \
              or a free-threaded build.",
         ),
-        BlockedOn::Condition => {
-            ("for a condition", "See which thread signals it, and what that one does meanwhile.")
-        }
-        BlockedOn::Semaphore => {
-            ("for a semaphore", "See which thread posts it, and what that one does meanwhile.")
-        }
-        BlockedOn::Barrier => ("at a barrier", "Give all threads the same amount of work."),
+        BlockedOn::Condition => (
+            "waits for a condition",
+            "See which thread signals it, and what that one does meanwhile.",
+        ),
+        BlockedOn::Semaphore => (
+            "waits for a semaphore",
+            "See which thread posts it, and what that one does meanwhile.",
+        ),
+        BlockedOn::Barrier => ("waits at a barrier", "Give all threads the same amount of work."),
         BlockedOn::Join => {
-            ("for the end of a thread", "Look at what that thread does: it is the work.")
+            ("waits for the end of a thread", "Look at what that thread does: it is the work.")
         }
         BlockedOn::Child => {
-            ("for the end of a process", "Look at what that process does: it is the work.")
+            ("waits for the end of a process", "Look at what that process does: it is the work.")
         }
-        BlockedOn::Sleep => ("asleep", "Wait for an event instead of passing time, or sleep less."),
+        BlockedOn::Sleep => ("sleeps", "Wait for an event instead of passing time, or sleep less."),
         BlockedOn::Fsync => (
-            "until data is on the disk (fsync)",
+            "waits until data is on the disk (fsync)",
             "Sync less often: commit in groups, or sync in the background.",
         ),
         BlockedOn::DiskRead => {
-            ("for reading from a disk", "Read ahead, in larger pieces, or keep it in memory.")
+            ("waits for reading from a disk", "Read ahead, in larger pieces, or keep it in memory.")
         }
         BlockedOn::DiskWrite => {
-            ("for writing to a disk", "Write in larger pieces, or in the background.")
+            ("waits for writing to a disk", "Write in larger pieces, or in the background.")
         }
         BlockedOn::PageFault => (
-            "for pages of memory",
+            "waits for pages of memory",
             "The file was not in memory yet, or memory is short: read ahead, or use less.",
         ),
-        BlockedOn::Memory => ("for memory", "The machine is short of memory: use less."),
-        BlockedOn::Socket => {
-            ("for a socket", "The other side is slow: send more at once, or overlap requests.")
-        }
+        BlockedOn::Memory => ("waits for memory", "The machine is short of memory: use less."),
+        BlockedOn::Socket => (
+            "waits for a socket",
+            "The other side is slow: send more at once, or overlap requests.",
+        ),
         BlockedOn::Pipe => {
-            ("for a pipe", "Look at what the process at the other end does meanwhile.")
+            ("waits for a pipe", "Look at what the process at the other end does meanwhile.")
         }
-        BlockedOn::Terminal => ("for the terminal", "It waits for input."),
-        BlockedOn::Stopped => ("stopped by a signal or a debugger", "Something stopped it."),
-        BlockedOn::Io => ("for input or output", "Overlap it with work, or do it ahead of time."),
+        BlockedOn::Terminal => ("waits for the terminal", "It waits for input."),
+        BlockedOn::Stopped => ("is stopped by a signal or a debugger", "Something stopped it."),
+        BlockedOn::Io => {
+            ("waits for input or output", "Overlap it with work, or do it ahead of time.")
+        }
         BlockedOn::Poll | BlockedOn::Parked | BlockedOn::Signal => {
-            ("for something to do", "Nothing keeps it from working.")
+            ("waits for something to do", "Nothing keeps it from working.")
         }
-        BlockedOn::Unknown => ("for something that was not recorded", "Record stacks of waits."),
+        BlockedOn::Unknown => {
+            ("waits for something that was not recorded", "Record stacks of waits.")
+        }
     }
 }
 

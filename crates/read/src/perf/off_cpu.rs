@@ -172,8 +172,8 @@ impl Output<'_> {
     /// An arrow, from a moment of the waker to the end of the wait.
     fn wakeup(&mut self, number: u64, wakeup: &Wakeup, [waker, woken]: [TrackId; 2]) {
         let time = wakeup.time;
-        self.made_up(waker, ("[wakes]", (WAKEUP_CATEGORY, SpanKind::Other)), (time, time));
-        let category = self.batch.category(WAKEUP_CATEGORY, SpanKind::Other);
+        self.made_up(waker, ("[wakes]", (WAKEUP_CATEGORY, SpanKind::Sampled)), (time, time));
+        let category = self.batch.category(WAKEUP_CATEGORY, SpanKind::Sampled);
         let mut point = |track, time, phase| {
             self.batch.flows.push(FlowRow {
                 time,
