@@ -1,6 +1,7 @@
 //! What to paint, as columns that a page can use without parsing.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use spanwise_analyze::{Look, Slice};
@@ -26,7 +27,9 @@ pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
     // Little of a trace is cut up sooner than a thread begins.
     let (first, last) = viewed.trace.window().unwrap_or((0, 0));
     let is_much = to.saturating_sub(from) > last.saturating_sub(first) / MUCH;
-    let threads = if is_much { threads_available() } else { 1 };
+    // To ask the system takes 22 calls, since groups of processes have limits of their own.
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    let threads = if is_much { *THREADS.get_or_init(threads_available) } else { 1 };
     let cut = |at: usize| viewed.rows(tracks[at]).slices(look, ROWS_MAX);
     for (track, slices) in tracks.iter().zip(map_indices(tracks.len(), threads, cut)) {
         parts.push(json!({ "id": track.0, "first": all.len(), "len": slices.len() }));
