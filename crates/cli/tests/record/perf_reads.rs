@@ -33,14 +33,27 @@ fn perf_finds_as_many_whole_stacks_as_in_its_own_recording() {
     }
     let Some(bench) = Bench::set_up() else { return };
     let Some(deep) = bench.deep() else { return };
-    let run = bench.spanwise(&["run", "--quiet", "--no-decode", "--recording", "r", "--"]).arg(&deep).output();
+    let run = bench
+        .spanwise(&["run", "--quiet", "--no-decode", "--recording", "r", "--"])
+        .arg(&deep)
+        .output();
     assert_eq!(run.expect("built for this test").status.code(), Some(0));
     let Some((ours, ours_whole)) = stacks_by_perf(&bench.path("r").join("perf.data")) else {
         return;
     };
     let theirs = bench.path("theirs");
     let mut perf = Command::new("perf");
-    perf.args(["record", "-q", "-e", "cpu-clock", "-F", "299", "--call-graph", "dwarf,16384", "-o"]);
+    perf.args([
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "299",
+        "--call-graph",
+        "dwarf,16384",
+        "-o",
+    ]);
     let recorded = perf.arg(&theirs).arg("--").arg(&deep).output().expect("there is perf");
     if !recorded.status.success() {
         eprintln!("skipped: perf cannot record here: {}", text(&recorded.stderr));
