@@ -132,7 +132,9 @@ fn files_of_chrome_and_hermes_hold_what_a_count_of_their_text_gives() {
         assert_eq!(trace.samples().len(), count, "{path}");
         let strings = trace.strings();
         let mut spent: BTreeMap<&str, i64> = BTreeMap::new();
-        for row in trace.samples().iter() {
+        let rows: Vec<_> = trace.samples().iter().collect();
+        for two in rows.windows(2).filter(|two| two[0].track == two[1].track) {
+            let row = two[0];
             let Some(frame) = trace.stacks().frame(row.stack) else { continue };
             let frame = trace.frames().get(frame);
             assert_eq!(frame.kind, FrameKind::Script, "{path}");

@@ -38,6 +38,9 @@ struct FrameEntry {
     parent: Option<u32>,
 }
 
+/// When samples were taken, by process and thread.
+type TimesOfThreads = BTreeMap<(Option<u32>, u32), Vec<Nanos>>;
+
 #[derive(Debug)]
 struct Entry {
     time: Nanos,
@@ -134,14 +137,14 @@ impl StackSamples {
 
     /// The number of each event.
     fn events(&self, batch: &mut Batch) -> HashMap<u32, u16> {
-        let mut times: BTreeMap<u32, BTreeMap<(Option<u32>, u32), Vec<Nanos>>> = BTreeMap::new();
+        let mut times: BTreeMap<u32, TimesOfThreads> = BTreeMap::new();
         let mut weighted = BTreeMap::new();
         for entry in &self.samples {
             let of_threads = times.entry(entry.event).or_default();
             of_threads.entry((entry.process, entry.thread)).or_default().push(entry.time);
             *weighted.entry(entry.event).or_insert(false) |= entry.weight != 1;
         }
-        let number = |(event, of_threads): (u32, BTreeMap<_, Vec<Nanos>>)| {
+        let number = |(event, of_threads): (u32, TimesOfThreads)| {
             let mut gaps = Vec::new();
             for mut times in of_threads.into_values() {
                 times.sort_unstable();
