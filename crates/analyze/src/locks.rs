@@ -9,7 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use spanwise_model::{
-    AwaitedLock, BlockedOn, Nanos, SpanId, SpanKind, ThreadState, Trace, TrackId, WAKEUP_CATEGORY,
+    AwaitedLock, BlockedOn, Nanos, RunnableSince, SpanId, SpanKind, ThreadState, Trace, TrackId,
+    WAKEUP_CATEGORY,
 };
 
 use crate::off_cpu::{OffPeriod, States, has_kind, off_periods, thread_name};
@@ -104,6 +105,8 @@ pub fn lock_waits(trace: &Trace) -> Vec<WaitForLock> {
         return Vec::new();
     }
     let states = States::new(trace);
+    // Without wake-ups it is not known how much of a wait was for a processor.
+    let has_wakeups = states.has(ThreadState::Runnable(RunnableSince::Woken));
     let mut waits = Vec::new();
     // The wait that each span of a state is a part of, by its place in the list.
     let mut owner: HashMap<SpanId, usize> = HashMap::new();
@@ -121,7 +124,7 @@ pub fn lock_waits(trace: &Trace) -> Vec<WaitForLock> {
             else {
                 continue;
             };
-            add_period(trace, &period, &mut waits[place]);
+            add_period(trace, &period, &mut waits[place], has_wakeups);
             owner.extend(period.iter().map(|&(span, _)| (span, place)));
         }
     }
@@ -137,7 +140,7 @@ fn begin_wait(
     waits: &mut Vec<WaitForLock>,
 ) -> Option<usize> {
     let (span, ThreadState::Blocked(on)) = period[0] else { return None };
-    if matches!(on, BlockedOn::Io | BlockedOn::Sleep | BlockedOn::Unknown) {
+    if !on.is_of_threads() && !matches!(on, BlockedOn::Join | BlockedOn::FileLock) {
         return None;
     }
     let delay_ns = period.iter().map(|&(span, _)| trace.spans().dur(span)).sum();
@@ -147,7 +150,7 @@ fn begin_wait(
     Some(waits.len() - 1)
 }
 
-fn add_period(trace: &Trace, period: &OffPeriod, wait: &mut WaitForLock) {
+fn add_period(trace: &Trace, period: &OffPeriod, wait: &mut WaitForLock, has_wakeups: bool) {
     for &(span, state) in period {
         let dur = trace.spans().dur(span);
         match state {
@@ -158,7 +161,9 @@ fn add_period(trace: &Trace, period: &OffPeriod, wait: &mut WaitForLock) {
     }
     // The scheduler was recorded, so what was not seen did not happen.
     wait.blocked_ns.get_or_insert(0);
-    wait.runnable_ns.get_or_insert(0);
+    if has_wakeups {
+        wait.runnable_ns.get_or_insert(0);
+    }
 }
 
 /// The last one to wake a thread ended its wait.

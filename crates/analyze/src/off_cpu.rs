@@ -114,6 +114,11 @@ impl States {
         States(names.map(|name| ThreadState::from_span_name(trace.strings().get(name))).collect())
     }
 
+    /// True where some thread was in this state.
+    pub(crate) fn has(&self, state: ThreadState) -> bool {
+        self.0.contains(&Some(state))
+    }
+
     /// What a span says about its thread; `None` for all that is no off-CPU time.
     pub(crate) fn of(&self, trace: &Trace, span: SpanId) -> Option<ThreadState> {
         let state = self.0[trace.spans().name(span).index()];

@@ -106,11 +106,24 @@ fn wait_kind(kind: SpanKind, name: &str) -> Option<WaitKind> {
 
 fn blocked_on(on: BlockedOn) -> WaitKind {
     match on {
-        BlockedOn::Join => WaitKind::Join,
-        BlockedOn::Io => WaitKind::Io,
+        BlockedOn::Join | BlockedOn::Child => WaitKind::Join,
+        BlockedOn::Io
+        | BlockedOn::Fsync
+        | BlockedOn::DiskRead
+        | BlockedOn::DiskWrite
+        | BlockedOn::PageFault
+        | BlockedOn::Memory
+        | BlockedOn::Socket
+        | BlockedOn::Pipe
+        | BlockedOn::Poll
+        | BlockedOn::Parked
+        | BlockedOn::Signal
+        | BlockedOn::Terminal => WaitKind::Io,
         BlockedOn::Sleep => WaitKind::Sleep,
-        BlockedOn::Unknown => WaitKind::Unknown,
+        BlockedOn::Unknown | BlockedOn::Stopped => WaitKind::Unknown,
         BlockedOn::Mutex
+        | BlockedOn::FileLock
+        | BlockedOn::KernelLock
         | BlockedOn::Condition
         | BlockedOn::Semaphore
         | BlockedOn::ReadWriteLock

@@ -12,7 +12,7 @@ use crate::SpanKind;
 pub enum BlockedOn {
     Mutex,
     Condition,
-    /// The end of a thread or a process.
+    /// The end of a thread.
     Join,
     Semaphore,
     ReadWriteLock,
@@ -23,14 +23,39 @@ pub enum BlockedOn {
     Lock,
     /// The kernel's queue below all of the above; which of them is not known.
     Futex,
+    /// A device or a file, and it is not known which way.
     Io,
     Sleep,
     /// Nothing that was recorded tells.
     Unknown,
+    /// That what was written is on the disk.
+    Fsync,
+    DiskRead,
+    DiskWrite,
+    /// A page of memory that has to be read or made.
+    PageFault,
+    /// Memory that others have to give up.
+    Memory,
+    Socket,
+    Pipe,
+    /// Whatever comes first of many: `epoll_wait`, `poll`, `select`, `accept`.
+    Poll,
+    /// Work, as a worker of a pool that has none.
+    Parked,
+    Signal,
+    Terminal,
+    /// The end of a process.
+    Child,
+    /// Whoever stopped it, by a signal or as a debugger.
+    Stopped,
+    FileLock,
+    /// A lock inside of the kernel.
+    KernelLock,
 }
 
 impl BlockedOn {
-    pub const ALL: [BlockedOn; 12] = [
+    /// In the order of [`ThreadState::code`]: new ones come last.
+    pub const ALL: [BlockedOn; 27] = [
         BlockedOn::Mutex,
         BlockedOn::Condition,
         BlockedOn::Join,
@@ -43,6 +68,21 @@ impl BlockedOn {
         BlockedOn::Io,
         BlockedOn::Sleep,
         BlockedOn::Unknown,
+        BlockedOn::Fsync,
+        BlockedOn::DiskRead,
+        BlockedOn::DiskWrite,
+        BlockedOn::PageFault,
+        BlockedOn::Memory,
+        BlockedOn::Socket,
+        BlockedOn::Pipe,
+        BlockedOn::Poll,
+        BlockedOn::Parked,
+        BlockedOn::Signal,
+        BlockedOn::Terminal,
+        BlockedOn::Child,
+        BlockedOn::Stopped,
+        BlockedOn::FileLock,
+        BlockedOn::KernelLock,
     ];
 
     pub fn text(self) -> &'static str {
@@ -59,6 +99,21 @@ impl BlockedOn {
             BlockedOn::Io => "I/O",
             BlockedOn::Sleep => "sleep",
             BlockedOn::Unknown => "unknown",
+            BlockedOn::Fsync => "disk: fsync",
+            BlockedOn::DiskRead => "disk: read",
+            BlockedOn::DiskWrite => "disk: write",
+            BlockedOn::PageFault => "page fault",
+            BlockedOn::Memory => "memory",
+            BlockedOn::Socket => "socket",
+            BlockedOn::Pipe => "pipe",
+            BlockedOn::Poll => "poll",
+            BlockedOn::Parked => "parked",
+            BlockedOn::Signal => "signal",
+            BlockedOn::Terminal => "terminal",
+            BlockedOn::Child => "child",
+            BlockedOn::Stopped => "stopped",
+            BlockedOn::FileLock => "file lock",
+            BlockedOn::KernelLock => "kernel lock",
         }
     }
 
@@ -66,7 +121,31 @@ impl BlockedOn {
     pub fn has_holder(self) -> bool {
         matches!(
             self,
-            BlockedOn::Mutex | BlockedOn::ReadWriteLock | BlockedOn::Gil | BlockedOn::Lock
+            BlockedOn::Mutex
+                | BlockedOn::ReadWriteLock
+                | BlockedOn::Gil
+                | BlockedOn::Lock
+                | BlockedOn::FileLock
+        )
+    }
+
+    /// True where the thread waits for something to do: there is nothing to be gained.
+    pub fn is_idle(self) -> bool {
+        matches!(self, BlockedOn::Poll | BlockedOn::Parked | BlockedOn::Signal)
+    }
+
+    /// True where another thread of the program ends the wait: a lock, a condition and their like.
+    pub fn is_of_threads(self) -> bool {
+        matches!(
+            self,
+            BlockedOn::Mutex
+                | BlockedOn::Condition
+                | BlockedOn::Semaphore
+                | BlockedOn::ReadWriteLock
+                | BlockedOn::Barrier
+                | BlockedOn::Gil
+                | BlockedOn::Lock
+                | BlockedOn::Futex
         )
     }
 
@@ -103,6 +182,7 @@ impl ThreadState {
             ThreadState::Running => RUNNING.to_owned(),
             ThreadState::Blocked(BlockedOn::Sleep) => SLEEPING.to_owned(),
             ThreadState::Blocked(BlockedOn::Unknown) => BLOCKED.to_owned(),
+            ThreadState::Blocked(on) if on.is_idle() => format!("[idle: {}]", on.text()),
             ThreadState::Blocked(on) => format!("[blocked: {}]", on.text()),
             ThreadState::Runnable(RunnableSince::Woken) => RUNNABLE.to_owned(),
             ThreadState::Runnable(RunnableSince::Preempted) => PREEMPTED.to_owned(),
@@ -122,7 +202,8 @@ impl ThreadState {
             CREATED => ThreadState::Runnable(RunnableSince::Created),
             UNRECORDED => ThreadState::Unrecorded,
             _ => {
-                let on = name.strip_prefix("[blocked: ")?.strip_suffix(']')?;
+                let begins = name.strip_prefix("[blocked: ").or(name.strip_prefix("[idle: "));
+                let on = begins?.strip_suffix(']')?;
                 ThreadState::Blocked(BlockedOn::parse(on)?)
             }
         })
@@ -229,6 +310,8 @@ mod tests {
         }
         assert_eq!(ThreadState::from_span_name("[blocked: by a cat]"), None);
         assert_eq!(ThreadState::from_span_name("main"), None);
+        assert_eq!(ThreadState::Blocked(BlockedOn::Unknown).code(), 27, "codes stay what they are");
+        assert_eq!(ThreadState::Blocked(BlockedOn::Poll).span_name(), "[idle: poll]");
         assert_eq!(ThreadState::from_code(5), None);
         assert_eq!(ThreadState::from_code(u16::MAX), None);
     }

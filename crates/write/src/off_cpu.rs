@@ -9,7 +9,7 @@ use crate::report::section;
 use crate::table::{Cell, Column, Table, Unit};
 
 /// Columns of what threads are blocked on: key and title.
-const BLOCKED: [(BlockedOn, &str, &str); 12] = [
+const BLOCKED: [(BlockedOn, &str, &str); 27] = [
     (BlockedOn::Mutex, "mutex", "mutex"),
     (BlockedOn::Condition, "condition", "condition"),
     (BlockedOn::Join, "join", "join"),
@@ -21,6 +21,21 @@ const BLOCKED: [(BlockedOn, &str, &str); 12] = [
     (BlockedOn::Futex, "futex", "futex"),
     (BlockedOn::Io, "io", "I/O"),
     (BlockedOn::Sleep, "sleep", "sleep"),
+    (BlockedOn::Fsync, "disk_fsync", "disk: fsync"),
+    (BlockedOn::DiskRead, "disk_read", "disk: read"),
+    (BlockedOn::DiskWrite, "disk_write", "disk: write"),
+    (BlockedOn::PageFault, "page_fault", "page fault"),
+    (BlockedOn::Memory, "memory", "memory"),
+    (BlockedOn::Socket, "socket", "socket"),
+    (BlockedOn::Pipe, "pipe", "pipe"),
+    (BlockedOn::Terminal, "terminal", "terminal"),
+    (BlockedOn::Child, "child", "child"),
+    (BlockedOn::Stopped, "stopped", "stopped"),
+    (BlockedOn::FileLock, "file_lock", "file lock"),
+    (BlockedOn::KernelLock, "kernel_lock", "kernel lock"),
+    (BlockedOn::Poll, "poll", "idle: poll"),
+    (BlockedOn::Parked, "parked", "idle: parked"),
+    (BlockedOn::Signal, "signal", "idle: signal"),
     (BlockedOn::Unknown, "unknown", "unknown"),
 ];
 

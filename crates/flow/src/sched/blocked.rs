@@ -1,81 +1,70 @@
 //! What a thread waits for, told by the functions on its stack.
 //!
-//! The innermost function that the table knows decides. The kernel's own part of a lock
-//! (`futex_wait`) is not in it, so that the search goes on to the library call around.
+//! The innermost function that a table knows decides, the kernel's own first: it tells a disk from
+//! a socket. The kernel's part of a lock (`futex_wait`) is in no table, so that the search goes on
+//! to the library call around it; and around that may be a runtime's lock, or the place where a
+//! pool keeps workers that have nothing to do.
+
+mod tables;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use spanwise_model::BlockedOn;
 
 use crate::{Names, Place};
+use tables::{FUNCTIONS, LOCKS, PARKED, UNCLEAR};
 
-/// Whole names, without leading underscores, `GI_` and symbol versions.
-const FUNCTIONS: &[(&str, BlockedOn)] = &[
-    ("do_nanosleep", BlockedOn::Sleep),
-    ("hrtimer_nanosleep", BlockedOn::Sleep),
-    ("clock_nanosleep", BlockedOn::Sleep),
-    ("nanosleep", BlockedOn::Sleep),
-    ("usleep", BlockedOn::Sleep),
-    ("lll_lock_wait", BlockedOn::Mutex),
-    ("lll_lock_wait_private", BlockedOn::Mutex),
-    ("lll_mutex_lock_optimized", BlockedOn::Mutex),
-    ("pthread_mutex_lock", BlockedOn::Mutex),
-    ("pthread_mutex_timedlock", BlockedOn::Mutex),
-    ("pthread_mutex_clocklock", BlockedOn::Mutex),
-    ("pthread_mutex_lock_full", BlockedOn::Mutex),
-    ("pthread_mutex_cond_lock", BlockedOn::Mutex),
-    ("pthread_cond_wait", BlockedOn::Condition),
-    ("pthread_cond_wait_common", BlockedOn::Condition),
-    ("pthread_cond_timedwait", BlockedOn::Condition),
-    ("pthread_cond_clockwait", BlockedOn::Condition),
-    ("pthread_join", BlockedOn::Join),
-    ("pthread_clockjoin_ex", BlockedOn::Join),
-    ("pthread_timedjoin_np", BlockedOn::Join),
-    ("do_wait", BlockedOn::Join),
-    ("kernel_wait4", BlockedOn::Join),
-    ("wait4", BlockedOn::Join),
-    ("waitid", BlockedOn::Join),
-    ("waitpid", BlockedOn::Join),
-    ("sem_wait", BlockedOn::Semaphore),
-    ("sem_timedwait", BlockedOn::Semaphore),
-    ("sem_clockwait", BlockedOn::Semaphore),
-    ("new_sem_wait_slow", BlockedOn::Semaphore),
-    ("new_sem_wait_slow64", BlockedOn::Semaphore),
-    ("pthread_rwlock_rdlock", BlockedOn::ReadWriteLock),
-    ("pthread_rwlock_wrlock", BlockedOn::ReadWriteLock),
-    ("pthread_rwlock_timedrdlock", BlockedOn::ReadWriteLock),
-    ("pthread_rwlock_timedwrlock", BlockedOn::ReadWriteLock),
-    ("pthread_barrier_wait", BlockedOn::Barrier),
-    ("take_gil", BlockedOn::Gil),
-    // Compilers put `take_gil` into these, which do nothing else for long.
-    ("PyEval_RestoreThread", BlockedOn::Gil),
-    ("PyEval_AcquireThread", BlockedOn::Gil),
-    ("PyEval_AcquireLock", BlockedOn::Gil),
-    ("PyGILState_Ensure", BlockedOn::Gil),
-    ("PyThread_acquire_lock", BlockedOn::Lock),
-    ("PyThread_acquire_lock_timed", BlockedOn::Lock),
-    ("PyMutex_LockTimed", BlockedOn::Lock),
-    ("ep_poll", BlockedOn::Io),
-    ("do_poll", BlockedOn::Io),
-    ("do_sys_poll", BlockedOn::Io),
-    ("do_select", BlockedOn::Io),
-    ("epoll_wait", BlockedOn::Io),
-    ("poll", BlockedOn::Io),
-    ("io_schedule", BlockedOn::Io),
-    ("io_schedule_timeout", BlockedOn::Io),
-    ("io_cqring_wait", BlockedOn::Io),
-    ("pipe_read", BlockedOn::Io),
-    ("anon_pipe_read", BlockedOn::Io),
-    ("pipe_write", BlockedOn::Io),
-    ("anon_pipe_write", BlockedOn::Io),
-    ("eventfd_read", BlockedOn::Io),
-    ("sock_recvmsg", BlockedOn::Io),
-    ("sock_sendmsg", BlockedOn::Io),
-    ("inet_csk_accept", BlockedOn::Io),
-    ("unix_stream_read_generic", BlockedOn::Io),
-    ("n_tty_read", BlockedOn::Io),
-    ("vfs_read", BlockedOn::Io),
-    ("vfs_write", BlockedOn::Io),
-    ("vfs_fsync_range", BlockedOn::Io),
-];
+/// What a function on the stack of a thread that waits says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    WaitsFor(BlockedOn),
+    /// For some device.
+    Unclear,
+    /// What is inside of it is a lock of the program's own.
+    IsLock,
+    /// The thread has nothing to do.
+    IsIdle,
+}
+
+fn role(name: &str) -> Option<Role> {
+    static ROLES: OnceLock<HashMap<&str, Role>> = OnceLock::new();
+    let roles = ROLES.get_or_init(|| {
+        let all =
+            |names: &'static [&'static str], role| names.iter().map(move |&name| (name, role));
+        let waits = FUNCTIONS.iter().flat_map(|&(on, names)| all(names, Role::WaitsFor(on)));
+        let others = [(UNCLEAR, Role::Unclear), (LOCKS, Role::IsLock), (PARKED, Role::IsIdle)];
+        waits.chain(others.into_iter().flat_map(|(names, role)| all(names, role))).collect()
+    });
+    let name = name.split('@').next().unwrap_or(name).trim_start_matches('_');
+    let name = name.strip_prefix("GI_").unwrap_or(name).trim_start_matches('_');
+    // What compilers make of a function keeps its name: `f.isra.0`, `f.constprop.0`.
+    let name = name.split_once(".isra").or(name.split_once(".constprop")).map_or(name, |it| it.0);
+    roles.get(name).or_else(|| roles.get(&*plain(name)?)).copied()
+}
+
+/// A name without parameters, type arguments and, of Python, the line; `None` where it has none
+/// of them.
+fn plain(name: &str) -> Option<String> {
+    if let Some((python, _)) = name.split_once(".py:") {
+        return Some(format!("{python}.py"));
+    }
+    let name = name.split_once('(').map_or(name, |(name, _)| name);
+    if !name.contains("::") {
+        return None;
+    }
+    let (mut plain, mut depth) = (String::with_capacity(name.len()), 0_usize);
+    for c in name.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            c if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    // Rust writes `<T>` behind a path as `::<T>`.
+    Some(plain.replace("::::", "::").trim_end_matches("::").to_owned())
+}
 
 /// Runtimes build their locks from those of the system: whoever stands on the stack around
 /// one of those is what the program waits for.
@@ -83,24 +72,55 @@ const RUNTIMES: [BlockedOn; 2] = [BlockedOn::Gil, BlockedOn::Lock];
 
 /// What the stack says, outermost frame first; `None` where it says nothing.
 pub(crate) fn by_stack(names: &Names, frames: &[Place]) -> Option<BlockedOn> {
-    let known = |place: &Place| by_name(names.name_text(place.function));
-    let mut known = frames.iter().rev().filter_map(known);
-    let innermost = known.next();
-    match innermost {
+    let mut roles = frames.iter().rev().filter_map(|place| role(names.name_text(place.function)));
+    let mut is_unclear = false;
+    let mut around = Vec::new();
+    let mut innermost = None;
+    for role in roles.by_ref() {
+        match (role, innermost) {
+            (Role::WaitsFor(on), None) => innermost = Some(on),
+            (Role::Unclear, None) => is_unclear = true,
+            (role, _) => around.push(role),
+        }
+    }
+    let innermost = match innermost {
+        _ if is_unclear && innermost.is_none_or(BlockedOn::is_of_threads) => Some(BlockedOn::Io),
         None => {
             let is_futex = |place: &Place| names.name_text(place.function).contains("futex");
             frames.iter().any(is_futex).then_some(BlockedOn::Futex)
         }
-        Some(BlockedOn::Sleep | BlockedOn::Io | BlockedOn::Join) => innermost,
-        Some(_) => known.find(|on| RUNTIMES.contains(on)).or(innermost),
+        known => known,
+    };
+    innermost.map(|on| within(on, &around))
+}
+
+/// What a wait is, inside of functions that say more.
+fn within(on: BlockedOn, around: &[Role]) -> BlockedOn {
+    let may_be_part = on.is_of_threads()
+        || matches!(on, BlockedOn::Poll | BlockedOn::Sleep | BlockedOn::Pipe | BlockedOn::Socket);
+    if !may_be_part || on == BlockedOn::Gil {
+        return on;
+    }
+    if around.contains(&Role::IsLock) {
+        return BlockedOn::Lock;
+    }
+    let mut runtimes = around.iter().filter_map(|&role| match role {
+        Role::WaitsFor(on) if RUNTIMES.contains(&on) => Some(on),
+        _ => None,
+    });
+    match runtimes.find(|_| on.is_of_threads()) {
+        Some(BlockedOn::Gil) => BlockedOn::Gil,
+        _ if around.contains(&Role::IsIdle) => BlockedOn::Parked,
+        runtime => runtime.unwrap_or(on),
     }
 }
 
 /// What a function of this name waits for, where it is known for that.
 pub(crate) fn by_name(name: &str) -> Option<BlockedOn> {
-    let name = name.split('@').next().unwrap_or(name).trim_start_matches('_');
-    let name = name.strip_prefix("GI_").unwrap_or(name).trim_start_matches('_');
-    FUNCTIONS.iter().find(|(known, _)| *known == name).map(|&(_, on)| on)
+    match role(name)? {
+        Role::WaitsFor(on) => Some(on),
+        Role::Unclear | Role::IsLock | Role::IsIdle => None,
+    }
 }
 
 /// True for a stack below which an interrupt was served: whoever ran there has nothing to
@@ -142,8 +162,80 @@ mod tests {
         );
         check(&["take_gil", "clock_nanosleep@GLIBC_2.2.5"], Some(BlockedOn::Sleep));
         check(&["worker", "__futex_abstimed_wait_common"], Some(BlockedOn::Futex));
-        check(&["main", "do_syscall_64", "ep_poll", "schedule"], Some(BlockedOn::Io));
+        check(&["main", "do_syscall_64", "ep_poll", "schedule"], Some(BlockedOn::Poll));
         check(&["main", "my_pthread_join"], None);
+    }
+
+    /// As they were recorded on Linux 6.18, and as older ones have them.
+    #[test]
+    fn the_kernel_tells_a_disk_from_a_socket() {
+        let check = |inner: &[&str], on| {
+            let outer = ["main", "entry_SYSCALL_64_after_hwframe", "do_syscall_64"];
+            check(&[&outer, inner, &["schedule", "__schedule"]].concat(), Some(on));
+        };
+        let page = ["folio_wait_bit_common", "io_schedule"];
+        let of_page = |inner: &[&'static str]| [inner, &page].concat();
+        check(&of_page(&["__x64_sys_fsync", "do_fsync", "ext4_sync_file"]), BlockedOn::Fsync);
+        check(&["__x64_sys_fdatasync", "do_fsync", "jbd2_log_wait_commit"], BlockedOn::Fsync);
+        check(&of_page(&["ksys_read", "vfs_read", "filemap_read"]), BlockedOn::DiskRead);
+        check(&of_page(&["vfs_read", "generic_file_buffered_read"]), BlockedOn::DiskRead);
+        check(&["vfs_write", "balance_dirty_pages", "io_schedule_timeout"], BlockedOn::DiskWrite);
+        check(
+            &of_page(&["exc_page_fault", "handle_mm_fault", "filemap_fault"]),
+            BlockedOn::PageFault,
+        );
+        check(&["blkdev_issue_discard", "submit_bio_wait", "io_schedule_timeout"], BlockedOn::Io);
+        check(&["vfs_read", "anon_pipe_read"], BlockedOn::Pipe);
+        check(&["vfs_read", "sock_read_iter", "unix_stream_read_generic"], BlockedOn::Socket);
+        check(&["__sys_recvfrom", "tcp_recvmsg", "sk_wait_data"], BlockedOn::Socket);
+        check(&["__sys_accept4", "do_accept", "inet_csk_accept"], BlockedOn::Poll);
+        check(&["vfs_read", "tty_read", "n_tty_read", "wait_woken"], BlockedOn::Terminal);
+        check(&["kernel_wait4", "do_wait"], BlockedOn::Child);
+        check(&["arch_do_signal_or_restart", "get_signal", "do_signal_stop"], BlockedOn::Stopped);
+        check(&["__do_sys_flock", "locks_lock_inode_wait"], BlockedOn::FileLock);
+        check(&["do_mmap", "rwsem_down_write_slowpath"], BlockedOn::KernelLock);
+        check(&["__x64_sys_rt_sigtimedwait", "do_sigtimedwait"], BlockedOn::Signal);
+    }
+
+    #[test]
+    fn workers_without_work_are_idle_and_locks_of_programs_are_locks() {
+        let futex = ["do_syscall_64", "do_futex", "futex_wait"];
+        let check = |outer: &[&str], on| check(&[outer, &futex].concat(), Some(on));
+        check(&["start_thread", "tokio::runtime::blocking::pool::Inner::run"], BlockedOn::Parked);
+        check(
+            &["rayon_core::sleep::Sleep::sleep::<core::latch>", "pthread_cond_wait"],
+            BlockedOn::Parked,
+        );
+        check(&["node::TaskQueue<node::Task>::BlockingPop()", "uv_cond_wait"], BlockedOn::Parked);
+        check(
+            &["get (queue.py:154)", "PyThread_acquire_lock_timed", "sem_wait"],
+            BlockedOn::Parked,
+        );
+        check(&["runtime.findRunnable", "runtime.futexsleep"], BlockedOn::Parked);
+        // Another thread holds these, whoever is around.
+        check(&["get (queue.py:154)", "take_gil", "pthread_cond_timedwait"], BlockedOn::Gil);
+        check(&["runtime.lock2", "runtime.futexsleep"], BlockedOn::Futex);
+        check(
+            &["XLogFlush", "LWLockAcquireOrWait", "PGSemaphoreLock", "sem_wait"],
+            BlockedOn::Lock,
+        );
+        check(&["worker", "pthread_cond_wait"], BlockedOn::Condition);
+    }
+
+    #[test]
+    fn names_are_compared_without_what_varies() {
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(plain(name).as_deref(), expected, "{name}");
+        };
+        check("a::B<c::D<e>>::f(int, g::h)", Some("a::B::f"));
+        check("a::b::<c>", Some("a::b"));
+        check("get (queues.py:90)", Some("get (queues.py"));
+        check("main", None);
+        assert_eq!(by_name("__new_sem_wait_slow64.constprop.0"), Some(BlockedOn::Semaphore));
+    }
+
+    #[test]
+    fn nothing_is_said_of_nothing() {
         check(&[], None);
     }
 }

@@ -54,6 +54,9 @@ pub enum SchedEvent {
     In,
     /// One thread made place for another: says both of the above.
     Switch { prev: i64, left: LeftAs, next: i64 },
+    /// The thread stands where it has waited, and is about to go on; since when it waited is said
+    /// where that is recorded of this very wait.
+    Waited { since: Option<Nanos> },
     /// A thread that waited may run again.
     Wake { woken: i64 },
     /// The thread called for a futex.

@@ -148,6 +148,7 @@ impl Sched {
             SchedEvent::Out { .. } | SchedEvent::In | SchedEvent::Switch { .. } => {
                 self.switch(tid, at, event, (frames, names));
             }
+            SchedEvent::Waited { since } => self.stood((tid, time), since, (frames, names)),
             SchedEvent::Wake { woken } => {
                 self.seen(tid, at);
                 let is_its_own = tid > 0 && !blocked::is_interrupt(names, frames);
@@ -235,6 +236,24 @@ impl Sched {
                 self.on_cpu(tid, at);
                 at.cpu.map(|cpu| self.idle.remove(&cpu));
             }
+        }
+    }
+
+    /// Told when a wait is over: where the thread stood. While switches are not recorded, that it
+    /// has waited at all is news.
+    fn stood(
+        &mut self,
+        (tid, time): (i64, Nanos),
+        since: Option<Nanos>,
+        (frames, names): (&[Place], &Names),
+    ) {
+        let on = blocked::by_stack(names, frames);
+        let since = since.filter(|_| self.is_paused);
+        let Some(thread) = self.thread(tid) else { return };
+        let Some(since) = since else { return thread.stands(on, frames) };
+        let from = thread.waited((since, time), on);
+        if !frames.is_empty() && !thread.has_known_stack() && from < time {
+            self.moves.push(StackMove::Stood { tid, from, to: time, frames: frames.to_vec() });
         }
     }
 

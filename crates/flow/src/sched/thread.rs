@@ -223,6 +223,33 @@ impl Thread {
         }
     }
 
+    /// While nobody tells of switches: it has waited, and nothing is known of the time before.
+    /// Gives since when, as far as that is new.
+    pub(super) fn waited(&mut self, (since, time): (Nanos, Nanos), on: Option<BlockedOn>) -> Nanos {
+        let before = match self.state {
+            State::Unknown(before) => before,
+            State::Unseen => since,
+            State::Created(_) | State::Running { .. } | State::Off(_) => return time,
+        };
+        (self.has_switches, self.is_recorded) = (true, true);
+        let since = since.max(before);
+        let time = self.reach(time.max(since));
+        self.push(ThreadState::Unrecorded, before, since);
+        self.push(ThreadState::Blocked(on.unwrap_or(BlockedOn::Unknown)), since, time);
+        self.state = State::Unknown(time);
+        since
+    }
+
+    /// Where it waits, which is told when that is over.
+    pub(super) fn stands(&mut self, on: Option<BlockedOn>, frames: &[Place]) {
+        if let State::Off(off) = &mut self.state {
+            off.on = off.on.or(on);
+            if off.frames.is_empty() {
+                off.frames = frames.to_vec();
+            }
+        }
+    }
+
     /// Somebody woke the thread. A second time says nothing new.
     pub(super) fn woken(&mut self, time: Nanos, waker: Option<i64>) {
         if let State::Off(off) = &mut self.state

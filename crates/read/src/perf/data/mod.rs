@@ -27,6 +27,7 @@ mod symbols;
 mod tracepoint;
 mod unpack;
 mod unwind;
+mod waits;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -207,6 +208,7 @@ impl Reader {
             places: HashMap::new(),
             paths: HashMap::new(),
             has_switches: header.events.iter().any(|event| event.has_switches),
+            has_waits: header.events.iter().any(waits::is_share),
             leaving: HashMap::new(),
             python: &mut self.python,
             calls: &mut self.calls,
@@ -265,6 +267,8 @@ struct State<'a> {
     paths: HashMap<String, Rc<str>>,
     /// Records of switches are there.
     has_switches: bool,
+    /// Waits have samples of their own.
+    has_waits: bool,
     /// Stacks of threads that are about to leave their processor.
     leaving: HashMap<i32, Vec<Place>>,
     python: &'a mut PythonStacks,
@@ -286,28 +290,19 @@ struct Found {
     inlined: Rc<[FunctionId]>,
 }
 
-/// The event that is raised right before the record of a switch.
-const SWITCH_EVENT: &str = "context-switches";
-
 /// From here on, addresses in a stack are marks: "what follows is the kernel's".
 const MARKS_FROM: u64 = u64::MAX - 4094;
 
 impl State<'_> {
     fn record(&mut self, record: records::Record<'_>) {
         let records::Record { offset, common, what } = record;
-        let thread = ThreadKey { pid: common.pid.into(), tid: common.tid.into() };
+        let mut thread = ThreadKey { pid: common.pid.into(), tid: common.tid.into() };
         let time = common.time.and_then(|time| Nanos::try_from(time).ok());
         self.exact_until(time.unwrap_or(0));
         self.hardware_until(time.unwrap_or(0));
         let what = match what {
             records::What::Sample { sample, event } => {
-                self.timeline.count_sample();
-                if self.has_switches && event.name == SWITCH_EVENT {
-                    let frames = self.frames(common, &sample, When::Leaving);
-                    self.leaving.insert(common.tid, frames);
-                    return;
-                }
-                self.sample(common, &sample, &event.name)
+                self.any_sample((common, &mut thread), &sample, event)
             }
             records::What::Mapped { pid, start, len, is_data: true, .. } => {
                 if self.maps.unmap(pid, start, start.saturating_add(len)) {

@@ -149,6 +149,14 @@ impl<'a> Content<'a> {
         Some(if field.is_signed { value >> shift } else { (value as u64 >> shift) as i64 })
     }
 
+    /// An interrupt was served: the thread that ran has nothing to do with it.
+    pub(super) fn is_of_interrupt(&self) -> bool {
+        const IN_INTERRUPT: i64 = 0x08;
+        const UNMASKABLE: i64 = 0x40;
+        let flags = self.number("common_flags").unwrap_or(0);
+        flags & (IN_INTERRUPT | UNMASKABLE) != 0
+    }
+
     /// What a tracepoint of the scheduler or of a lock says.
     pub(super) fn scheduled(&self, event: &str) -> Option<SchedEvent> {
         match event {

@@ -56,9 +56,15 @@ impl Side {
         let since = common.time.unwrap_or(0);
         self.make_until(since);
         match what {
-            What::Mapped { pid, start, len, file_offset, path, is_kernel: false, is_data: false }
-                if is_file(&path) && !is_dump(&path) =>
-            {
+            What::Mapped {
+                pid,
+                start,
+                len,
+                file_offset,
+                path,
+                is_kernel: false,
+                is_data: false,
+            } if is_file(&path) && !is_dump(&path) => {
                 let shared = self.paths.entry(path);
                 let path = Rc::clone(shared.or_insert_with_key(|path| path.as_str().into()));
                 let end = start.saturating_add(len);

@@ -1,0 +1,125 @@
+//! Stacks of waits, which our recorder takes when a thread is back from one.
+//!
+//! An event has the name that perf has for them, [`EXACT`], where the period of a sample is the
+//! wait that it is of, up to the moment of the sample. Another, [`SHARE`], has samples that stand
+//! for as much waiting in shorter waits as their period says.
+
+use spanwise_flow::{Names, Place, SchedEvent, ThreadKey};
+use spanwise_model::Nanos;
+
+use super::header::Event;
+use super::python::When;
+use super::sample::{Common, Sample};
+use super::{Scheduled, State, What};
+
+const EXACT: &str = "offcpu-time";
+const SHARE: &str = "offcpu-time-sampled";
+
+/// The id that our recorder gives wake-ups, which no event of the kernel has.
+const OWN_WAKINGS: u64 = 1 << 62 | 1;
+
+/// Innermost frames among which those of the recorder's own program are.
+const PROGRAM_FRAMES_MAX: usize = 12;
+
+/// The event that is raised right before the record of a switch.
+const SWITCH_EVENT: &str = "context-switches";
+
+/// True for the event that our recorder alone has.
+pub(super) fn is_share(event: &Event) -> bool {
+    event.name == SHARE
+}
+
+impl State<'_> {
+    /// What a sample of any event says. A thread is of no interest where an interrupt did it.
+    pub(super) fn any_sample(
+        &mut self,
+        (of, thread): (Common, &mut ThreadKey),
+        sample: &Sample<'_>,
+        event: &Event,
+    ) -> Option<What> {
+        if self.has_waits && (event.name == EXACT || is_share(event)) {
+            return Some(self.waited(of, sample, event));
+        }
+        if self.has_switches && event.name == SWITCH_EVENT {
+            let frames = self.frames(of, sample, When::Leaving);
+            self.leaving.insert(of.tid, frames);
+            return None;
+        }
+        let what = self.sample(of, sample, &event.name);
+        let is_waking = matches!(&what, Some(What::Sched(scheduled))
+            if matches!(scheduled.event, SchedEvent::Wake { .. }));
+        let content = self.formats.content(sample.raw).filter(|_| is_waking);
+        if content.is_some_and(|content| content.is_of_interrupt()) {
+            *thread = ThreadKey { pid: 0, tid: 0 };
+        }
+        if event.ids != [OWN_WAKINGS] {
+            self.timeline.count_sample();
+        }
+        what
+    }
+
+    fn waited(&mut self, of: Common, sample: &Sample<'_>, event: &Event) -> What {
+        let is_exact = !is_share(event);
+        let wait = Nanos::try_from(sample.period).ok().filter(|_| is_exact);
+        let since = wait.and_then(|wait| {
+            let end = Nanos::try_from(of.time?).ok()?;
+            // The sample is of the moment before.
+            Some(end.checked_add(1)?.saturating_sub(wait).max(0))
+        });
+        let (at, when) = match since {
+            Some(since) => (Common { time: u64::try_from(since).ok(), ..of }, When::Leaving),
+            None => (of, When::Running),
+        };
+        let mut frames = self.frames(at, sample, when);
+        leave_program_out(self.names(), &mut frames);
+        What::Sched(Box::new(Scheduled { event: SchedEvent::Waited { since }, frames }))
+    }
+}
+
+/// Takes the recorder's own program off a stack: what stands inside of the switch to another
+/// thread, or, where it runs at the return of that, on the top.
+fn leave_program_out(names: &Names, frames: &mut Vec<Place>) {
+    let top = frames.len().saturating_sub(PROGRAM_FRAMES_MAX);
+    let is_switch = |place: &Place| {
+        place.is_kernel() && matches!(names.name_text(place.function), "__schedule" | "schedule")
+    };
+    match frames[top..].iter().rposition(is_switch) {
+        Some(at) => frames.truncate(top + at + 1),
+        None => {
+            let is_program = |place: &Place| {
+                place.is_kernel() && names.name_text(place.function).starts_with("bpf_")
+            };
+            while frames.last().is_some_and(is_program) {
+                frames.pop();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(stack: &[&str], expected: usize) {
+        const KERNEL: u64 = 1 << 63;
+        let mut names = Names::default();
+        let place = |name: &&str| Place {
+            function: names.function(name, "[kernel.kallsyms]"),
+            ip: KERNEL,
+            ..Place::NOWHERE
+        };
+        let mut frames: Vec<Place> = stack.iter().map(place).collect();
+        leave_program_out(&names, &mut frames);
+        assert_eq!(frames.len(), expected, "{stack:?}");
+    }
+
+    #[test]
+    fn a_stack_ends_where_the_thread_called_for_another() {
+        check(&["do_nanosleep", "schedule", "__schedule", "bpf_trace_run1", "[unknown]"], 3);
+        check(&["do_nanosleep", "bpf_trampoline_1", "bpf_prog_2"], 1);
+        check(&["do_nanosleep", "schedule"], 2);
+        check(&["do_nanosleep"], 1);
+        check(&[], 0);
+    }
+}
