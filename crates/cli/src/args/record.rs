@@ -158,6 +158,10 @@ pub(crate) struct SamplingArgs {
     /// where one may look into the kernel
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
     pub(crate) wait_stacks: WantedArg,
+    /// Waits of at least this long have their stack recorded; of shorter ones a share, which
+    /// stands for all of them
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
+    pub(crate) wait_threshold: Duration,
     /// Record every call of the functions whose names fit this pattern, with its beginning and
     /// its end: `*` stands for any text, `?` for a character. May be given several times
     #[arg(long, value_name = "PATTERN")]

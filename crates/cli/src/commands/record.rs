@@ -203,6 +203,7 @@ fn with_options(
         stacks: stacks(sampling)?,
         switches: wanted(sampling.switches),
         wait_stacks: wanted(sampling.wait_stacks),
+        wait_threshold: sampling.wait_threshold,
         duration: sampling.duration,
         calls: (!sampling.calls.is_empty()).then_some(CallsOptions {
             functions_in: &functions_in,

@@ -130,6 +130,7 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         },
         switches: Wanted::Auto,
         wait_stacks: Wanted::Auto,
+        wait_threshold: spanwise_capture::WAIT_THRESHOLD,
         duration: Some(args.interval),
         calls: None,
         step: None,
