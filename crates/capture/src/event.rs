@@ -62,6 +62,8 @@ const TYPE_BREAKPOINT: u32 = 5;
 const EXECUTED: u32 = 4;
 const CPU_CLOCK: u64 = 0;
 const CONTEXT_SWITCHES: u64 = 3;
+/// What programs in the kernel write.
+const BPF_OUTPUT: u64 = 10;
 /// Counts nothing.
 const DUMMY: u64 = 9;
 
@@ -170,6 +172,12 @@ impl Attr {
     /// The stack with which a thread leaves its processor, each time.
     pub(crate) fn switches(stacks: Stacks) -> Attr {
         let attr = Attr { kind: TYPE_SOFTWARE, ..Attr::tracepoint(CONTEXT_SWITCHES) };
+        attr.with_stacks(stacks)
+    }
+
+    /// The stack of a wait, when it is over and a program in the kernel asks for it.
+    pub(crate) fn wait_stacks(stacks: Stacks) -> Attr {
+        let attr = Attr { kind: TYPE_SOFTWARE, ..Attr::tracepoint(BPF_OUTPUT) };
         attr.with_stacks(stacks)
     }
 

@@ -1,5 +1,6 @@
 //! Where records go: into the file of a recording at once, or into memory until they are saved.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -21,6 +22,7 @@ use crate::session::RecordOptions;
 use crate::side_log::{SideLog, SideRecords};
 use crate::step::STEPS_FILE;
 use crate::trigger::Reason;
+use crate::wait_stacks::WaitCounts;
 use crate::{CaptureError, processes, sys};
 
 /// What is known from the beginning.
@@ -79,6 +81,26 @@ pub(crate) struct SideCounts {
     pub(crate) python: Counts,
     pub(crate) calls: CallCounts,
     pub(crate) trace: Option<TraceRecorded>,
+    pub(crate) waits: Option<WaitCounts>,
+}
+
+impl SideCounts {
+    fn add_to(&self, about: &mut About) {
+        if let Some(waits) = self.waits {
+            about.number("wait_threshold_ns", waits.threshold_ns);
+            about.number("wait_threshold_max_ns", waits.threshold_max_ns);
+            about.number("wait_stacks_of_long", waits.long);
+            about.number("wait_stacks_for_short", waits.shares);
+            about.number("wait_skipped_ns", waits.skipped_ns);
+        }
+        if let Some(trace) = self.trace {
+            about.number("trace_bytes", trace.bytes);
+            about.number("trace_ring_bytes", trace.ring_bytes);
+            about.number("trace_cuts", trace.cuts);
+            about.number("trace_gaps", trace.gaps);
+            about.number("trace_rings_overwritten", trace.overwritten);
+        }
+    }
 }
 
 pub(crate) struct Keeper {
@@ -234,10 +256,15 @@ impl Keeper {
                 let mut file = create_file(&folder, events.to_vec())?;
                 // Files may have been mapped long before.
                 let mut tally = Tally { paths: all.paths.clone(), ..Tally::default() };
+                let of_clock: BTreeSet<u64> =
+                    events.first().into_iter().flat_map(|event| event.ids.clone()).collect();
                 file.write_records(&self.about_trace).map_err(|error| cannot(&folder, error))?;
                 flight
                     .take(|bytes| {
-                        records(bytes).for_each(|record| tally.add(record));
+                        records(bytes).for_each(|record| {
+                            let id = record.event_id();
+                            tally.add(record, id.is_some_and(|id| of_clock.contains(&id)));
+                        });
                         file.write_records(bytes)
                     })
                     .map_err(|error| cannot(&folder, error))?;
@@ -268,13 +295,7 @@ impl Keeper {
             about.texts("functions_braked", &self.braked);
             about.number("late_processes", self.late_processes);
         }
-        if let Some(trace) = self.counts.trace {
-            about.number("trace_bytes", trace.bytes);
-            about.number("trace_ring_bytes", trace.ring_bytes);
-            about.number("trace_cuts", trace.cuts);
-            about.number("trace_gaps", trace.gaps);
-            about.number("trace_rings_overwritten", trace.overwritten);
-        }
+        self.counts.add_to(&mut about);
         about
             .write(&folder)
             .and_then(|()| file.finish(&features))
@@ -358,7 +379,9 @@ fn about(
     about.number("processors", features.processors);
     about_stacks(&mut about, options);
     about.flag("kernel_frames", has_kernel(events));
-    about.flag("wait_stacks", events.iter().any(|event| event.name == "context-switches"));
+    let has = |names: &[&str]| events.iter().any(|event| names.contains(&event.name.as_str()));
+    about.flag("wait_stacks", has(&["context-switches", "offcpu-time"]));
+    about.flag("wakeups", has(&["sched:sched_waking"]));
     let ((start_real, start), (end_real, end)) = (facts.clocks, clocks());
     if has_monotonic(events) {
         about.text("clock", "CLOCK_MONOTONIC");

@@ -39,6 +39,7 @@ mod sys;
 mod timer;
 mod torch;
 mod trigger;
+mod wait_stacks;
 mod waits;
 mod watch;
 
@@ -64,4 +65,5 @@ pub use signals::{HeldSignals, work_until_stopped};
 pub use step::{StepOptions, StepsRecorded};
 pub use torch::TorchRecorded;
 pub use trigger::{COMPANION, FunctionTrigger, SignalTrigger, Triggers, When};
+pub use wait_stacks::{WAIT_THRESHOLD, WaitCounts};
 pub use waits::{SWITCHES_MAX, WAIT_STACKS_MAX};

@@ -173,5 +173,6 @@ fn wait_options(options: &RecordOptions<'_>, is_from_exec: bool) -> WaitOptions 
     let switches = if is_needed { Wanted::Always } else { options.switches };
     // What a thread did last before it waited is in the trace.
     let stacks = if options.pt.is_some() { Wanted::Never } else { options.wait_stacks };
-    WaitOptions { switches, stacks, how: options.stacks, is_from_exec }
+    let (how, threshold) = (options.stacks, options.wait_threshold);
+    WaitOptions { switches, stacks, how, threshold, is_from_exec }
 }

@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
 use crate::event::{ATTR_BYTES, Event};
+use crate::waits::WAKING_ID;
 
 const HEAD_BYTES: u64 = 104;
 /// Where the head says how long the records are.
@@ -130,7 +131,11 @@ fn sections(
     let mut command = Vec::from((features.command.len() as u32).to_ne_bytes());
     features.command.iter().for_each(|word| counted_text(&mut command, word));
     let processors = features.processors.to_ne_bytes();
-    let mut sections = vec![
+    let mut sections = Vec::new();
+    if events.iter().any(|event| event.ids.contains(&WAKING_ID)) {
+        sections.push((1, tracepoints("sched", &[WAKING_FORMAT])));
+    }
+    sections.extend([
         (2, build_ids(&features.build_ids)),
         (3, text(&features.host)),
         (4, text(&features.kernel)),
@@ -139,7 +144,7 @@ fn sections(
         (7, [processors, processors].concat()),
         (11, command),
         (12, event_names(events)),
-    ];
+    ]);
     if !pieces.is_empty() {
         let places = pieces.iter().flat_map(|&(at, size)| [at, size]);
         let index: Vec<u64> = [pieces.len() as u64].into_iter().chain(places).collect();
@@ -157,6 +162,59 @@ fn sections(
     clocks.extend(of_records.to_ne_bytes());
     sections.push((29, clocks));
     sections
+}
+
+/// The fields of wake-ups, under [`crate::records::WAKING_NUMBER`]: those of the kernel's own.
+const WAKING_FORMAT: &str = "\
+name: sched_waking
+ID: 1
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;
+\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;
+\tfield:int prio;\toffset:28;\tsize:4;\tsigned:1;
+\tfield:int target_cpu;\toffset:32;\tsize:4;\tsigned:1;
+
+print fmt: \"pid=%d\", REC->pid
+";
+
+/// perf wants to be told.
+const PAGE_FORMAT: &str = "\
+\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;
+";
+
+/// What is known of the tracepoints of a system, in the form that perf copies from the kernel.
+fn tracepoints(system: &str, formats: &[&str]) -> Vec<u8> {
+    const VERSION: &[u8] = b"\x17\x08\x44tracing0.5\0";
+    let is_big_endian = u8::from(cfg!(target_endian = "big"));
+    let mut bytes = Vec::from(VERSION);
+    bytes.extend([is_big_endian, size_of::<libc::c_long>() as u8]);
+    bytes.extend(4096_u32.to_ne_bytes());
+    // How pages and events of the kernel's own ring begin, which is not in use.
+    for (head, text) in [("header_page\0", PAGE_FORMAT), ("header_event\0", "")] {
+        bytes.extend(head.as_bytes());
+        bytes.extend((text.len() as u64).to_ne_bytes());
+        bytes.extend(text.as_bytes());
+    }
+    // None of the kernel's function tracer; one system.
+    bytes.extend([0_u32, 1].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes.extend(system.as_bytes());
+    bytes.push(0);
+    bytes.extend((formats.len() as u32).to_ne_bytes());
+    for format in formats {
+        bytes.extend((format.len() as u64).to_ne_bytes());
+        bytes.extend(format.as_bytes());
+    }
+    // No symbols, and no texts of the kernel.
+    bytes.extend([0_u32; 2].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes
 }
 
 fn counted_text(bytes: &mut Vec<u8>, text: &str) {

@@ -230,7 +230,7 @@ impl<'a> Record<'a> {
 
     /// Memory that is neither executed nor of a file, which no stack leads through.
     fn is_plain_memory(&self) -> bool {
-        self.is_data() && !self.path().is_some_and(|path| is_file(path))
+        self.is_data() && !self.path().is_some_and(is_file)
     }
 
     /// The file that was mapped, to be executed.
@@ -259,10 +259,7 @@ pub(crate) fn is_file(path: &[u8]) -> bool {
 }
 
 /// Moves records together that are to stay; gives these.
-pub(crate) fn keep_those(
-    bytes: &mut [u8],
-    mut stays: impl FnMut(Record<'_>) -> bool,
-) -> &mut [u8] {
+pub(crate) fn keep_those(bytes: &mut [u8], mut stays: impl FnMut(Record<'_>) -> bool) -> &mut [u8] {
     let (mut at, mut kept) = (0, 0);
     loop {
         let Some(record) = records(&bytes[at..]).next() else { break };
@@ -342,8 +339,9 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn add(&mut self, record: Record<'_>) {
-        self.samples += u64::from(record.is_sample());
+    /// Of samples, those of the clock count.
+    pub(crate) fn add(&mut self, record: Record<'_>, is_of_clock: bool) {
+        self.samples += u64::from(is_of_clock);
         self.lost += record.lost();
         if let Some(path) = record.mapped_path()
             && !self.paths.contains(path)
@@ -422,6 +420,44 @@ pub(crate) fn switched(switch: Switch, id: u64) -> Vec<u8> {
     bytes[12..16].copy_from_slice(&switch.tid.to_ne_bytes());
     bytes[24..28].copy_from_slice(&switch.cpu.to_ne_bytes());
     timed(bytes, switch.time)
+}
+
+/// A thread wakes another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waking {
+    pub(crate) time: u64,
+    /// Of the one that wakes.
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) cpu: u32,
+    pub(crate) woken: u32,
+    /// An interrupt did it, whoever ran then.
+    pub(crate) is_interrupt: bool,
+}
+
+/// The number of the tracepoint in our recordings.
+pub(crate) const WAKING_NUMBER: u16 = 1;
+
+/// As a sample of the kernel's tracepoint says it; what is not known is 0.
+pub(crate) fn waking(waking: Waking, id: u64) -> Vec<u8> {
+    const IN_INTERRUPT: u8 = 8;
+    const RAW_BYTES: u32 = 36;
+    let mut bytes = Vec::from(kind::SAMPLE.to_ne_bytes());
+    bytes.extend(MISC_KERNEL.to_ne_bytes());
+    bytes.extend(96_u16.to_ne_bytes());
+    bytes.extend([id, 0].iter().flat_map(|word| word.to_ne_bytes()));
+    bytes.extend([waking.pid, waking.tid].iter().flat_map(|number| number.to_ne_bytes()));
+    bytes.extend(waking.time.to_ne_bytes());
+    bytes.extend(u64::from(waking.cpu).to_ne_bytes());
+    bytes.extend(1_u64.to_ne_bytes());
+    bytes.extend(RAW_BYTES.to_ne_bytes());
+    bytes.extend(WAKING_NUMBER.to_ne_bytes());
+    bytes.extend([if waking.is_interrupt { IN_INTERRUPT } else { 0 }, 0]);
+    bytes.extend(waking.tid.to_ne_bytes());
+    bytes.extend([0; 16]);
+    bytes.extend(waking.woken.to_ne_bytes());
+    bytes.extend([0; 8]);
+    bytes
 }
 
 /// So many records there was no room for.
@@ -510,7 +546,13 @@ mod tests {
 
     #[test]
     fn what_is_made_reads_as_what_comes() {
-        let mapping = Mapping { start: 1, end: 5, file_offset: 0, rights: libc::PROT_EXEC, path: b"/bin/true".to_vec() };
+        let mapping = Mapping {
+            start: 1,
+            end: 5,
+            file_offset: 0,
+            rights: libc::PROT_EXEC,
+            path: b"/bin/true".to_vec(),
+        };
         let mut bytes = named(7, 8, b"worker", 3);
         bytes.extend(mapped(7, &mapping, 3));
         bytes.extend(kernel_mapped(1 << 63, 3));
@@ -518,7 +560,7 @@ mod tests {
         let found: Vec<u32> = records(&bytes).map(|record| record.kind).collect();
         assert_eq!(found, [kind::COMM, kind::MMAP2, kind::MMAP, kind::FINISHED_ROUND]);
         let mut tally = Tally::default();
-        records(&bytes).for_each(|record| tally.add(record));
+        records(&bytes).for_each(|record| tally.add(record, false));
         assert_eq!(tally.paths.into_iter().collect::<Vec<_>>(), [b"/bin/true".to_vec()]);
         assert_eq!((tally.samples, tally.times), (0, None));
     }
@@ -540,7 +582,7 @@ mod tests {
             lost.extend(word.to_ne_bytes());
         }
         let mut tally = Tally::default();
-        records(&lost).for_each(|record| tally.add(record));
+        records(&lost).for_each(|record| tally.add(record, false));
         assert_eq!((tally.lost, tally.times), (42, Some((99, 99))));
     }
 }

@@ -36,6 +36,8 @@ pub struct RecordOptions<'a> {
     pub switches: Wanted,
     /// Stacks of threads when they leave their processor.
     pub wait_stacks: Wanted,
+    /// Waits of at least this long have their stack taken, and of shorter ones a share.
+    pub wait_threshold: Duration,
     /// The recording ends after this time, if not before.
     pub duration: Option<Duration>,
     /// Read the functions of Python as well.
@@ -274,7 +276,7 @@ impl<'a> Session<'a> {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
-        records::records(bytes).for_each(|record| self.tally.add(record));
+        records::records(bytes).for_each(|record| self.tally.add(record, false));
         self.keeper.keep(bytes)
     }
 
@@ -400,10 +402,11 @@ impl<'a> Session<'a> {
         let mut has_some = false;
         let mut take = |waits: &mut Waits, bytes: &mut [u8]| {
             has_some |= !bytes.is_empty();
+            let is_watched = |id| watch.as_ref().is_some_and(|watch| watch.is_own(id));
+            let bytes = waits.mend(bytes, is_watched);
             private_stack::clear_arguments(bytes);
-            waits.mend_ids(bytes, |id| watch.as_ref().is_some_and(|watch| watch.is_own(id)));
             for record in records::records(bytes) {
-                tally.add(record);
+                tally.add(record, waits.is_of_clock(record));
                 self.runtime_maps.note(record);
                 waits.note(record);
                 executed.extend(record.executed());
@@ -456,6 +459,7 @@ impl<'a> Session<'a> {
     /// What was recorded beside the rings.
     fn keep_beside(&mut self) -> Result<(), CaptureError> {
         let counts = &mut self.keeper.counts;
+        counts.waits = self.waits.counts();
         if let Some(python) = &mut self.python {
             let mut readings = python.take();
             self.troubles.append(&mut readings.troubles);

@@ -1,36 +1,41 @@
-//! When threads leave their processor and come back, and with which stacks they leave.
+//! When threads leave their processor and come back, who wakes them, and where they wait.
 //!
 //! A record of a switch costs a thread some of a microsecond, and its stack five to thirty:
 //! nothing, where threads wait for something, and most of the time of a program whose threads only
 //! hand something around. So both have a budget, and are left out for a while where it is
 //! spent, which is told and stands in the recording.
 //!
-//! Where one may, a program in the kernel writes the records ([`crate::follow`]), and events
-//! of processors, not of threads, take the stacks that it chooses: both cost nothing while they
-//! are left out. Where one may not, threads have events, which are switched off then; that
-//! leaves half a microsecond of each switch. To close them was tried, and made switches 20 µs
-//! dearer: the kernel no longer hands the clock's event from one thread to the next, but stops
-//! its timer and sets it again each time.
+//! Where one may, a program in the kernel writes the records ([`crate::follow`]) and wake-ups, and
+//! another one takes stacks when waits are over ([`crate::wait_stacks`]), which has no budget that
+//! could be spent. Kernels that do not say when that is have events of processors instead, not of
+//! threads, whose stacks a program chooses. Where one may not, threads have events, which are
+//! switched off then; that leaves half a microsecond of each switch. To close them was tried, and
+//! made switches 20 µs dearer: the kernel no longer hands the clock's event from one thread to the
+//! next, but stops its timer and sets it again each time.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::budget::{Budget, Change, Wanted};
 use crate::event::{Attr, Event, Stacks};
-use crate::follow::Followed;
-use crate::records::{Record, Switch};
+use crate::follow::{Followed, Written};
+use crate::records::{Record, WAKING_NUMBER};
 use crate::rings::{ANYBODY, Rings};
+use crate::wait_stacks::{WaitCounts, WaitStacks};
 use crate::{processes, records, sys};
 
-/// Switches of a second on each processor; each makes two records.
+/// Switches of a second on each processor; each makes two records, and one more where another
+/// thread ended a wait.
 pub const SWITCHES_MAX: u64 = 5000;
 /// Stacks of a second on each processor.
 pub const WAIT_STACKS_MAX: u64 = 500;
 
 /// Records that come from the kernel's program carry this id, which no event has.
 const MADE_ID: u64 = 1 << 62;
+/// The same, of wake-ups.
+pub(crate) const WAKING_ID: u64 = 1 << 62 | 1;
 
 /// A stack is taken so soon after the program has written that its thread leaves.
 const STACK_AFTER_NS: u64 = 100_000;
@@ -41,6 +46,8 @@ pub(crate) struct WaitOptions {
     pub(crate) switches: Wanted,
     pub(crate) stacks: Wanted,
     pub(crate) how: Stacks,
+    /// Waits of at least this long have their stack taken.
+    pub(crate) threshold: Duration,
     pub(crate) is_from_exec: bool,
 }
 
@@ -52,12 +59,15 @@ pub(crate) struct Waits {
     /// programs, and when a thread came must be reckoned.
     is_by_program: bool,
     switches: Option<Kept>,
+    /// Stacks of threads that leave their processor, where those of waits cannot be had.
     stacks: Option<Kept>,
+    waits: Option<WaitStacks>,
+    wakings: Option<Event>,
     counts: [u64; 2],
     /// Ids of the clock's events.
     clock_ids: BTreeSet<u64>,
     /// Switches that the kernel's program has written, up to the end of the round.
-    made: (Vec<Switch>, u64),
+    made: (Vec<Written>, u64),
     /// Threads whose stacks were taken, and when, as long as their switches are not told of: these
     /// may come a round later.
     stack_times: BTreeSet<(u32, u64)>,
@@ -90,6 +100,8 @@ impl Waits {
             is_by_program: options.switches == Wanted::Auto,
             switches: None,
             stacks: None,
+            waits: None,
+            wakings: None,
             counts: [0; 2],
             clock_ids: rings.event.ids.iter().copied().collect(),
             made: (Vec::new(), 0),
@@ -102,7 +114,10 @@ impl Waits {
         let stacks = if has_kernel { options.stacks } else { Wanted::Never };
         let switches = options.switches;
         waits.switches = waits.open_switches(switches, rings, (tids, options.is_from_exec));
-        waits.stacks = waits.open_stacks(stacks, rings, (tids, options));
+        waits.waits = waits.open_waits(stacks, rings, options);
+        if waits.waits.is_none() {
+            waits.stacks = waits.open_stacks(stacks, rings, (tids, options));
+        }
         waits
     }
 
@@ -113,17 +128,41 @@ impl Waits {
         (tids, is_from_exec): (&[i32], bool),
     ) -> Option<Kept> {
         let attr = Attr::switch_records().on_clock_of(&rings.event.attr);
-        let mut budget = budget(wanted, 2 * SWITCHES_MAX)?;
+        let mut budget = budget(wanted, 3 * SWITCHES_MAX)?;
         if let Some(kernel) = self.kernel.as_mut().filter(|_| self.is_by_program)
             && kernel.start(allowance(budget.as_mut())).is_ok()
         {
+            self.wakings = kernel.has_wakings().then(waking_event);
             let made = (Vec::new(), vec![MADE_ID]);
             return Some(Kept::new("switches", attr, made, budget).by_program());
         }
         let attr = if rings.event.attr.has_kernel() { attr } else { attr.without_kernel() };
         let attr = if is_from_exec { attr.beginning_at_exec() } else { attr };
         let open = rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu)).ok()?;
+        // Who switches so often that it is left out has no wake-ups to be told of either.
+        if budget.is_none() {
+            let has_begun =
+                self.kernel.as_mut().is_some_and(|kernel| kernel.start_waking(i64::MAX));
+            self.wakings = has_begun.then(waking_event);
+        }
         Some(Kept::new("switches", attr, open, budget))
+    }
+
+    /// Stacks of waits that are over; only together with the program that writes switches.
+    fn open_waits(
+        &mut self,
+        wanted: Wanted,
+        rings: &Rings,
+        options: WaitOptions,
+    ) -> Option<WaitStacks> {
+        let has_switches = self.switches.as_ref().is_some_and(|kept| kept.is_by_program);
+        let kernel = self.kernel.as_mut().filter(|_| has_switches)?;
+        let threshold = match wanted {
+            Wanted::Never => return None,
+            Wanted::Always => None,
+            Wanted::Auto => Some(options.threshold),
+        };
+        WaitStacks::open(options.how, threshold, rings, kernel).ok()
     }
 
     fn open_stacks(
@@ -156,7 +195,9 @@ impl Waits {
     }
 
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
-        [&self.switches, &self.stacks].into_iter().flatten().map(|kept| &kept.event)
+        let kept = [&self.switches, &self.stacks].into_iter().flatten().map(|kept| &kept.event);
+        let of_waits = self.waits.iter().flat_map(WaitStacks::events);
+        kept.chain(of_waits).chain(&self.wakings)
     }
 
     /// Takes what the kernel's program has written; before the rings are emptied, so that a
@@ -167,10 +208,33 @@ impl Waits {
         }
     }
 
+    /// What became of the stacks of waits.
+    pub(crate) fn counts(&self) -> Option<WaitCounts> {
+        self.waits.as_ref().map(|waits| waits.counts)
+    }
+
+    /// True for a sample of the clock, not one of a wait.
+    pub(crate) fn is_of_clock(&self, record: Record<'_>) -> bool {
+        record.event_id().is_some_and(|id| self.clock_ids.contains(&id))
+    }
+
+    /// Makes samples of what a program has written into the rings.
+    pub(crate) fn mend<'a>(
+        &mut self,
+        bytes: &'a mut [u8],
+        is_watched: impl Fn(u64) -> bool,
+    ) -> &'a mut [u8] {
+        self.mend_ids(bytes, is_watched);
+        match &mut self.waits {
+            Some(waits) => waits.mend(bytes),
+            None => bytes,
+        }
+    }
+
     /// Gives stacks of processors their own ids. Where several events of processors count
     /// switches, those of other recorders among them, Linux (6.18 still) fills in a sample once
     /// for all, and so with the id of the first. Of other events of ours it does not.
-    pub(crate) fn mend_ids(&self, bytes: &mut [u8], is_watched: impl Fn(u64) -> bool) {
+    fn mend_ids(&self, bytes: &mut [u8], is_watched: impl Fn(u64) -> bool) {
         let by_program = self.stacks.as_ref().filter(|kept| kept.is_by_program);
         let Some(own) = by_program.and_then(|kept| kept.ids.first().copied()) else { return };
         let is_known = |id: u64| {
@@ -210,9 +274,18 @@ impl Waits {
     /// before stacks are taken, but a stack comes before its switch in a recording, so the
     /// switch is told to be as late.
     pub(crate) fn made(&mut self) -> Vec<u8> {
-        let (switches, lost) = std::mem::take(&mut self.made);
-        let mut bytes = Vec::with_capacity(switches.len() * 40);
-        for mut switch in switches {
+        let (written, lost) = std::mem::take(&mut self.made);
+        let mut bytes = Vec::with_capacity(written.len() * 64);
+        for written in written {
+            let mut switch = match written {
+                Written::Switch(switch) => switch,
+                Written::Waking(waking) => {
+                    self.counts[0] += 1;
+                    self.last_time = self.last_time.max(waking.time);
+                    bytes.extend(records::waking(waking, WAKING_ID));
+                    continue;
+                }
+            };
             if switch.is_out {
                 let soon = (switch.tid, switch.time)..(switch.tid, switch.time + STACK_AFTER_NS);
                 let stack = self.stack_times.range(soon).next().copied();
@@ -244,6 +317,11 @@ impl Waits {
             Change::Off => records::throttled(true, sys::clock_ns(libc::CLOCK_MONOTONIC), id),
             Change::On => records::throttled(false, now, id),
         });
+        if let (Some(kernel), Some(waits)) = (&self.kernel, &mut self.waits)
+            && waits.spend(kernel)
+        {
+            return (record, Some(RAISED));
+        }
         let left = self.kernel.as_ref().map(Followed::stacks_left);
         let stacks = self.stacks.as_mut().and_then(|kept| kept.spend(stacks, left));
         (record, self.news(change, stacks))
@@ -278,6 +356,15 @@ impl Waits {
         }
         None
     }
+}
+
+/// Told once.
+const RAISED: &str = "threads wait so often that not all waits of --wait-threshold have their \
+                      stack: those of longer ones stand for them (--wait-stacks always has all)";
+
+fn waking_event() -> Event {
+    let attr = Attr::tracepoint(WAKING_NUMBER.into()).with_fetched();
+    Event { name: "sched:sched_waking".to_owned(), attr, ids: vec![WAKING_ID] }
 }
 
 /// The budget of something, if it has one; `None` where it is not wanted at all.

@@ -23,6 +23,10 @@ const FORGETTING_HASH: u32 = 9;
 const RING: u32 = 27;
 const KPROBE: u32 = 2;
 const RAW_TRACEPOINT: u32 = 17;
+const EVENT_ARRAY: u32 = 4;
+const TRACING: u32 = 26;
+/// Of a program for a function of the kernel: when the function returns.
+const AT_RETURN: u32 = 25;
 const PERF_EVENT: u32 = 7;
 const UPROBE_MULTI: u32 = 48;
 
@@ -90,9 +94,22 @@ pub(crate) fn shared_numbers(bytes: u32) -> io::Result<OwnedFd> {
     Request::new(&[], &numbers).make(MAP_CREATE)
 }
 
-/// A table from numbers of threads to 64-bit numbers.
-pub(crate) fn table(entries: u32) -> io::Result<OwnedFd> {
-    Request::new(&[], &[(0, HASH), (4, 4), (8, 8), (12, entries)]).make(MAP_CREATE)
+/// A table from numbers of threads to some 64-bit numbers each.
+pub(crate) fn table(value_words: usize, entries: u32) -> io::Result<OwnedFd> {
+    let numbers = [(0, HASH), (4, 4), (8, 8 * value_words as u32), (12, entries)];
+    Request::new(&[], &numbers).make(MAP_CREATE)
+}
+
+/// Events that programs write to, by processor.
+pub(crate) fn events(entries: u32) -> io::Result<OwnedFd> {
+    Request::new(&[], &[(0, EVENT_ARRAY), (4, 4), (8, 4), (12, entries)]).make(MAP_CREATE)
+}
+
+/// Lets programs write to an event.
+pub(crate) fn put_event(events: &OwnedFd, processor: u32, event: &OwnedFd) -> io::Result<()> {
+    let (key, value) = ([processor], [event.as_raw_fd()]);
+    let words = [(8, address(&key)), (16, address(&value))];
+    Request::new(&words, &[(0, events.as_raw_fd() as u32)]).call(MAP_UPDATE).map(drop)
 }
 
 pub(crate) fn put(table: &OwnedFd, key: u32, value: u64) -> io::Result<()> {
@@ -109,7 +126,7 @@ pub(super) fn growing_table(value_bytes: u32, entries: u32) -> io::Result<OwnedF
 }
 
 /// The words must be as many bytes as values of the table have.
-pub(super) fn put_words(table: &OwnedFd, key: u32, words: &[u64]) -> io::Result<()> {
+pub(crate) fn put_words(table: &OwnedFd, key: u32, words: &[u64]) -> io::Result<()> {
     let key = [key];
     let addresses = [(8, address(&key)), (16, address(words))];
     Request::new(&addresses, &[(0, table.as_raw_fd() as u32)]).call(MAP_UPDATE).map(drop)
@@ -162,16 +179,35 @@ pub(crate) fn tracepoint_program(text: &[Instruction]) -> io::Result<OwnedFd> {
     load(text, RAW_TRACEPOINT, 0)
 }
 
+/// A program that runs when a function of the kernel returns, by the number of that function.
+pub(crate) fn return_program(text: &[Instruction], function: u32) -> io::Result<OwnedFd> {
+    load_for(text, TRACING, AT_RETURN, function)
+}
+
+/// Runs such a program until what it gives is closed.
+pub(crate) fn attach_to_return(program: &OwnedFd) -> io::Result<OwnedFd> {
+    Request::new(&[], &[(8, program.as_raw_fd() as u32)]).make(RAW_TRACEPOINT_OPEN)
+}
+
 /// A program that decides which samples of an event are taken.
 pub(crate) fn sample_program(text: &[Instruction]) -> io::Result<OwnedFd> {
     load(text, PERF_EVENT, 0)
 }
 
 fn load(text: &[Instruction], kind: u32, attached_as: u32) -> io::Result<OwnedFd> {
+    load_for(text, kind, attached_as, 0)
+}
+
+fn load_for(
+    text: &[Instruction],
+    kind: u32,
+    attached_as: u32,
+    function: u32,
+) -> io::Result<OwnedFd> {
     // What the kernel's functions ask of those who call them.
     let licence = c"Dual MIT/GPL".to_bytes_with_nul();
     let words = [(8, address(text)), (16, address(licence))];
-    let numbers = [(0, kind), (4, text.len() as u32), (68, attached_as)];
+    let numbers = [(0, kind), (4, text.len() as u32), (68, attached_as), (108, function)];
     Request::new(&words, &numbers).make(PROGRAM_LOAD)
 }
 

@@ -451,7 +451,7 @@ fn sum_record(sum: &CallSum) -> Vec<u8> {
 fn begin_bpf(tree: Option<&ProcessTree>) -> io::Result<ByBpf> {
     ByBpf::begin(match tree {
         Some(tree) => tree.threads()?,
-        None => bpf::table(1)?,
+        None => bpf::table(1, 1)?,
     })
 }
 

@@ -39,10 +39,13 @@ pub(crate) mod function {
     pub(crate) const PROCESSOR: i32 = 8;
     pub(crate) const PID_TGID: i32 = 14;
     pub(crate) const SEND_SIGNAL: i32 = 109;
+    pub(crate) const EVENT_OUTPUT: i32 = 25;
     pub(crate) const READ_USER: i32 = 112;
     pub(crate) const READ_KERNEL: i32 = 113;
     pub(crate) const RING_OUTPUT: i32 = 130;
+    pub(crate) const CURRENT_TASK: i32 = 158;
     pub(crate) const COOKIE: i32 = 174;
+    pub(crate) const TASK_REGISTERS: i32 = 175;
 }
 
 /// Nobody is woken: rings are looked at often enough, and waking costs each call 20 µs.

@@ -1,7 +1,8 @@
-//! What the kernel says about its own structures: where in one of them a member is.
+//! What the kernel says about its own structures, variables and functions: where a member is, and
+//! which number something has.
 //!
 //! The kernel describes all its types in one file, one behind the other: a name, a kind, and what
-//! the kind needs. Only structures are looked at.
+//! the kind needs. Types are numbered in that order, from 1.
 
 use std::fs;
 
@@ -22,12 +23,37 @@ pub(super) fn thread_layout() -> Option<ThreadLayout> {
     Some(ThreadLayout { tid: at(b"task_struct", b"pid")?, ran })
 }
 
+/// Where the kernel's stack of a thread is said to be, and in the registers at its upper end
+/// which call of the system they are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StackLayout {
+    pub(super) stack: i16,
+    pub(super) call: i16,
+}
+
+pub(super) fn stack_layout() -> Option<StackLayout> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let file = fs::read(FILE).ok()?;
+    let at =
+        |structure: &[u8], member: &[u8]| i16::try_from(member_at(&file, structure, member)?).ok();
+    Some(StackLayout { stack: at(b"task_struct", b"stack")?, call: at(b"pt_regs", b"orig_ax")? })
+}
+
+/// The number of a function of the kernel.
+pub(super) fn function(name: &str) -> Option<u32> {
+    let file = fs::read(FILE).ok()?;
+    Types::of(&file)?.number_of(kind::FUNCTION, name.as_bytes())
+}
+
 mod kind {
     pub(super) const INT: u32 = 1;
     pub(super) const ARRAY: u32 = 3;
     pub(super) const STRUCT: u32 = 4;
     pub(super) const UNION: u32 = 5;
     pub(super) const ENUM: u32 = 6;
+    pub(super) const FUNCTION: u32 = 12;
     pub(super) const FUNCTION_TYPE: u32 = 13;
     pub(super) const VARIABLE: u32 = 14;
     pub(super) const SECTION: u32 = 15;
@@ -45,23 +71,40 @@ struct Types<'a> {
 }
 
 fn member_at(file: &[u8], structure: &[u8], member: &[u8]) -> Option<i32> {
-    const MAGIC: [u8; 2] = 0xeb9f_u16.to_ne_bytes();
-    if file.get(..2)? != MAGIC {
-        return None;
-    }
-    let part = |at: usize, len: usize| {
-        let start = number(file, 4)? as usize + number(file, at)? as usize;
-        file.get(start..start.checked_add(number(file, len)? as usize)?)
-    };
-    let types = Types { types: part(8, 12)?, texts: part(16, 20)? };
-    types.find(structure, member)
+    Types::of(file)?.find(structure, member)
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
-impl Types<'_> {
+impl<'a> Types<'a> {
+    fn of(file: &'a [u8]) -> Option<Types<'a>> {
+        const MAGIC: [u8; 2] = 0xeb9f_u16.to_ne_bytes();
+        if file.get(..2)? != MAGIC {
+            return None;
+        }
+        let part = |at: usize, len: usize| {
+            let start = number(file, 4)? as usize + number(file, at)? as usize;
+            file.get(start..start.checked_add(number(file, len)? as usize)?)
+        };
+        Some(Types { types: part(8, 12)?, texts: part(16, 20)? })
+    }
+
+    /// The number of the first type of this kind and name.
+    fn number_of(&self, wanted: u32, expected: &[u8]) -> Option<u32> {
+        let (mut rest, mut id) = (self.types, 1);
+        while let (Some(name), Some(info)) = (number(rest, 0), number(rest, 4)) {
+            let (kind, count) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
+            if kind == wanted && self.is(name, expected) {
+                return Some(id);
+            }
+            rest = rest.get(TYPE_BYTES + bytes_behind(kind, count)..)?;
+            id += 1;
+        }
+        None
+    }
+
     fn find(&self, structure: &[u8], member: &[u8]) -> Option<i32> {
         let mut rest = self.types;
         while let (Some(name), Some(info)) = (number(rest, 0), number(rest, 4)) {
@@ -131,10 +174,24 @@ mod tests {
     }
 
     #[test]
+    fn types_are_numbered_from_one() {
+        let file = small();
+        let types = Types::of(&file).expect("whole");
+        let check = |kind, name: &str, expected| {
+            assert_eq!(types.number_of(kind, name.as_bytes()), expected, "{name}");
+        };
+        check(kind::INT, "int", Some(1));
+        check(kind::STRUCT, "s", Some(3));
+        check(kind::STRUCT, "int", None);
+        check(kind::FUNCTION, "s", None);
+    }
+
+    #[test]
     fn any_bytes_are_passed_over() {
         let whole = small();
         for end in 0..whole.len() {
             let _ = member_at(&whole[..end], b"s", b"b");
+            let _ = Types::of(&whole[..end]).map(|types| types.number_of(kind::FUNCTION, b"s"));
         }
         for at in 0..whole.len() {
             let mut damaged = whole.clone();

@@ -25,9 +25,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::calls::bpf;
 use crate::calls::ring::HitRing;
-use crate::records::Switch;
+use crate::records::{Switch, Waking};
 use crate::{processes, sys};
-use program::{FROM_EXEC, IS_LAST, IS_OUT, IS_PREEMPTED, Maps, SHARED_BYTES};
+use program::{
+    FROM_EXEC, IS_INTERRUPT, IS_LAST, IS_OUT, IS_PREEMPTED, IS_WAKING, Maps, SHARED_BYTES,
+    THREAD_WORDS,
+};
+pub(crate) use program::{IS_PREEMPTED as WAIT_PREEMPTED, IS_SHARE as WAIT_SHARE};
 use shared::Shared;
 pub(crate) use tree::ProcessTree;
 use unseen::Unseen;
@@ -43,14 +47,68 @@ const THREADS_MAX: u32 = 1 << 16;
 pub(crate) struct Followed {
     /// Closing these ends it all.
     switching: Option<OwnedFd>,
+    waking: Option<OwnedFd>,
+    coming: Option<OwnedFd>,
     _following: Vec<OwnedFd>,
-    switching_program: OwnedFd,
-    sampling_program: OwnedFd,
-    choosing_program: OwnedFd,
+    programs: Programs,
     ring: HitRing,
     shared: Shared,
     unseen: Unseen,
-    maps: [OwnedFd; 3],
+    maps: OpenMaps,
+}
+
+/// Those that are attached later.
+#[derive(Debug)]
+struct Programs {
+    switching: OwnedFd,
+    sampling: OwnedFd,
+    choosing: OwnedFd,
+    waking: Option<OwnedFd>,
+}
+
+impl Programs {
+    fn load(maps: Maps) -> io::Result<Programs> {
+        let unsure = Maps { interrupts: None, ..maps };
+        let mut wakings = [maps, unsure].into_iter();
+        Ok(Programs {
+            switching: bpf::tracepoint_program(&program::switching(maps))?,
+            sampling: bpf::sample_program(&program::sampling(maps))?,
+            choosing: bpf::sample_program(&program::choosing(maps))?,
+            waking: wakings.find_map(|maps| bpf::tracepoint_program(&program::waking(maps)).ok()),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct OpenMaps {
+    ring: OwnedFd,
+    threads: OwnedFd,
+    numbers: OwnedFd,
+    stacks: OwnedFd,
+}
+
+impl OpenMaps {
+    fn create() -> io::Result<OpenMaps> {
+        let processors = processes::processors().into_iter().max().unwrap_or(0) as u32 + 1;
+        Ok(OpenMaps {
+            ring: bpf::ring(RING_BYTES)?,
+            threads: bpf::table(THREAD_WORDS, THREADS_MAX)?,
+            numbers: bpf::shared_numbers(SHARED_BYTES)?,
+            stacks: bpf::events(processors)?,
+        })
+    }
+
+    fn for_programs(&self) -> io::Result<Maps> {
+        let unknown = || io::Error::other("threads of another form");
+        Ok(Maps {
+            ring: self.ring.as_raw_fd(),
+            threads: self.threads.as_raw_fd(),
+            shared: self.numbers.as_raw_fd(),
+            stacks: self.stacks.as_raw_fd(),
+            thread: btf::thread_layout().ok_or_else(unknown)?,
+            interrupts: btf::stack_layout(),
+        })
+    }
 }
 
 impl Followed {
@@ -59,55 +117,97 @@ impl Followed {
         if !processes::has_the_kernels_numbers() {
             return Err(io::Error::other("numbers of processes are not the kernel's"));
         }
-        let (ring, threads) = (bpf::ring(RING_BYTES)?, bpf::table(THREADS_MAX)?);
-        let numbers = bpf::shared_numbers(SHARED_BYTES)?;
-        let maps = Maps {
-            ring: ring.as_raw_fd(),
-            threads: threads.as_raw_fd(),
-            shared: numbers.as_raw_fd(),
-            thread: btf::thread_layout()
-                .ok_or_else(|| io::Error::other("threads of another form"))?,
-        };
+        let open = OpenMaps::create()?;
+        let maps = open.for_programs()?;
         let following = program::following(maps)?;
         let followed = Followed {
             switching: None,
+            waking: None,
+            coming: None,
             _following: following,
-            switching_program: bpf::tracepoint_program(&program::switching(maps))?,
-            sampling_program: bpf::sample_program(&program::sampling(maps))?,
-            choosing_program: bpf::sample_program(&program::choosing(maps))?,
-            ring: HitRing::map(&ring, RING_BYTES as usize)?,
-            shared: Shared::map(&numbers)?,
+            programs: Programs::load(maps)?,
+            ring: HitRing::map(&open.ring, RING_BYTES as usize)?,
+            shared: Shared::map(&open.numbers)?,
             unseen: Unseen::default(),
-            maps: [ring, threads, numbers],
+            maps: open,
         };
-        add_threads(&followed.maps[1], pids, if is_from_exec { FROM_EXEC } else { 0 })?;
+        add_threads(&followed.maps.threads, pids, if is_from_exec { FROM_EXEC } else { 0 })?;
         Ok(followed)
     }
 
-    /// Writes switches from now on, at most so many.
+    /// Writes switches from now on, at most so many, and wake-ups.
     pub(crate) fn start(&mut self, most: i64) -> io::Result<()> {
-        self.shared.switches_left().store(0, Ordering::Relaxed);
         self.unseen = Unseen::default();
-        let program = &self.switching_program;
-        self.switching = Some(bpf::attach_to_tracepoint(program, c"sched_switch")?);
-        self.shared.switches_left().store(most, Ordering::Relaxed);
+        if self.switching.is_none() {
+            self.shared.switches_left().store(0, Ordering::Relaxed);
+            let program = &self.programs.switching;
+            self.switching = Some(bpf::attach_to_tracepoint(program, c"sched_switch")?);
+            let now = sys::clock_ns(libc::CLOCK_MONOTONIC) as i64;
+            self.shared.since().store(now, Ordering::Relaxed);
+        }
+        self.start_waking(most);
         Ok(())
     }
 
-    /// Leaves the machine as it was without.
+    /// Writes wake-ups, together with switches at most so many; false where one may not.
+    pub(crate) fn start_waking(&mut self, most: i64) -> bool {
+        if let Some(program) = self.programs.waking.as_ref().filter(|_| self.waking.is_none()) {
+            self.waking = bpf::attach_to_tracepoint(program, c"sched_waking").ok();
+        }
+        self.shared.switches_left().store(most, Ordering::Relaxed);
+        self.waking.is_some()
+    }
+
+    pub(crate) fn has_wakings(&self) -> bool {
+        self.waking.is_some()
+    }
+
+    /// Takes the stacks of waits from now on, at most so many, once threads are back from them:
+    /// of those of at least so many nanoseconds, and of shorter ones a share. Events for the
+    /// stacks must be there. Where switches stop being written, this goes on.
+    pub(crate) fn take_stacks(&mut self, threshold_ns: i64, most: i64) -> io::Result<()> {
+        self.shared.threshold().store(threshold_ns, Ordering::Relaxed);
+        self.shared.stacks_left().store(most, Ordering::Relaxed);
+        self.coming = Some(self.attach_coming()?);
+        Ok(())
+    }
+
+    /// Linux tells since 6.15 that a thread goes on where it has called for another; before, the
+    /// function that it has called returns.
+    fn attach_coming(&self) -> io::Result<OwnedFd> {
+        let text = program::coming(self.maps.for_programs()?);
+        let told = bpf::tracepoint_program(&text)
+            .and_then(|program| bpf::attach_to_tracepoint(&program, c"sched_exit_tp"));
+        told.or_else(|_| {
+            let unknown = || io::Error::other("there is no function of this name");
+            let function = btf::function("schedule").ok_or_else(unknown)?;
+            bpf::attach_to_return(&bpf::return_program(&text, function)?)
+        })
+    }
+
+    /// The event that stacks of waits go to which end on this processor.
+    pub(crate) fn put_stacks(&self, processor: i32, event: &OwnedFd) -> io::Result<()> {
+        bpf::put_event(&self.maps.stacks, processor as u32, event)
+    }
+
+    /// Writes switches no more. Unless waits need it, this leaves the machine as it was without.
     pub(crate) fn stop(&mut self) {
         self.shared.switches_left().store(0, Ordering::Relaxed);
-        self.switching = None;
+        if self.coming.is_none() {
+            self.shared.since().store(0, Ordering::Relaxed);
+            self.switching = None;
+            self.waking = None;
+        }
     }
 
     /// Lets an event of a processor sample the threads that are recorded alone.
     pub(crate) fn choose_samples(&self, event: &OwnedFd) -> io::Result<()> {
-        sys::set_program(event, &self.sampling_program)
+        sys::set_program(event, &self.programs.sampling)
     }
 
     /// The same, as long as stacks may be taken.
     pub(crate) fn choose_stacks(&self, event: &OwnedFd) -> io::Result<()> {
-        sys::set_program(event, &self.choosing_program)
+        sys::set_program(event, &self.programs.choosing)
     }
 
     /// How many switches may still be written.
@@ -120,18 +220,37 @@ impl Followed {
         self.shared.stacks_left()
     }
 
-    /// What was written since the last time, and how much there was no room for.
-    pub(crate) fn take(&mut self) -> (Vec<Switch>, u64) {
-        let mut switches = Vec::new();
-        let unseen = &mut self.unseen;
-        self.ring.drain(|bytes| {
-            let Some(Written { switch, ran, is_last }) = written(bytes) else { return };
-            switches.extend(unseen.before(switch, ran));
-            // A thread that has ended waits for nothing: this only tells that it had come.
-            switches.extend((!is_last).then_some(switch));
-        });
-        (switches, self.shared.take_lost())
+    pub(crate) fn threshold(&self) -> &AtomicI64 {
+        self.shared.threshold()
     }
+
+    /// Gives for how much waiting no stack stands that there would be, since the last time.
+    pub(crate) fn take_skipped(&self) -> u64 {
+        self.shared.take_skipped()
+    }
+
+    /// What was written since the last time, and how much there was no room for.
+    pub(crate) fn take(&mut self) -> (Vec<Written>, u64) {
+        let mut all = Vec::new();
+        let unseen = &mut self.unseen;
+        self.ring.drain(|bytes| match raw(bytes) {
+            Some(Raw::Switch { switch, ran, is_last }) => {
+                all.extend(unseen.before(switch, ran).map(Written::Switch));
+                // A thread that has ended waits for nothing: this only tells that it had come.
+                all.extend((!is_last).then_some(Written::Switch(switch)));
+            }
+            Some(Raw::Waking(waking)) => all.push(Written::Waking(waking)),
+            None => {}
+        });
+        (all, self.shared.take_lost())
+    }
+}
+
+/// What the programs write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    Switch(Switch),
+    Waking(Waking),
 }
 
 /// What they start from then on, a program puts into the table.
@@ -139,33 +258,37 @@ fn add_threads(table: &OwnedFd, pids: &[i32], mark: u64) -> io::Result<()> {
     for &pid in pids {
         processes::for_all_threads(&[pid], |tids| {
             let mut tids = tids.iter();
-            tids.try_for_each(|&tid| bpf::put(table, tid as u32, pid as u64 | mark))
+            let mut words = [0; THREAD_WORDS];
+            words[0] = pid as u64 | mark;
+            tids.try_for_each(|&tid| bpf::put_words(table, tid as u32, &words))
         })?;
     }
     Ok(())
 }
 
-/// What the program has written of a switch.
-struct Written {
-    switch: Switch,
-    /// How long the thread has run in all, where it leaves.
-    ran: u64,
-    is_last: bool,
+/// What the programs have written, as it is.
+enum Raw {
+    Switch {
+        switch: Switch,
+        /// How long the thread has run in all, where it leaves.
+        ran: u64,
+        is_last: bool,
+    },
+    Waking(Waking),
 }
 
-fn written(bytes: &[u8]) -> Option<Written> {
+fn raw(bytes: &[u8]) -> Option<Raw> {
     let word = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
-    let (time, thread, rest) = (word(0)?, word(8)?, word(16)?);
+    let (time, thread, rest, last) = (word(0)?, word(8)?, word(16)?, word(24)?);
     let has = |flag: i32| rest & flag as u64 != 0;
-    let switch = Switch {
-        time,
-        pid: (thread >> 32) as u32,
-        tid: thread as u32,
-        cpu: (rest >> 32) as u32,
-        is_out: has(IS_OUT),
-        is_preempted: has(IS_PREEMPTED),
-    };
-    Some(Written { switch, ran: word(24)?, is_last: has(IS_LAST) })
+    let (pid, tid, cpu) = ((thread >> 32) as u32, thread as u32, (rest >> 32) as u32);
+    if has(IS_WAKING) {
+        let (woken, is_interrupt) = (last as u32, has(IS_INTERRUPT));
+        return Some(Raw::Waking(Waking { time, pid, tid, cpu, woken, is_interrupt }));
+    }
+    let (is_out, is_preempted) = (has(IS_OUT), has(IS_PREEMPTED));
+    let switch = Switch { time, pid, tid, cpu, is_out, is_preempted };
+    Some(Raw::Switch { switch, ran: last, is_last: has(IS_LAST) })
 }
 
 #[cfg(test)]
@@ -203,7 +326,11 @@ mod tests {
         let beyond = 2 * processes::processors().len() as i64;
         let count = i64::try_from(all.len()).expect("few");
         assert!(count <= most.saturating_add(beyond), "{count} of {most}");
-        Some(all.into_iter().filter(|switch| switch.tid == tid).collect())
+        let of_it = |written| match written {
+            Written::Switch(switch) if switch.tid == tid => Some(switch),
+            _ => None,
+        };
+        Some(all.into_iter().filter_map(of_it).collect())
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-use super::btf::ThreadLayout;
+use super::btf::{StackLayout, ThreadLayout};
 use crate::calls::bpf;
 use crate::calls::program::{
     FRAME, Instruction, NO_WAKEUP, add, call, copy, function, instruction, map, set, skip_if_zero,
@@ -15,14 +15,19 @@ use crate::calls::program::{
 };
 
 /// What a switch leaves behind: time; process and thread; processor and flags; and of a thread
-/// that leaves how long it has run in all.
+/// that leaves how long it has run in all. A wake-up leaves the same, with the thread that wakes
+/// and, in the place of the last, the one that is woken.
 pub(super) const SWITCH_BYTES: i16 = 32;
 
 /// Flags of a switch.
 pub(super) const IS_OUT: i32 = 1;
-pub(super) const IS_PREEMPTED: i32 = 2;
+pub(crate) const IS_PREEMPTED: i32 = 2;
 /// It leaves for good.
 pub(super) const IS_LAST: i32 = 4;
+/// No switch: a thread wakes another.
+pub(super) const IS_WAKING: i32 = 8;
+/// An interrupt was served: whoever ran has nothing to do with it.
+pub(super) const IS_INTERRUPT: i32 = 16;
 
 /// Set in the table for a process that is recorded from its next program on.
 pub(super) const FROM_EXEC: u64 = 1 << 63;
@@ -34,7 +39,29 @@ const DEAD: i32 = 0x80;
 pub(super) const SWITCHES_LEFT_AT: usize = 0;
 pub(super) const STACKS_LEFT_AT: usize = 8;
 pub(super) const LOST_AT: usize = 16;
-pub(super) const SHARED_BYTES: u32 = 24;
+/// Since when the table says when threads left; 0 while it does not.
+pub(super) const SINCE_AT: usize = 24;
+/// Waits of at least this long have their stack taken.
+pub(super) const THRESHOLD_AT: usize = 32;
+/// For how much waiting the stacks that were not taken would have stood.
+pub(super) const SKIPPED_AT: usize = 40;
+pub(super) const SHARED_BYTES: u32 = 48;
+
+/// What the table holds of a thread: its process; when it left its processor, and came to one;
+/// how much it has waited in short waits that no stack stands for yet; how it left; and room for
+/// an address.
+pub(super) const THREAD_WORDS: usize = 6;
+const LEFT: i16 = 8;
+const CAME: i16 = 16;
+const SHORT: i16 = 24;
+const HOW: i16 = 32;
+const SCRATCH: i16 = 40;
+
+/// What a stack of a wait carries: for how much waiting it stands, when the thread came back,
+/// and flags: that it could have gone on, or this one.
+pub(super) const WAIT_BYTES: i16 = 24;
+/// It stands for other waits as well, all of them shorter than the threshold.
+pub(crate) const IS_SHARE: i32 = 1;
 
 /// The maps that the programs use.
 #[derive(Debug, Clone, Copy)]
@@ -42,22 +69,35 @@ pub(super) struct Maps {
     pub(super) ring: RawFd,
     pub(super) threads: RawFd,
     pub(super) shared: RawFd,
+    /// The events that stacks of waits go to, by processor.
+    pub(super) stacks: RawFd,
     /// What the kernel keeps of a thread.
     pub(super) thread: ThreadLayout,
+    /// How to tell whether an interrupt is served, if that is known.
+    pub(super) interrupts: Option<StackLayout>,
 }
 
 /// Where on the stack a key is, and a value.
 const KEY: i16 = -4;
-const VALUE: i16 = -16;
-const SWITCH: i16 = -16 - SWITCH_BYTES;
+const VALUE: i16 = -8 - 8 * THREAD_WORDS as i16;
+const SWITCH: i16 = VALUE - SWITCH_BYTES;
 const RAN: i16 = SWITCH + 24;
+const WAIT: i16 = SWITCH - WAIT_BYTES;
 
 mod code {
     pub(super) const LOAD_32: u8 = 0x61;
     pub(super) const LOAD_64: u8 = 0x79;
     pub(super) const STORE_32: u8 = 0x63;
+    pub(super) const STORE_64: u8 = 0x7b;
+    pub(super) const STORE_NUMBER: u8 = 0x7a;
+    pub(super) const SUBTRACT_REGISTER: u8 = 0x1f;
+    pub(super) const ADD_REGISTER: u8 = 0x0f;
+    pub(super) const JUMP: u8 = 0x05;
+    pub(super) const JUMP_NOT_BELOW: u8 = 0x3d;
     pub(super) const AND: u8 = 0x57;
+    pub(super) const OR: u8 = 0x47;
     pub(super) const OR_REGISTER: u8 = 0x4f;
+    pub(super) const COPY_NUMBER_32: u8 = 0xb4;
     pub(super) const SHIFT_LEFT: u8 = 0x67;
     pub(super) const ADD_AT_ONCE: u8 = 0xdb;
     pub(super) const JUMP_ZERO: u8 = 0x15;
@@ -65,6 +105,7 @@ mod code {
     pub(super) const JUMP_NOT_ZERO: u8 = 0x55;
     pub(super) const JUMP_BITS: u8 = 0x45;
     pub(super) const JUMP_NEGATIVE: u8 = 0xc5;
+    pub(super) const JUMP_BELOW: u8 = 0xa5;
     pub(super) const JUMP_NOT_POSITIVE: u8 = 0xd5;
     pub(super) const EXIT: u8 = 0x95;
 }
@@ -95,9 +136,22 @@ fn if_left(maps: Maps, at: usize, then: &[Instruction]) -> Vec<Instruction> {
 
 /// Adds to a shared number, while others may, too.
 fn count(maps: Maps, at: usize, number: i32) -> Vec<Instruction> {
-    let mut text = Vec::from(shared(1, maps.shared, at));
-    text.extend([set(2, number), instruction(code::ADD_AT_ONCE, 1, 2, 0, 0)]);
+    let mut text = vec![set(2, number)];
+    text.extend(count_register(maps, at));
     text
+}
+
+/// The same, of what register 2 has.
+fn count_register(maps: Maps, at: usize) -> Vec<Instruction> {
+    let mut text = Vec::from(shared(1, maps.shared, at));
+    text.push(instruction(code::ADD_AT_ONCE, 1, 2, 0, 0));
+    text
+}
+
+/// A shared number.
+fn load_shared(to: u8, maps: Maps, at: usize) -> [Instruction; 3] {
+    let address = shared(to, maps.shared, at);
+    [address[0], address[1], instruction(code::LOAD_64, to, to, 0, 0)]
 }
 
 /// Looks the key on the stack up; then does something with what is found, in register 0.
@@ -134,8 +188,13 @@ fn key_of_thread(maps: Maps, number: i16) -> Vec<Instruction> {
     text
 }
 
-/// Writes a switch; register 8 has process and thread, register 7 the flags, and how long the
-/// thread has run is there already.
+/// Gets a word from the stack.
+fn load(to: u8, at: i16) -> Instruction {
+    instruction(code::LOAD_64, to, FRAME, at, 0)
+}
+
+/// Writes a switch, as long as there may be more; register 8 has process and thread, register 7
+/// the flags, and how long the thread has run is there already. Registers 6 to 9 stay.
 fn write_switch(maps: Maps) -> Vec<Instruction> {
     let mut text = count(maps, SWITCHES_LEFT_AT, -1);
     text.extend([store(SWITCH + 8, 8), call(function::TIME), store(SWITCH, 0)]);
@@ -148,6 +207,18 @@ fn write_switch(maps: Maps) -> Vec<Instruction> {
     let lost = count(maps, LOST_AT, 1);
     text.push(skip_if_zero(lost.len() as i16));
     text.extend(lost);
+    if_left(maps, SWITCHES_LEFT_AT, &text)
+}
+
+/// Notes the time in what the table holds of a thread, which register 9 leads to.
+fn note_time(at: i16) -> [Instruction; 2] {
+    [call(function::TIME), instruction(code::STORE_64, 9, 0, at, 0)]
+}
+
+/// Does something unless a register has zero.
+fn unless_zero(register: u8, then: &[Instruction]) -> Vec<Instruction> {
+    let mut text = vec![instruction(code::JUMP_ZERO, register, 0, then.len() as i16, 0)];
+    text.extend(then);
     text
 }
 
@@ -160,6 +231,7 @@ fn if_begun(then: &[Instruction]) -> Vec<Instruction> {
 }
 
 /// At each switch (whether by force, who leaves, who comes, state): who leaves, and who comes.
+/// The table knows when they did also where there are too many to be written.
 pub(super) fn switching(maps: Maps) -> Vec<Instruction> {
     let mut reason = vec![argument(1, 3)];
     // The state is a number of 32 bits.
@@ -170,32 +242,161 @@ pub(super) fn switching(maps: Maps) -> Vec<Instruction> {
     reason.push(instruction(code::JUMP_ZERO, 1, 0, 1, 0));
     reason.push(set(7, IS_OUT | IS_LAST));
     // Who was forced to, or has no reason to wait, could go on.
-    let mut out = vec![set(7, IS_OUT | IS_PREEMPTED), argument(1, 0)];
+    let mut out = vec![copy(9, 0), set(7, IS_OUT | IS_PREEMPTED), argument(1, 0)];
     out.push(instruction(code::AND, 1, 0, 0, 0xff));
     out.push(instruction(code::JUMP_NOT_ZERO, 1, 0, reason.len() as i16, 0));
     out.extend(reason);
+    out.extend(note_time(LEFT));
+    out.push(instruction(code::STORE_NUMBER, 9, 0, CAME, 0));
+    out.push(instruction(code::STORE_64, 9, 7, HOW, 0));
     out.extend(read_of(1, maps.thread.ran, RAN, 8));
     out.extend(write_switch(maps));
     let gone = take_out(maps);
     out.extend([copy(1, 7), instruction(code::AND, 1, 0, 0, IS_LAST)]);
-    out.push(instruction(code::JUMP_ZERO, 1, 0, gone.len() as i16, 0));
-    out.extend(gone);
-    let mut came = vec![set(7, 0), store(RAN, 7), instruction(code::SHIFT_LEFT, 1, 0, 0, 32)];
+    out.extend(unless_zero(1, &gone));
+    let mut came = vec![copy(9, 0), set(7, 0), store(RAN, 7)];
+    came.push(instruction(code::SHIFT_LEFT, 1, 0, 0, 32));
     came.push(instruction(code::OR_REGISTER, 8, 1, 0, 0));
+    came.extend(note_time(CAME));
     came.extend(write_switch(maps));
-    let mut both = Vec::from(key_of_current());
-    both.extend(look_up(maps, &if_begun(&out)));
-    both.extend(key_of_thread(maps, 2));
-    both.extend(look_up(maps, &if_begun(&came)));
     let mut text = vec![copy(6, 1)];
-    text.extend(if_left(maps, SWITCHES_LEFT_AT, &both));
+    text.extend(key_of_current());
+    text.extend(look_up(maps, &if_begun(&out)));
+    text.extend(key_of_thread(maps, 2));
+    text.extend(look_up(maps, &if_begun(&came)));
     text.extend(end());
     text
 }
 
+/// A thread has come back, and is about to go on where it waited: takes its stack if it waited
+/// for long, and now and then if it did not. Which of the short waits that is follows from how
+/// much the thread has waited in them since the last time, so that each stack stands for the same
+/// amount of waiting.
+pub(super) fn coming(maps: Maps) -> Vec<Instruction> {
+    // Some machines do not tell that it came.
+    let mut unseen = Vec::from(note_time(CAME));
+    unseen.extend([set(7, 0), store(RAN, 7)]);
+    unseen.extend(write_switch(maps));
+    let mut took = vec![instruction(code::LOAD_64, 1, 9, CAME, 0)];
+    took.push(instruction(code::JUMP_NOT_ZERO, 1, 0, unseen.len() as i16, 0));
+    took.extend(unseen);
+    // Register 7 has when it left, then how long that is ago.
+    took.extend([instruction(code::LOAD_64, 1, 9, CAME, 0), store(WAIT + 8, 1)]);
+    took.extend([instruction(code::LOAD_64, 2, 9, LEFT, 0), copy(7, 1)]);
+    took.push(instruction(code::SUBTRACT_REGISTER, 7, 2, 0, 0));
+    took.push(instruction(code::STORE_NUMBER, 9, 0, LEFT, 0));
+    took.extend(take_or_add(maps));
+    // Nobody knows what it did where it left before the table was kept.
+    let mut left = Vec::from(load_shared(2, maps, SINCE_AT));
+    left.extend(unless_zero(2, &unless_below(7, 2, &took)));
+    let mut found = vec![copy(9, 0), instruction(code::LOAD_64, 7, 9, LEFT, 0)];
+    found.extend(unless_zero(7, &left));
+    let mut text = vec![copy(6, 1)];
+    text.extend(key_of_current());
+    text.extend(look_up(maps, &if_begun(&found)));
+    text.extend(end());
+    text
+}
+
+/// Does something unless a register has less than another one.
+fn unless_below(register: u8, other: u8, then: &[Instruction]) -> Vec<Instruction> {
+    let mut text = vec![instruction(code::JUMP_NOT_BELOW, register, other, 1, 0)];
+    text.push(instruction(code::JUMP, 0, 0, then.len() as i16, 0));
+    text.extend(then);
+    text
+}
+
+/// Register 7 has how long a thread has waited, register 9 leads to what is known of it.
+fn take_or_add(maps: Maps) -> Vec<Instruction> {
+    let taking = take_stack(maps);
+    // Register 3 has how much it has waited in short waits, register 2 the threshold.
+    let mut due = vec![instruction(code::SUBTRACT_REGISTER, 3, 2, 0, 0)];
+    due.push(instruction(code::STORE_64, 9, 3, SHORT, 0));
+    due.extend([copy(7, 2), set(1, IS_SHARE), store(WAIT + 16, 1)]);
+    let mut short = vec![instruction(code::LOAD_64, 3, 9, SHORT, 0)];
+    short.push(instruction(code::ADD_REGISTER, 3, 7, 0, 0));
+    let add = [
+        instruction(code::STORE_64, 9, 3, SHORT, 0),
+        instruction(code::JUMP, 0, 0, (due.len() + taking.len()) as i16, 0),
+    ];
+    short.push(instruction(code::JUMP_NOT_BELOW, 3, 2, add.len() as i16, 0));
+    short.extend(add);
+    short.extend(due);
+    let mut text = vec![set(1, 0), store(WAIT + 16, 1)];
+    text.extend(load_shared(2, maps, THRESHOLD_AT));
+    text.push(instruction(code::JUMP_NOT_BELOW, 7, 2, short.len() as i16, 0));
+    text.extend(short);
+    text.extend(taking);
+    text
+}
+
+/// Takes the stack of the thread that runs; it stands for as much waiting as register 7 says.
+fn take_stack(maps: Maps) -> Vec<Instruction> {
+    const CURRENT_PROCESSOR: i32 = -1;
+    let mut taken = count(maps, STACKS_LEFT_AT, -1);
+    taken.push(store(WAIT, 7));
+    taken.extend([instruction(code::LOAD_64, 1, 9, HOW, 0), load(2, WAIT + 16)]);
+    taken.push(instruction(code::AND, 1, 0, 0, IS_PREEMPTED));
+    taken.extend([instruction(code::OR_REGISTER, 1, 2, 0, 0), store(WAIT + 16, 1)]);
+    taken.push(copy(1, 6));
+    taken.extend(map(2, maps.stacks));
+    // Without the sign.
+    taken.push(instruction(code::COPY_NUMBER_32, 3, 0, 0, CURRENT_PROCESSOR));
+    taken.extend([copy(4, FRAME), add(4, WAIT.into()), set(5, WAIT_BYTES.into())]);
+    taken.push(call(function::EVENT_OUTPUT));
+    let lost = count(maps, LOST_AT, 1);
+    taken.push(skip_if_zero(lost.len() as i16));
+    taken.extend(lost);
+    let mut skipped = vec![copy(2, 7)];
+    skipped.extend(count_register(maps, SKIPPED_AT));
+    taken.push(instruction(code::JUMP, 0, 0, skipped.len() as i16, 0));
+    let mut text = if_left(maps, STACKS_LEFT_AT, &taken);
+    text.extend(skipped);
+    text
+}
+
+/// A thread wakes another (the one that is woken).
+pub(super) fn waking(maps: Maps) -> Vec<Instruction> {
+    let mut found = vec![copy(9, 0), store(RAN, 8), set(7, IS_WAKING)];
+    found.extend(interrupt_flag(maps.interrupts));
+    found.extend([call(function::PID_TGID), copy(8, 0)]);
+    found.extend(write_switch(maps));
+    let mut woken = key_of_thread(maps, 0);
+    woken.extend(look_up(maps, &if_begun(&found)));
+    let mut text = vec![copy(6, 1)];
+    text.extend(if_left(maps, SWITCHES_LEFT_AT, &woken));
+    text.extend(end());
+    text
+}
+
+/// Sets the flag in register 7 where an interrupt is served, and where nobody can tell. Interrupts
+/// have a stack of their own, or that of a thread which has made no call of the system. What the
+/// tracepoint was given is on the stack, wherever that is; kept in the table for a moment, its
+/// address may be calculated with.
+fn interrupt_flag(known: Option<StackLayout>) -> Vec<Instruction> {
+    const STACK_BYTES: i32 = 16384;
+    let flag = instruction(code::OR, 7, 0, 0, IS_INTERRUPT);
+    let Some(StackLayout { stack, call: system_call }) = known else { return vec![flag] };
+    vec![
+        instruction(code::STORE_64, 9, 6, SCRATCH, 0),
+        call(function::CURRENT_TASK),
+        copy(1, 0),
+        call(function::TASK_REGISTERS),
+        instruction(code::LOAD_64, 8, 0, system_call, 0),
+        call(function::CURRENT_TASK),
+        instruction(code::LOAD_64, 1, 0, stack, 0),
+        instruction(code::LOAD_64, 2, 9, SCRATCH, 0),
+        instruction(code::SUBTRACT_REGISTER, 2, 1, 0, 0),
+        instruction(code::JUMP_NEGATIVE, 8, 0, 1, 0),
+        instruction(code::JUMP_BELOW, 2, 0, 1, STACK_BYTES),
+        flag,
+    ]
+}
+
 /// Puts a thread into the table: the key on the stack, and the process in register 7.
 fn put(maps: Maps) -> Vec<Instruction> {
-    let mut text = vec![store(VALUE, 7)];
+    let mut text = vec![store(VALUE, 7), set(1, 0)];
+    text.extend((1..THREAD_WORDS as i16).map(|word| store(VALUE + 8 * word, 1)));
     text.extend(map(1, maps.threads));
     text.extend([copy(2, FRAME), add(2, KEY.into()), copy(3, FRAME), add(3, VALUE.into())]);
     text.extend([set(4, 0), call(function::UPDATE)]);
@@ -232,7 +433,8 @@ pub(super) fn making(maps: Maps) -> Vec<Instruction> {
 /// A thread ends. While switches are written, it is taken out when it leaves for good.
 pub(super) fn ending(maps: Maps) -> Vec<Instruction> {
     let mut text = Vec::from(key_of_current());
-    text.extend(if_left(maps, SWITCHES_LEFT_AT, &end()));
+    text.extend(load_shared(1, maps, SINCE_AT));
+    text.extend(unless_zero(1, &end()));
     text.extend(take_out(maps));
     text.extend(end());
     text
@@ -296,11 +498,12 @@ mod tests {
 
     #[test]
     fn every_jump_stays_inside() {
-        let maps =
-            Maps { ring: 3, threads: 4, shared: 5, thread: ThreadLayout { tid: 1000, ran: 80 } };
+        let (thread, interrupts) = (ThreadLayout { tid: 1000, ran: 80 }, None);
+        let maps = Maps { ring: 3, threads: 4, shared: 5, stacks: 6, thread, interrupts };
+        let known = Maps { interrupts: Some(StackLayout { stack: 32, call: 120 }), ..maps };
         let kept = [making(maps), ending(maps), executing(maps)];
-        let used = [switching(maps), sampling(maps), choosing(maps)];
-        for text in kept.into_iter().chain(used) {
+        let used = [switching(maps), sampling(maps), choosing(maps), coming(maps)];
+        for text in kept.into_iter().chain(used).chain([waking(maps), waking(known)]) {
             let jumps = text.iter().enumerate().filter_map(|(at, one)| Some((at, one.jumps()?)));
             for (at, over) in jumps {
                 assert!(at + 1 + over < text.len(), "from {at} over {over} of {}", text.len());

@@ -5,7 +5,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::program::{LOST_AT, SHARED_BYTES, STACKS_LEFT_AT, SWITCHES_LEFT_AT};
+use super::program::{
+    LOST_AT, SHARED_BYTES, SINCE_AT, SKIPPED_AT, STACKS_LEFT_AT, SWITCHES_LEFT_AT, THRESHOLD_AT,
+};
 use crate::sys;
 
 /// The page, mapped. To change a number costs no call of the system: while one of those is
@@ -53,6 +55,21 @@ impl Shared {
     /// Gives how much there was no room for since the last time.
     pub(super) fn take_lost(&self) -> u64 {
         u64::try_from(self.number(LOST_AT).swap(0, Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Since when threads that leave are noted; 0 while they are not.
+    pub(super) fn since(&self) -> &AtomicI64 {
+        self.number(SINCE_AT)
+    }
+
+    /// Waits of at least so many nanoseconds have their stack taken.
+    pub(super) fn threshold(&self) -> &AtomicI64 {
+        self.number(THRESHOLD_AT)
+    }
+
+    /// Gives how much waiting has no stack that stands for it, since the last time.
+    pub(super) fn take_skipped(&self) -> u64 {
+        u64::try_from(self.number(SKIPPED_AT).swap(0, Ordering::Relaxed)).unwrap_or(0)
     }
 
     fn number(&self, at: usize) -> &AtomicI64 {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::btf;
-use super::program::{self, FROM_EXEC, Maps, SHARED_BYTES};
+use super::program::{self, FROM_EXEC, Maps, SHARED_BYTES, THREAD_WORDS};
 use super::{THREADS_MAX, add_threads};
 use crate::calls::bpf;
 use crate::processes;
@@ -23,10 +23,13 @@ impl ProcessTree {
         if !processes::has_the_kernels_numbers() {
             return Err(io::Error::other("numbers of processes are not the kernel's"));
         }
-        let (threads, shared) = (bpf::table(THREADS_MAX)?, bpf::shared_numbers(SHARED_BYTES)?);
+        let threads = bpf::table(THREAD_WORDS, THREADS_MAX)?;
+        let shared = bpf::shared_numbers(SHARED_BYTES)?;
         let maps = Maps {
             // No program that keeps the table writes switches.
             ring: threads.as_raw_fd(),
+            stacks: threads.as_raw_fd(),
+            interrupts: None,
             threads: threads.as_raw_fd(),
             shared: shared.as_raw_fd(),
             thread: btf::thread_layout()

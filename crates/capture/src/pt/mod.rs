@@ -356,7 +356,7 @@ pub fn record_rings<R: TraceRings>(
         is_on = came.is_some();
         let came = came.unwrap_or_default();
         for record in records::records(&came) {
-            tally.add(record);
+            tally.add(record, false);
             tracer.note(record);
         }
         keeper.keep(&came)?;

@@ -146,6 +146,7 @@ fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {
         switches: Wanted::Always,
         clock: ClockOf::Auto,
         wait_stacks: Wanted::Never,
+        wait_threshold: Duration::from_millis(1),
         duration: Some(Duration::from_secs(1)),
         python: None,
         calls: None,
