@@ -84,6 +84,25 @@ pub(crate) struct SideCounts {
     pub(crate) waits: Option<WaitCounts>,
 }
 
+impl SideCounts {
+    fn add_to(&self, about: &mut About) {
+        if let Some(waits) = self.waits {
+            about.number("wait_threshold_ns", waits.threshold_ns);
+            about.number("wait_threshold_max_ns", waits.threshold_max_ns);
+            about.number("wait_stacks_of_long", waits.long);
+            about.number("wait_stacks_for_short", waits.shares);
+            about.number("wait_skipped_ns", waits.skipped_ns);
+        }
+        if let Some(trace) = self.trace {
+            about.number("trace_bytes", trace.bytes);
+            about.number("trace_ring_bytes", trace.ring_bytes);
+            about.number("trace_cuts", trace.cuts);
+            about.number("trace_gaps", trace.gaps);
+            about.number("trace_rings_overwritten", trace.overwritten);
+        }
+    }
+}
+
 pub(crate) struct Keeper {
     folders: Folders,
     place: Place,
@@ -276,20 +295,7 @@ impl Keeper {
             about.texts("functions_braked", &self.braked);
             about.number("late_processes", self.late_processes);
         }
-        if let Some(waits) = self.counts.waits {
-            about.number("wait_threshold_ns", waits.threshold_ns);
-            about.number("wait_threshold_max_ns", waits.threshold_max_ns);
-            about.number("wait_stacks_of_long", waits.long);
-            about.number("wait_stacks_for_short", waits.shares);
-            about.number("wait_skipped_ns", waits.skipped_ns);
-        }
-        if let Some(trace) = self.counts.trace {
-            about.number("trace_bytes", trace.bytes);
-            about.number("trace_ring_bytes", trace.ring_bytes);
-            about.number("trace_cuts", trace.cuts);
-            about.number("trace_gaps", trace.gaps);
-            about.number("trace_rings_overwritten", trace.overwritten);
-        }
+        self.counts.add_to(&mut about);
         about
             .write(&folder)
             .and_then(|()| file.finish(&features))

@@ -9,7 +9,6 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
 use crate::event::{ATTR_BYTES, Event};
-use crate::records::WAKING_FORMAT;
 use crate::waits::WAKING_ID;
 
 const HEAD_BYTES: u64 = 104;
@@ -165,6 +164,32 @@ fn sections(
     sections
 }
 
+/// The fields of wake-ups, under [`crate::records::WAKING_NUMBER`]: those of the kernel's own.
+const WAKING_FORMAT: &str = "\
+name: sched_waking
+ID: 1
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;
+\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;
+\tfield:int prio;\toffset:28;\tsize:4;\tsigned:1;
+\tfield:int target_cpu;\toffset:32;\tsize:4;\tsigned:1;
+
+print fmt: \"pid=%d\", REC->pid
+";
+
+/// perf wants to be told.
+const PAGE_FORMAT: &str = "\
+\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;
+";
+
 /// What is known of the tracepoints of a system, in the form that perf copies from the kernel.
 fn tracepoints(system: &str, formats: &[&str]) -> Vec<u8> {
     const VERSION: &[u8] = b"\x17\x08\x44tracing0.5\0";
@@ -173,9 +198,10 @@ fn tracepoints(system: &str, formats: &[&str]) -> Vec<u8> {
     bytes.extend([is_big_endian, size_of::<libc::c_long>() as u8]);
     bytes.extend(4096_u32.to_ne_bytes());
     // How pages and events of the kernel's own ring begin, which is not in use.
-    for head in [&b"header_page\0"[..], b"header_event\0"] {
-        bytes.extend(head);
-        bytes.extend(0_u64.to_ne_bytes());
+    for (head, text) in [("header_page\0", PAGE_FORMAT), ("header_event\0", "")] {
+        bytes.extend(head.as_bytes());
+        bytes.extend((text.len() as u64).to_ne_bytes());
+        bytes.extend(text.as_bytes());
     }
     // None of the kernel's function tracer; one system.
     bytes.extend([0_u32, 1].iter().flat_map(|number| number.to_ne_bytes()));

@@ -346,9 +346,12 @@ mod tests {
         check("1000-3000 r-xp 00002000 08:01 12   /a b.so", Some((4096, 12288, 8192, "/a b.so")));
         check("1000-3000 r-xp 0 08:01 12 /a (deleted)", Some((4096, 12288, 0, "/a")));
         check("1000-3000 rwxp 0 00:00 0", Some((4096, 12288, 0, "//anon")));
-        check("1000-3000 rw-p 0 08:01 12 /a", None);
+        check("1000-3000 rw-p 0 08:01 12 /a", Some((4096, 12288, 0, "/a")));
         check("1000 r-xp", None);
         check("", None);
+        let may_be_run = |line: &[u8]| mapping(line).map(|mapping| mapping.may_be_run());
+        assert_eq!(may_be_run(b"1000-3000 rw-p 0 08:01 12 /a"), Some(false));
+        assert_eq!(may_be_run(b"1000-3000 r-xp 0 08:01 12 /a"), Some(true));
     }
 
     #[test]

@@ -230,7 +230,7 @@ impl<'a> Record<'a> {
 
     /// Memory that is neither executed nor of a file, which no stack leads through.
     fn is_plain_memory(&self) -> bool {
-        self.is_data() && !self.path().is_some_and(|path| is_file(path))
+        self.is_data() && !self.path().is_some_and(is_file)
     }
 
     /// The file that was mapped, to be executed.
@@ -435,24 +435,8 @@ pub(crate) struct Waking {
     pub(crate) is_interrupt: bool,
 }
 
-/// The number of the tracepoint in our recordings, and its fields: those of the kernel's own.
+/// The number of the tracepoint in our recordings.
 pub(crate) const WAKING_NUMBER: u16 = 1;
-pub(crate) const WAKING_FORMAT: &str = "\
-name: sched_waking
-ID: 1
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
-\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
-\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
-
-\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;
-\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;
-\tfield:int prio;\toffset:28;\tsize:4;\tsigned:1;
-\tfield:int target_cpu;\toffset:32;\tsize:4;\tsigned:1;
-
-print fmt: \"pid=%d\", REC->pid
-";
 
 /// As a sample of the kernel's tracepoint says it; what is not known is 0.
 pub(crate) fn waking(waking: Waking, id: u64) -> Vec<u8> {

@@ -8,10 +8,10 @@
 //! Where one may, a program in the kernel writes the records ([`crate::follow`]) and wake-ups, and
 //! another one takes stacks when waits are over ([`crate::wait_stacks`]), which has no budget that
 //! could be spent. Kernels that do not say when that is have events of processors instead, not of
-//! threads, whose stacks a program chooses. Where one may not, threads have events, which are switched off then; that
-//! leaves half a microsecond of each switch. To close them was tried, and made switches 20 µs
-//! dearer: the kernel no longer hands the clock's event from one thread to the next, but stops
-//! its timer and sets it again each time.
+//! threads, whose stacks a program chooses. Where one may not, threads have events, which are
+//! switched off then; that leaves half a microsecond of each switch. To close them was tried, and
+//! made switches 20 µs dearer: the kernel no longer hands the clock's event from one thread to the
+//! next, but stops its timer and sets it again each time.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;

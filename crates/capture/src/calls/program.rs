@@ -43,8 +43,9 @@ pub(crate) mod function {
     pub(crate) const READ_USER: i32 = 112;
     pub(crate) const READ_KERNEL: i32 = 113;
     pub(crate) const RING_OUTPUT: i32 = 130;
-    pub(crate) const THIS_PROCESSOR: i32 = 154;
+    pub(crate) const CURRENT_TASK: i32 = 158;
     pub(crate) const COOKIE: i32 = 174;
+    pub(crate) const TASK_REGISTERS: i32 = 175;
 }
 
 /// Nobody is woken: rings are looked at often enough, and waking costs each call 20 µs.

@@ -23,24 +23,22 @@ pub(super) fn thread_layout() -> Option<ThreadLayout> {
     Some(ThreadLayout { tid: at(b"task_struct", b"pid")?, ran })
 }
 
-/// Where the kernel counts, on each processor, the interrupts that it serves.
+/// Where the kernel's stack of a thread is said to be, and in the registers at its upper end
+/// which call of the system they are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PreemptCount {
-    /// The number of the variable, and where in it the count is.
-    pub(super) variable: u32,
-    pub(super) at: i16,
+pub(super) struct StackLayout {
+    pub(super) stack: i16,
+    pub(super) call: i16,
 }
 
-pub(super) fn preempt_count() -> Option<PreemptCount> {
-    let file = fs::read(FILE).ok()?;
-    let types = Types::of(&file)?;
-    if let Some(variable) = types.number_of(kind::VARIABLE, b"__preempt_count") {
-        return Some(PreemptCount { variable, at: 0 });
+pub(super) fn stack_layout() -> Option<StackLayout> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
     }
-    // Linux 6.2 to 6.14 have it beside other things that are often used.
-    let variable = types.number_of(kind::VARIABLE, b"pcpu_hot")?;
-    let at = types.find(b"pcpu_hot", b"preempt_count")?;
-    Some(PreemptCount { variable, at: i16::try_from(at).ok()? })
+    let file = fs::read(FILE).ok()?;
+    let at =
+        |structure: &[u8], member: &[u8]| i16::try_from(member_at(&file, structure, member)?).ok();
+    Some(StackLayout { stack: at(b"task_struct", b"stack")?, call: at(b"pt_regs", b"orig_ax")? })
 }
 
 /// The number of a function of the kernel.

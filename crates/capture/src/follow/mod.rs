@@ -63,7 +63,6 @@ struct Programs {
     switching: OwnedFd,
     sampling: OwnedFd,
     choosing: OwnedFd,
-    /// Kernels before 5.10 have not all that it uses.
     waking: Option<OwnedFd>,
 }
 
@@ -107,7 +106,7 @@ impl OpenMaps {
             shared: self.numbers.as_raw_fd(),
             stacks: self.stacks.as_raw_fd(),
             thread: btf::thread_layout().ok_or_else(unknown)?,
-            interrupts: btf::preempt_count(),
+            interrupts: btf::stack_layout(),
         })
     }
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-use super::btf::{PreemptCount, ThreadLayout};
+use super::btf::{StackLayout, ThreadLayout};
 use crate::calls::bpf;
 use crate::calls::program::{
     FRAME, Instruction, NO_WAKEUP, add, call, copy, function, instruction, map, set, skip_if_zero,
@@ -48,12 +48,14 @@ pub(super) const SKIPPED_AT: usize = 40;
 pub(super) const SHARED_BYTES: u32 = 48;
 
 /// What the table holds of a thread: its process; when it left its processor, and came to one;
-/// how much it has waited in short waits that no stack stands for yet; and how it left.
-pub(super) const THREAD_WORDS: usize = 5;
+/// how much it has waited in short waits that no stack stands for yet; how it left; and room for
+/// an address.
+pub(super) const THREAD_WORDS: usize = 6;
 const LEFT: i16 = 8;
 const CAME: i16 = 16;
 const SHORT: i16 = 24;
 const HOW: i16 = 32;
+const SCRATCH: i16 = 40;
 
 /// What a stack of a wait carries: for how much waiting it stands, when the thread came back,
 /// and flags: that it could have gone on, or this one.
@@ -71,8 +73,8 @@ pub(super) struct Maps {
     pub(super) stacks: RawFd,
     /// What the kernel keeps of a thread.
     pub(super) thread: ThreadLayout,
-    /// Where the kernel says whether it serves an interrupt, if that is known.
-    pub(super) interrupts: Option<PreemptCount>,
+    /// How to tell whether an interrupt is served, if that is known.
+    pub(super) interrupts: Option<StackLayout>,
 }
 
 /// Where on the stack a key is, and a value.
@@ -103,6 +105,7 @@ mod code {
     pub(super) const JUMP_NOT_ZERO: u8 = 0x55;
     pub(super) const JUMP_BITS: u8 = 0x45;
     pub(super) const JUMP_NEGATIVE: u8 = 0xc5;
+    pub(super) const JUMP_BELOW: u8 = 0xa5;
     pub(super) const JUMP_NOT_POSITIVE: u8 = 0xd5;
     pub(super) const EXIT: u8 = 0x95;
 }
@@ -354,7 +357,7 @@ fn take_stack(maps: Maps) -> Vec<Instruction> {
 
 /// A thread wakes another (the one that is woken).
 pub(super) fn waking(maps: Maps) -> Vec<Instruction> {
-    let mut found = vec![store(RAN, 8), set(7, IS_WAKING)];
+    let mut found = vec![copy(9, 0), store(RAN, 8), set(7, IS_WAKING)];
     found.extend(interrupt_flag(maps.interrupts));
     found.extend([call(function::PID_TGID), copy(8, 0)]);
     found.extend(write_switch(maps));
@@ -366,20 +369,28 @@ pub(super) fn waking(maps: Maps) -> Vec<Instruction> {
     text
 }
 
-/// Sets the flag in register 7 where an interrupt is served, and where nobody can tell.
-fn interrupt_flag(known: Option<PreemptCount>) -> Vec<Instruction> {
-    /// Interrupts, those that cannot be masked, and what is put off until the end of one.
-    const SERVES: i32 = 0x00ff_0100;
+/// Sets the flag in register 7 where an interrupt is served, and where nobody can tell. Interrupts
+/// have a stack of their own, or that of a thread which has made no call of the system. What the
+/// tracepoint was given is on the stack, wherever that is; kept in the table for a moment, its
+/// address may be calculated with.
+fn interrupt_flag(known: Option<StackLayout>) -> Vec<Instruction> {
+    const STACK_BYTES: i32 = 16384;
     let flag = instruction(code::OR, 7, 0, 0, IS_INTERRUPT);
-    let Some(PreemptCount { variable, at }) = known else { return vec![flag] };
-    const IS_VARIABLE: u8 = 3;
-    let mut text = vec![instruction(0x18, 1, IS_VARIABLE, 0, variable as i32)];
-    text.push(instruction(0, 0, 0, 0, 0));
-    text.push(call(function::THIS_PROCESSOR));
-    text.push(instruction(code::LOAD_32, 1, 0, at, 0));
-    text.push(instruction(code::AND, 1, 0, 0, SERVES));
-    text.extend(unless_zero(1, &[flag]));
-    text
+    let Some(StackLayout { stack, call: system_call }) = known else { return vec![flag] };
+    vec![
+        instruction(code::STORE_64, 9, 6, SCRATCH, 0),
+        call(function::CURRENT_TASK),
+        copy(1, 0),
+        call(function::TASK_REGISTERS),
+        instruction(code::LOAD_64, 8, 0, system_call, 0),
+        call(function::CURRENT_TASK),
+        instruction(code::LOAD_64, 1, 0, stack, 0),
+        instruction(code::LOAD_64, 2, 9, SCRATCH, 0),
+        instruction(code::SUBTRACT_REGISTER, 2, 1, 0, 0),
+        instruction(code::JUMP_NEGATIVE, 8, 0, 1, 0),
+        instruction(code::JUMP_BELOW, 2, 0, 1, STACK_BYTES),
+        flag,
+    ]
 }
 
 /// Puts a thread into the table: the key on the stack, and the process in register 7.
@@ -489,7 +500,7 @@ mod tests {
     fn every_jump_stays_inside() {
         let (thread, interrupts) = (ThreadLayout { tid: 1000, ran: 80 }, None);
         let maps = Maps { ring: 3, threads: 4, shared: 5, stacks: 6, thread, interrupts };
-        let known = Maps { interrupts: Some(PreemptCount { variable: 7, at: 0 }), ..maps };
+        let known = Maps { interrupts: Some(StackLayout { stack: 32, call: 120 }), ..maps };
         let kept = [making(maps), ending(maps), executing(maps)];
         let used = [switching(maps), sampling(maps), choosing(maps), coming(maps)];
         for text in kept.into_iter().chain(used).chain([waking(maps), waking(known)]) {

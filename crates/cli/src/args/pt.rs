@@ -7,8 +7,8 @@ pub(crate) struct PtArgs {
     /// Record something else than samples
     #[arg(long, value_enum, value_name = "WHICH")]
     #[arg(conflicts_with_all = [
-        "rate", "clock", "stacks", "stack_bytes", "switches", "wait_stacks", "wait_threshold", "calls", "calls_by",
-        "calls_budget", "aggregate",
+        "rate", "clock", "stacks", "stack_bytes", "switches", "wait_stacks", "wait_threshold",
+        "calls", "calls_by", "calls_budget", "aggregate",
         "step", "step_calls", "step_instructions", "python", "python_rate",
     ])]
     pub(crate) backend: Option<BackendArg>,

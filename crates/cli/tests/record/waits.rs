@@ -24,7 +24,7 @@ fn record(bench: &Bench, options: &[&str], args: &[&str]) -> Option<(Trace, Vec<
 #[track_caller]
 fn check(how: &str, on: BlockedOn) {
     let Some(bench) = bench_with_kernel() else { return };
-    let Some((trace, told)) = record(&bench, &["--wait-threshold", "0us"], &[how]) else { return };
+    let Some((trace, told)) = record(&bench, &["--wait-threshold", "1us"], &[how]) else { return };
     let name = ThreadState::Blocked(on).span_name();
     let (found, _) = time_of(&trace, &name);
     let of_cpu: i128 = ["[waiting for a CPU]", "[waiting for a CPU: preempted]"]

@@ -104,11 +104,11 @@ fn within(on: BlockedOn, around: &[Role]) -> BlockedOn {
     if around.contains(&Role::IsLock) {
         return BlockedOn::Lock;
     }
-    let runtimes = around.iter().filter_map(|&role| match role {
+    let mut runtimes = around.iter().filter_map(|&role| match role {
         Role::WaitsFor(on) if RUNTIMES.contains(&on) => Some(on),
         _ => None,
     });
-    match runtimes.filter(|_| on.is_of_threads()).next() {
+    match runtimes.find(|_| on.is_of_threads()) {
         Some(BlockedOn::Gil) => BlockedOn::Gil,
         _ if around.contains(&Role::IsIdle) => BlockedOn::Parked,
         runtime => runtime.unwrap_or(on),
@@ -164,6 +164,78 @@ mod tests {
         check(&["worker", "__futex_abstimed_wait_common"], Some(BlockedOn::Futex));
         check(&["main", "do_syscall_64", "ep_poll", "schedule"], Some(BlockedOn::Poll));
         check(&["main", "my_pthread_join"], None);
+    }
+
+    /// As they were recorded on Linux 6.18, and as older ones have them.
+    #[test]
+    fn the_kernel_tells_a_disk_from_a_socket() {
+        let check = |inner: &[&str], on| {
+            let outer = ["main", "entry_SYSCALL_64_after_hwframe", "do_syscall_64"];
+            check(&[&outer, inner, &["schedule", "__schedule"]].concat(), Some(on));
+        };
+        let page = ["folio_wait_bit_common", "io_schedule"];
+        let of_page = |inner: &[&'static str]| [inner, &page].concat();
+        check(&of_page(&["__x64_sys_fsync", "do_fsync", "ext4_sync_file"]), BlockedOn::Fsync);
+        check(&["__x64_sys_fdatasync", "do_fsync", "jbd2_log_wait_commit"], BlockedOn::Fsync);
+        check(&of_page(&["ksys_read", "vfs_read", "filemap_read"]), BlockedOn::DiskRead);
+        check(&of_page(&["vfs_read", "generic_file_buffered_read"]), BlockedOn::DiskRead);
+        check(&["vfs_write", "balance_dirty_pages", "io_schedule_timeout"], BlockedOn::DiskWrite);
+        check(
+            &of_page(&["exc_page_fault", "handle_mm_fault", "filemap_fault"]),
+            BlockedOn::PageFault,
+        );
+        check(&["blkdev_issue_discard", "submit_bio_wait", "io_schedule_timeout"], BlockedOn::Io);
+        check(&["vfs_read", "anon_pipe_read"], BlockedOn::Pipe);
+        check(&["vfs_read", "sock_read_iter", "unix_stream_read_generic"], BlockedOn::Socket);
+        check(&["__sys_recvfrom", "tcp_recvmsg", "sk_wait_data"], BlockedOn::Socket);
+        check(&["__sys_accept4", "do_accept", "inet_csk_accept"], BlockedOn::Poll);
+        check(&["vfs_read", "tty_read", "n_tty_read", "wait_woken"], BlockedOn::Terminal);
+        check(&["kernel_wait4", "do_wait"], BlockedOn::Child);
+        check(&["arch_do_signal_or_restart", "get_signal", "do_signal_stop"], BlockedOn::Stopped);
+        check(&["__do_sys_flock", "locks_lock_inode_wait"], BlockedOn::FileLock);
+        check(&["do_mmap", "rwsem_down_write_slowpath"], BlockedOn::KernelLock);
+        check(&["__x64_sys_rt_sigtimedwait", "do_sigtimedwait"], BlockedOn::Signal);
+    }
+
+    #[test]
+    fn workers_without_work_are_idle_and_locks_of_programs_are_locks() {
+        let futex = ["do_syscall_64", "do_futex", "futex_wait"];
+        let check = |outer: &[&str], on| check(&[outer, &futex].concat(), Some(on));
+        check(&["start_thread", "tokio::runtime::blocking::pool::Inner::run"], BlockedOn::Parked);
+        check(
+            &["rayon_core::sleep::Sleep::sleep::<core::latch>", "pthread_cond_wait"],
+            BlockedOn::Parked,
+        );
+        check(&["node::TaskQueue<node::Task>::BlockingPop()", "uv_cond_wait"], BlockedOn::Parked);
+        check(
+            &["get (queue.py:154)", "PyThread_acquire_lock_timed", "sem_wait"],
+            BlockedOn::Parked,
+        );
+        check(&["runtime.findRunnable", "runtime.futexsleep"], BlockedOn::Parked);
+        // Another thread holds these, whoever is around.
+        check(&["get (queue.py:154)", "take_gil", "pthread_cond_timedwait"], BlockedOn::Gil);
+        check(&["runtime.lock2", "runtime.futexsleep"], BlockedOn::Futex);
+        check(
+            &["XLogFlush", "LWLockAcquireOrWait", "PGSemaphoreLock", "sem_wait"],
+            BlockedOn::Lock,
+        );
+        check(&["worker", "pthread_cond_wait"], BlockedOn::Condition);
+    }
+
+    #[test]
+    fn names_are_compared_without_what_varies() {
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(plain(name).as_deref(), expected, "{name}");
+        };
+        check("a::B<c::D<e>>::f(int, g::h)", Some("a::B::f"));
+        check("a::b::<c>", Some("a::b"));
+        check("get (queues.py:90)", Some("get (queues.py"));
+        check("main", None);
+        assert_eq!(by_name("__new_sem_wait_slow64.constprop.0"), Some(BlockedOn::Semaphore));
+    }
+
+    #[test]
+    fn nothing_is_said_of_nothing() {
         check(&[], None);
     }
 }
