@@ -66,7 +66,7 @@ pub fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
         metric(
             "memory_allocation_cost",
             share(host.allocation_ns),
-            "in calls for memory, on all threads: of the driver, or of a recorded program",
+            "in calls for memory: the driver's, or a recorded program's",
         ),
         metric("host_working", share(host.working_ns), "while the main thread worked"),
     ]

@@ -1,7 +1,8 @@
 //! What a thread does while it does not run, and how spans that say so are named.
 //!
-//! Readers write these names and questions read them back, so that off-CPU time survives
-//! every format that keeps names: the index, Chrome traces, Perfetto.
+//! States are rows of [`crate::ThreadStates`], which all questions read. Formats of traces have
+//! no such rows: what is written into them keeps each state as a span with one of these names,
+//! and the reader of such a file makes states of them again.
 
 use std::fmt;
 
