@@ -1,4 +1,5 @@
 //! Samples in JSON traces: V8's CPU profiles among the events, and `samples` beside them.
+#![expect(clippy::print_stderr, reason = "a test that skips something says so")]
 
 mod traces;
 
@@ -93,7 +94,8 @@ fn frames_that_lead_in_a_circle_are_cut() {
 #[test]
 fn files_of_chrome_and_hermes_hold_what_a_count_of_their_text_gives() {
     // Counted with a short Python script: samples, time up to the last sample by function.
-    let files: [(&str, usize, &[(&str, i64)]); 7] = [
+    type Counted<'a> = (&'a str, usize, &'a [(&'a str, i64)]);
+    let files: [Counted<'_>; 7] = [
         (
             "speedscope/sample/profiles/Chrome/116/Trace-20230603T221323.json",
             1600,
@@ -125,7 +127,7 @@ fn files_of_chrome_and_hermes_hold_what_a_count_of_their_text_gives() {
     for (path, count, functions) in files {
         let whole = at_root("../shared/corpora/producers").join(path);
         if !whole.exists() {
-            println!("skipped: {path} is not there");
+            eprintln!("skipped: {path} is not there");
             continue;
         }
         let trace = read(&whole).expect("a trace");

@@ -15,8 +15,12 @@ const PROGRAM: &str = r#"
 #include <string.h>
 #include <unistd.h>
 volatile unsigned long sink;
-__attribute__((noinline)) void peer_spins(void) { for (long i = 0; i < 40000000; i++) sink += i; }
-__attribute__((noinline)) void peer_spins_less(void) { for (long i = 0; i < 15000000; i++) sink += i; }
+__attribute__((noinline)) void peer_spins(void) {
+    for (long i = 0; i < 40000000; i++) sink += i;
+}
+__attribute__((noinline)) void peer_spins_less(void) {
+    for (long i = 0; i < 15000000; i++) sink += i;
+}
 __attribute__((noinline)) void peer_faults(void) {
     for (int round = 0; round < 20; round++) {
         char *all = aligned_alloc(4096, 4096 * 64);

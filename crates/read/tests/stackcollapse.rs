@@ -1,6 +1,7 @@
 //! The samples of texts of `perf script`, folded by the published rules of
 //! `stackcollapse-perf.pl`, must be what that script makes of the same files: every stack,
 //! every count.
+#![expect(clippy::print_stderr, reason = "a test that skips something says so")]
 
 mod traces;
 
@@ -160,7 +161,7 @@ fn without_programs(folded: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
 fn samples_fold_as_the_published_script_folds_them() {
     let folder = at_root(FOLDER).join("test");
     if !folder.exists() {
-        return println!("skipped: {FOLDER} is not there");
+        return eprintln!("skipped: {FOLDER} is not there");
     }
     let mut compared = 0;
     for path in files_below(&folder).iter().filter(|path| path.parent() == Some(&folder)) {

@@ -163,11 +163,11 @@ fn functions(
     }
     let (row_of, mut rows) = rows(trace, by);
     let mut nothing_known = own[0];
-    for stack in 1..stacks.len() {
+    for (stack, own) in own.iter().enumerate().skip(1) {
         let Some(frame) = stacks.frame(StackId(stack as u32)) else { continue };
         let row = &mut rows[row_of[frame.index()] as usize];
-        row.own += own[stack].weight;
-        row.samples += own[stack].samples;
+        row.own += own.weight;
+        row.samples += own.samples;
     }
     for stack in outermost_of_each(trace, &row_of, rows.len()) {
         let Some(frame) = stacks.frame(stack) else { continue };

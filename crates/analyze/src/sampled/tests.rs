@@ -1,3 +1,5 @@
+//! CPU time by function against what is true of made-up recordings.
+
 use spanwise_model::{RunnableSince, ThreadState, Trace};
 
 use super::*;

@@ -326,7 +326,8 @@ mod tests {
     #[test]
     fn tabs_stand_for_spaces_in_texts_of_simpleperf() {
         let text = "my app\t77 [002] 7.000500:\t\t9 cpu-clock:u:\n\
-                    \x20           7f01\tf(int) (/system/lib64/libc.so)\n          40\tmain (/a)\n\n";
+                    \x20           7f01\tf(int) (/system/lib64/libc.so)\n\
+                    \x20         40\tmain (/a)\n\n";
         check(text, &["my app/77 7000500000 9 cpu-clock main;f(int)"]);
     }
 

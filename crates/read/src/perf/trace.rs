@@ -129,7 +129,7 @@ impl Timeline {
     /// Takes in a record whose names are the timeline's own.
     pub(super) fn push(&mut self, mut record: Record) {
         if let (0, Some(cpu)) = (record.thread.tid, record.cpu) {
-            record.thread = self.idle_loop(cpu);
+            (record.thread, record.comm) = (self.idle_loop(cpu), StrId::EMPTY);
         }
         let named = Some((record.thread, record.comm));
         if self.latest_named != named {

@@ -1,0 +1,141 @@
+//! The functions of native code and of the kernel on a stack, with what was put into them.
+
+use std::rc::Rc;
+
+use spanwise_flow::{FunctionId, Place};
+use spanwise_model::StrId;
+
+use super::State;
+use super::inlines::Located;
+use super::maps::Mapping;
+use super::sample;
+use super::symbols::Symbol;
+use crate::perf::lanes::Join;
+
+/// What stands at an address.
+#[derive(Clone)]
+pub(super) struct Found {
+    pub(super) function: FunctionId,
+    pub(super) is_entry: bool,
+    /// The file of the source and the line, where they are known.
+    stands: (StrId, u32),
+    /// What the compiler put into the function there, from the outermost on.
+    inlined: Rc<[InlinedFound]>,
+}
+
+#[derive(Clone, Copy)]
+struct InlinedFound {
+    pub(super) function: FunctionId,
+    stands: (StrId, u32),
+}
+
+/// No line of any source.
+const NOWHERE: (StrId, u32) = (StrId::EMPTY, 0);
+
+/// From here on, addresses in a stack are marks: "what follows is the kernel's".
+const MARKS_FROM: u64 = u64::MAX - 4094;
+
+impl State<'_> {
+    /// The stack, from the outermost frame on.
+    pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
+        let mut ips = match &sample.chain {
+            Some(chain) => chain.clone(),
+            None => sample.ip.into_iter().collect(),
+        };
+        if let (Some(stacks), Some(stack)) = (&mut self.stacks, &sample.stack) {
+            ips.push(u64::MAX);
+            ips.extend(stacks.unwind(&mut self.files, &self.maps, pid, stack));
+        }
+        let mut frames: Vec<Place> = Vec::new();
+        // The innermost of each part is where it stands; the others are where they return to.
+        let mut is_return = false;
+        for ip in ips {
+            if ip >= MARKS_FROM {
+                is_return = false;
+                continue;
+            }
+            self.push_places(pid, ip, is_return, &mut frames);
+            is_return = true;
+        }
+        frames.reverse();
+        frames
+    }
+
+    /// The innermost first: what was put into a function, then the function itself.
+    pub(super) fn push_places(
+        &mut self,
+        pid: i32,
+        ip: u64,
+        is_return: bool,
+        frames: &mut Vec<Place>,
+    ) {
+        let inside = if is_return { ip.saturating_sub(1) } else { ip };
+        let mapping = self.maps.find(pid, ip).cloned();
+        let found = match (self.runtime_name(pid, inside, mapping.as_ref()), mapping) {
+            (Some((name, is_entry)), mapping) => {
+                let file = mapping.map_or(Rc::default(), |mapping| mapping.path);
+                let function = self.names().function(&name, &file);
+                Found { function, is_entry, stands: NOWHERE, inlined: Rc::default() }
+            }
+            (None, Some(mapping)) if ip >> 63 == 0 => self.function(&mapping, inside),
+            (None, mapping) => {
+                self.kernel_function(mapping.map_or("", |_| "[kernel.kallsyms]"), inside)
+            }
+        };
+        let Found { function, is_entry, stands: (source, line), inlined } = found;
+        frames.extend(inlined.iter().rev().map(|&InlinedFound { function, stands }| {
+            let (source, line) = stands;
+            Place { ip, function, is_entry: false, is_inlined: true, source, line }
+        }));
+        let is_entry = is_entry && !is_return;
+        frames.push(Place { ip, function, is_entry, is_inlined: false, source, line });
+    }
+
+    pub(super) fn kernel_function(&mut self, file: &str, ip: u64) -> Found {
+        let is_kernel = ip >> 63 == 1;
+        let found = is_kernel.then(|| self.symbols.find_kernel(&self.files, ip)).flatten();
+        let (function, is_entry) = match found {
+            Some(Symbol { name, is_entry }) => (self.names().function(&name, file), is_entry),
+            None => (self.made_or_unknown(ip, file), false),
+        };
+        Found { function, is_entry, stands: NOWHERE, inlined: Rc::default() }
+    }
+
+    fn function(&mut self, mapping: &Mapping, ip: u64) -> Found {
+        let offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
+        let key = (Rc::clone(&mapping.path), offset);
+        if let Some(known) = self.places.get(&key) {
+            return known.clone();
+        }
+        let (function, is_entry) = self.symbol_at(mapping, ip);
+        let inlines = self.inlines.as_mut();
+        let located = inlines.map(|inlines| inlines.find(&mut self.files, mapping, ip));
+        let Located { own, inlined } = located.unwrap_or_default();
+        let names = self.timeline.names();
+        let stands = (names.string(&own.file), own.line);
+        let inlined = inlined.iter().map(|call| InlinedFound {
+            function: names.function(&call.name, &mapping.path),
+            stands: (names.string(&call.stands.file), call.stands.line),
+        });
+        let found = Found { function, is_entry, stands, inlined: inlined.collect() };
+        self.places.insert(key, found.clone());
+        found
+    }
+
+    pub(super) fn symbol_at(&mut self, mapping: &Mapping, ip: u64) -> (FunctionId, bool) {
+        match self.symbols.find(&mut self.files, mapping, ip) {
+            Some(Symbol { name, is_entry }) => {
+                (self.names().function(&name, &mapping.path), is_entry)
+            }
+            None => (self.made_or_unknown(ip, &mapping.path), false),
+        }
+    }
+
+    /// Code that no file names may have been made by a runtime.
+    fn made_or_unknown(&mut self, ip: u64, file: &str) -> FunctionId {
+        match self.map.find(ip) {
+            Some(name) => self.timeline.names().function(name, file),
+            None => self.timeline.names().unknown(file),
+        }
+    }
+}
