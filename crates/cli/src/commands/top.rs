@@ -25,7 +25,7 @@ use crate::failure::note;
 use crate::output::stdout;
 
 /// What is shown, of all that a report could say.
-const SECTIONS: [&str; 2] = ["offcpu", "functions"];
+const SECTIONS: [&str; 2] = ["offcpu", "cpu"];
 
 /// How folders are called that hold what is looked at.
 const FOLDER_BEGINNING: &str = "spanwise-top-";

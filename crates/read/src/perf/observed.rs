@@ -123,6 +123,11 @@ impl Observations {
         self.samples.push(SampleAt { thread, time, cpu, event, stack, weight });
     }
 
+    /// The numbers of threads that have samples.
+    pub(super) fn threads(&self) -> impl Iterator<Item = i64> + '_ {
+        self.samples.iter().map(|sample| sample.thread.tid)
+    }
+
     /// The time that passes between two samples of a thread that runs, as the samples show it:
     /// the distance that is most common, since idle threads only make distances longer.
     fn usual_distance(&self, event: u16) -> Option<Nanos> {
@@ -224,14 +229,12 @@ impl Output<'_> {
         key: ThreadKey,
         states: &[spanwise_flow::Stretch],
         stacks: &[StackId],
-        key_of: impl Fn(i64) -> ThreadKey,
+        key_of: impl Fn(i64) -> Option<ThreadKey>,
     ) {
         let track = self.track(TrackKind::Thread, key, StrId::EMPTY);
         for state in states {
-            let waker = state.waker.map(|tid| {
-                let waker = key_of(tid);
-                self.track(TrackKind::Thread, waker, StrId::EMPTY)
-            });
+            let waker = state.waker.and_then(&key_of);
+            let waker = waker.map(|waker| self.track(TrackKind::Thread, waker, StrId::EMPTY));
             self.batch.observed.states.push(StateRow {
                 start: state.start,
                 dur: state.end - state.start,
@@ -240,7 +243,10 @@ impl Output<'_> {
                 state: state.state,
                 stack: stacks[state.stack.0 as usize],
                 waker,
-                waker_stack: stacks[state.waker_stack.0 as usize],
+                waker_stack: match waker {
+                    Some(_) => stacks[state.waker_stack.0 as usize],
+                    None => StackId::EMPTY,
+                },
                 lock: state.lock.unwrap_or(NO_LOCK),
             });
         }

@@ -4,7 +4,7 @@
 //! processor with. Time in which a thread ran and nobody looked at its stack is a span as
 //! well, so that the self times of a thread add up to all that is known of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use spanwise_flow::{
     EventStack, Flow, Moment, Place, SampleReach, Sched, SchedEvent, StackMove, StackRef, Stretch,
@@ -15,6 +15,7 @@ use spanwise_model::{
     Nanos, SpanKind, SpanRow, StackId, StrId, ThreadState, TrackId, TrackKind, WAKEUP_CATEGORY,
 };
 
+use super::observed::Observations;
 use super::trace::Output;
 
 /// The scheduler's side of a timeline.
@@ -111,7 +112,12 @@ impl OffCpu {
     }
 
     /// Adds everything to the trace, above the calls that are in it already.
-    pub(super) fn finish(self, calls: &[ThreadCalls], stacks: &[StackId], output: &mut Output<'_>) {
+    pub(super) fn finish(
+        self,
+        calls: &[ThreadCalls],
+        (seen, stacks): (&Observations, &[StackId]),
+        output: &mut Output<'_>,
+    ) {
         let OffCpu { sched, keys, .. } = self;
         let key = |tid| keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
         let (threads, wakeups) = sched.finish();
@@ -121,13 +127,22 @@ impl OffCpu {
             let times = outermost.map(|call| (call.start, call.end));
             roots.entry(thread.thread.tid).or_default().extend(times);
         }
+        // Somebody else's thread that ended a wait is none of this recording.
+        let known: HashSet<i64> = calls
+            .iter()
+            .map(|thread| thread.thread.tid)
+            .chain(threads.iter().map(|thread| thread.tid))
+            .chain(seen.threads())
+            .collect();
         for thread in &threads {
             let mut covered = roots.remove(&thread.tid).unwrap_or_default();
             covered.sort_unstable();
             output.scheduled(key(thread.tid), thread, &covered);
-            output.states(key(thread.tid), &thread.stretches, stacks, key);
+            let key_of = |tid| known.contains(&tid).then(|| key(tid));
+            output.states(key(thread.tid), &thread.stretches, stacks, key_of);
         }
-        for (number, wakeup) in wakeups.iter().enumerate() {
+        let known_wakeups = wakeups.iter().filter(|wakeup| known.contains(&wakeup.waker));
+        for (number, wakeup) in known_wakeups.enumerate() {
             let tracks = [wakeup.waker, wakeup.woken]
                 .map(|tid| output.track(TrackKind::Thread, key(tid), StrId::EMPTY));
             output.wakeup(number as u64, wakeup, tracks);

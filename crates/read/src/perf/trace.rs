@@ -304,7 +304,7 @@ impl Timeline {
         output.batch.notices = notices;
         calls.iter().for_each(|calls| output.thread(calls));
         let stacks = output.observations(&seen);
-        off_cpu.finish(&calls, &stacks, &mut output);
+        off_cpu.finish(&calls, (&seen, &stacks), &mut output);
         for (thread, time, name) in moments {
             output.moment(thread, time, name, "tracepoint");
         }

@@ -416,7 +416,13 @@ impl State<'_> {
         Rc::clone(shared)
     }
 
-    fn sample(&mut self, of: Common, sample: &sample::Sample<'_>, event: &str) -> Option<What> {
+    fn sample(
+        &mut self,
+        of: Common,
+        sample: &sample::Sample<'_>,
+        event: &str,
+        is_own: bool,
+    ) -> Option<What> {
         let tracepoint = match event_class_of(event) {
             (EventClass::Silent | EventClass::Frequency, _) => return None,
             (EventClass::Moment, name) => Some(name),
@@ -434,7 +440,9 @@ impl State<'_> {
         };
         let thread = ThreadKey { pid: of.pid.into(), tid: of.tid.into() };
         let time = of.time.and_then(|time| Nanos::try_from(time).ok());
-        self.timeline.observe((thread, time, of.cpu), event, period, &frames);
+        if !is_own {
+            self.timeline.observe((thread, time, of.cpu), event, period, &frames);
+        }
         Some(self.moment(sample, &tracepoint, frames))
     }
 

@@ -45,14 +45,17 @@ impl State<'_> {
             self.leaving.insert(of.tid, frames);
             return None;
         }
-        let what = self.sample(of, sample, &event.name);
+        // What we write beside the kernel's samples to know who wakes whom is no event that
+        // somebody asked for.
+        let is_own = event.ids == [OWN_WAKINGS];
+        let what = self.sample(of, sample, &event.name, is_own);
         let is_waking = matches!(&what, Some(What::Sched(scheduled))
             if matches!(scheduled.event, SchedEvent::Wake { .. }));
         let content = self.formats.content(sample.raw).filter(|_| is_waking);
         if content.is_some_and(|content| content.is_of_interrupt()) {
             *thread = ThreadKey { pid: 0, tid: 0 };
         }
-        if event.ids != [OWN_WAKINGS] {
+        if !is_own {
             self.timeline.count_sample();
         }
         what
