@@ -115,7 +115,7 @@ pub fn lock_threads(facts: &Facts<'_>) -> Vec<LockThreadRow> {
 /// Every wait for a lock, thread by thread in order of time.
 pub fn lock_waits(trace: &Trace) -> Vec<WaitForLock> {
     let mut waits: Vec<WaitForLock> = Vec::new();
-    for state in trace.thread_states().iter() {
+    for state in trace.thread_states().iter_counted() {
         match state.state {
             ThreadState::Blocked(on) if is_lock(on) => waits.push(WaitForLock {
                 track: state.track,

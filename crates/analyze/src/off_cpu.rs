@@ -59,7 +59,7 @@ pub fn off_cpu(facts: &Facts<'_>) -> Vec<OffCpuRow> {
         row.migrations = migrations.get(&id).copied().unwrap_or(0);
         row.runnable_ns = has_wakeups.then_some(0);
         let mut before = None;
-        for state in states.of_track(id).map(|at| states.get(at)) {
+        for state in states.of_track(id).map(|at| states.counted(at)) {
             row.add(&state);
             row.count(&state, before);
             before = Some(state);

@@ -24,7 +24,7 @@ pub struct OffCpuReason {
 pub fn off_cpu_reasons(facts: &Facts<'_>) -> Vec<OffCpuReason> {
     let trace = facts.trace();
     let mut by_stack: BTreeMap<(u16, StackId), Vec<StateRow>> = BTreeMap::new();
-    for state in trace.thread_states().iter() {
+    for state in trace.thread_states().iter_counted() {
         if state.state != ThreadState::Running {
             by_stack.entry((state.state.code(), state.stack)).or_default().push(state);
         }

@@ -132,6 +132,7 @@ impl Sample {
             waker: None,
             waker_stack: StackId::EMPTY,
             lock: NO_LOCK,
+            stand_in: 0,
         });
     }
 

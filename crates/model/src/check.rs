@@ -75,6 +75,10 @@ fn check_states(states: &ThreadStates) -> Result<(), Violation> {
         if ThreadState::from_code(states.state[row]).is_none() {
             return Err(violation("thread_states.state", row, "an unknown state"));
         }
+        let sampled = row.checked_add_signed(states.stand_in[row] as isize);
+        if sampled.and_then(|row| states.track.get(row)) != Some(&track) {
+            return Err(violation("thread_states.stand_in", row, "a row of another thread"));
+        }
         reached = (track, end);
     }
     Ok(())
@@ -157,6 +161,7 @@ impl Trace {
             ("thread_states.waker", states.waker.len(), states.len()),
             ("thread_states.waker_stack", states.waker_stack.len(), states.len()),
             ("thread_states.lock", states.lock.len(), states.len()),
+            ("thread_states.stand_in", states.stand_in.len(), states.len()),
         ];
         equal_lengths(&lengths)?;
         let (strings, tracks) = (self.strings.len(), self.tracks.len());

@@ -136,13 +136,18 @@ impl Part<'_> {
             let event = copied[usize::from(row.event)];
             self.batch.observed.samples.push(SampleRow { track, stack, event, ..row });
         }
-        for row in states.iter() {
+        // The wait that was sampled may be outside of the windows.
+        for row in states.iter_counted() {
             let Some(track) = self.tracks[row.track.index()] else { continue };
             let stack = stacks.copy(self, row.stack);
             let waker = row.waker.and_then(|waker| self.tracks[waker.index()]);
+            let waker_stack = match waker {
+                Some(_) => stacks.copy(self, row.waker_stack),
+                None => StackId::EMPTY,
+            };
             for (start, end) in cut((row.start, row.start + row.dur), windows) {
                 let dur = end - start;
-                let row = StateRow { start, dur, track, stack, waker, ..row };
+                let row = StateRow { start, dur, track, stack, waker, waker_stack, ..row };
                 self.batch.observed.states.push(row);
             }
         }

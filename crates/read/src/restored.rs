@@ -113,6 +113,7 @@ impl Restored<'_> {
             waker: waker.map(|waker| spans.track(waker)),
             waker_stack: waker.map_or(StackId::EMPTY, |waker| self.stack_around(waker)),
             lock: lock.and_then(|lock| lock.address).filter(|_| is_blocked).unwrap_or(NO_LOCK),
+            stand_in: 0,
         }
     }
 
@@ -167,5 +168,6 @@ fn running(track: TrackId, (start, end): (Nanos, Nanos)) -> StateRow {
         waker: None,
         waker_stack: StackId::EMPTY,
         lock: NO_LOCK,
+        stand_in: 0,
     }
 }

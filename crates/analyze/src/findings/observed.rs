@@ -148,7 +148,7 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let trace = facts.trace();
     let mut sums: BTreeMap<(BlockedOn, Vec<String>), WaitSum> = BTreeMap::new();
     let mut by_stack: BTreeMap<(BlockedOn, StackId), WaitSum> = BTreeMap::new();
-    for state in trace.thread_states().iter() {
+    for state in trace.thread_states().iter_counted() {
         let ThreadState::Blocked(on) = state.state else { continue };
         if on.is_idle() || on == BlockedOn::Unknown {
             continue;
@@ -218,7 +218,7 @@ impl WaitSum {
 fn cpu_starvation(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
     let (mut waiting_ns, mut preempted_ns, mut running_ns) = (0, 0, 0);
     let mut threads: BTreeSet<TrackId> = BTreeSet::new();
-    for state in facts.trace().thread_states().iter() {
+    for state in facts.trace().thread_states().iter_counted() {
         let ns = i128::from(state.dur);
         match state.state {
             ThreadState::Running => running_ns += ns,

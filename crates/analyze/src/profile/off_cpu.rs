@@ -112,7 +112,7 @@ fn cpu(trace: &Trace, options: &ProfileOptions) -> Profile {
 /// Waits of all threads by stack, with their state as the innermost frame.
 pub(super) fn add_waits(trace: &Trace, stacks: &ObservedStacks<'_>, builder: &mut ProfileBuilder) {
     let mut waits = Waits::new(trace, stacks);
-    for state in trace.thread_states().iter() {
+    for state in trace.thread_states().iter_counted() {
         if state.state == ThreadState::Running {
             continue;
         }
@@ -159,7 +159,7 @@ fn off_cpu_profile(trace: &Trace, options: &ProfileOptions) -> Profile {
     let mut waits = Waits::new(trace, &stacks);
     // A wait for a processor belongs to the wait before it.
     let mut period: Option<(StateRow, StackId, u32)> = None;
-    for state in trace.thread_states().iter() {
+    for state in trace.thread_states().iter_counted() {
         if state.state == ThreadState::Running {
             continue;
         }
@@ -249,7 +249,7 @@ fn states_profile(trace: &Trace) -> Profile {
         let thread = builder.push(StackId::EMPTY, frame);
         let labels = builder.labels(Vec::new());
         for row in states.of_track(id) {
-            let frame = made_up(&mut builder, &states.state(row).span_name());
+            let frame = made_up(&mut builder, &states.counted(row).state.span_name());
             let stack = builder.push(thread, frame);
             builder.add(stack, labels, 0, states.dur[row]);
         }

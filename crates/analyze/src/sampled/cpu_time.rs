@@ -6,7 +6,10 @@
 //! Threads that ran too short for samples of their own are taken together with others like
 //! them ([`super::pools`]), or bursts between two samples would be nobody's.
 //!
-//! Where switches were not recorded, a sample stands for one interval of its event.
+//! Where switches were not recorded, a sample stands for one interval of its event. Counters such
+//! as `cycles` raise samples at a steady rate by changing how many cycles a sample stands for:
+//! those of the first milliseconds stand for a few cycles each. There the usual weight is one
+//! interval, and others are in proportion, so that shares are those of the weights (I11).
 
 use spanwise_model::{Nanos, ThreadState, Trace, TrackId, TrackKind};
 
@@ -24,6 +27,8 @@ pub struct CpuTime {
     pub event: Option<u16>,
     /// The CPU time between two samples of that event.
     pub interval_ns: Nanos,
+    /// The weight that stands for one interval; unknown where each sample does.
+    usual_weight: Option<i64>,
     /// Nanoseconds by row of the trace's samples; 0 for those of other events.
     pub sample_ns: Vec<Nanos>,
     /// Samples of that event.
@@ -55,6 +60,7 @@ impl CpuTime {
         let mut time = CpuTime {
             event: event.map(|event| event.0),
             interval_ns: event.map_or(0, |event| event.1),
+            usual_weight: event.and_then(|event| usual_weight(trace, event.0)),
             sample_ns: vec![0; trace.samples().len()],
             track_ns: vec![0; trace.tracks().len()],
             is_exact: !trace.thread_states().is_empty(),
@@ -84,13 +90,20 @@ impl CpuTime {
                 Some(at) => ran.samples.push((row, at)),
                 // Nothing says how long the thread ran around it.
                 None => {
-                    self.sample_ns[row] = self.interval_ns;
-                    apart = apart.saturating_add(self.interval_ns);
+                    self.sample_ns[row] = self.apart(samples.weight[row]);
+                    apart = apart.saturating_add(self.sample_ns[row]);
                 }
             }
         }
         self.track_ns[track.index()] = ran.ns.saturating_add(apart);
         ran
+    }
+
+    /// What a sample stands for by itself.
+    fn apart(&self, weight: i64) -> Nanos {
+        let Some(usual) = self.usual_weight else { return self.interval_ns };
+        let ns = i128::from(self.interval_ns) * i128::from(weight.max(0)) / i128::from(usual);
+        Nanos::try_from(ns).unwrap_or(Nanos::MAX)
     }
 
     /// Divides the time of a thread that ran long enough for samples of its own.
@@ -168,6 +181,30 @@ fn clock_event(trace: &Trace) -> Option<(u16, Nanos)> {
         Some((rank, u16::try_from(number).ok()?, interval))
     });
     steady.min().map(|(_, number, interval)| (number, interval))
+}
+
+/// The weighted median of an event's weights, where they differ and are no times: half of what
+/// was counted was counted by samples of at least this weight.
+fn usual_weight(trace: &Trace, event: u16) -> Option<i64> {
+    let unit = trace.sample_events().rows()[usize::from(event)].unit;
+    if trace.strings().get(unit) == "ns" {
+        return None;
+    }
+    let samples = trace.samples();
+    let rows = (0..samples.len()).filter(|&row| samples.event[row] == event);
+    let mut weights: Vec<i64> = rows.map(|row| samples.weight[row].max(0)).collect();
+    let (first, last) = (weights.iter().min()?, weights.iter().max()?);
+    if first == last {
+        return None;
+    }
+    weights.sort_unstable();
+    let half = weights.iter().map(|&weight| i128::from(weight)).sum::<i128>() / 2;
+    let mut counted = 0;
+    let usual = weights.into_iter().find(|&weight| {
+        counted += i128::from(weight);
+        counted > half
+    });
+    usual.filter(|&usual| usual > 0)
 }
 
 /// When a thread ran, with the CPU time that it had had by then.

@@ -151,7 +151,7 @@ impl ObservedSpending {
                 *found.python_ns.entry(track).or_default() += ns;
             }
         }
-        for state in trace.thread_states().iter() {
+        for state in trace.thread_states().iter_counted() {
             let ThreadState::Blocked(reason) = state.state else { continue };
             let bits = bits[state.stack.index()];
             for on in SpentOn::ALL.into_iter().filter(|on| bits & on.bit() != 0) {

@@ -42,11 +42,27 @@ fn without_switches_a_sample_stands_for_one_interval() {
     let mut sample = Sample::default();
     let cycles = sample.event("cycles", "cycles", Some(10 * MS));
     for (time, weight, function) in
-        [(0, 3, "foo"), (10, 9, "bar"), (5000, 1, "foo"), (5010, 1, "foo")]
+        [(0, 9, "foo"), (10, 9, "bar"), (5000, 9, "foo"), (5010, 9, "foo")]
     {
         sample.taken(("1", "1"), (cycles, weight), time * MS, &["main", function]);
     }
     check(&mut sample, &[("foo", 30_000), ("bar", 10_000), ("main", 0)]);
+}
+
+#[test]
+fn samples_that_stand_for_few_cycles_stand_for_little_time() {
+    let mut sample = Sample::default();
+    let cycles = sample.event("cycles", "cycles", Some(10 * MS));
+    // The kernel looks for the period that gives the rate asked for.
+    for (time, weight, function) in
+        [(0, 1, "starts"), (1, 1, "starts"), (2, 20, "starts"), (3, 500, "starts")]
+    {
+        sample.taken(("1", "1"), (cycles, weight), time, &[function]);
+    }
+    for time in 1..=4 {
+        sample.taken(("1", "1"), (cycles, 100_000), time * 10 * MS, &["works"]);
+    }
+    check(&mut sample, &[("works", 40_000), ("starts", 52)]);
 }
 
 #[test]

@@ -39,6 +39,10 @@ pub struct Stretch {
     pub waker_stack: StackRef,
     /// The address of the lock that it waits for, where that is known.
     pub lock: Option<u64>,
+    /// Its stack was sampled for short waits without one as well.
+    pub is_sampled: bool,
+    /// How many states further on such a one stands for this one; below 0, how many before.
+    pub stand_in: i32,
 }
 
 /// A stack, as whoever feeds [`Sched`] numbers stacks. [`StackRef::NONE`] is no stack.
@@ -298,7 +302,8 @@ impl Sched {
         since: Option<Nanos>,
         EventStack { frames, number, names }: EventStack<'_>,
     ) {
-        let stood = Stood { on: blocked::by_stack(names, frames), frames, number };
+        let is_sampled = since.is_none();
+        let stood = Stood { on: blocked::by_stack(names, frames), frames, number, is_sampled };
         let since = since.filter(|_| self.is_paused);
         let Some(thread) = self.thread(tid) else { return };
         let Some(since) = since else { return thread.stands(stood) };
@@ -338,7 +343,7 @@ impl Sched {
         };
         let on = blocked::by_stack(names, frames).or(on);
         let Some(thread) = self.thread(tid) else { return };
-        let is_new = thread.left(time, by, left, Stood { on, frames, number });
+        let is_new = thread.left(time, by, left, Stood { on, frames, number, is_sampled: false });
         if is_new && !thread.has_known_stack() {
             self.moves.push(StackMove::Left { tid, at: time });
         }

@@ -29,6 +29,7 @@ pub(super) struct Off {
     on: Option<BlockedOn>,
     pub(super) frames: Vec<Place>,
     number: StackRef,
+    is_sampled: bool,
     /// When it was woken, and by whom.
     pub(super) woken: Option<(Nanos, Option<Waker>)>,
 }
@@ -62,6 +63,8 @@ pub(super) struct Stood<'a> {
     pub(super) on: Option<BlockedOn>,
     pub(super) frames: &'a [Place],
     pub(super) number: StackRef,
+    /// It was chosen among short waits, and stands for others of them.
+    pub(super) is_sampled: bool,
 }
 
 /// A wait for a lock that is not over.
@@ -184,9 +187,9 @@ impl Thread {
                 self.push(ThreadState::Unrecorded, since, time);
             }
         }
-        let Stood { on, frames, number } = stood;
+        let Stood { on, frames, number, is_sampled } = stood;
         let (told, frames) = (by as u8, frames.to_vec());
-        let off = Off { since: time, told, left, on, frames, number, woken: None };
+        let off = Off { since: time, told, left, on, frames, number, is_sampled, woken: None };
         self.state = State::Off(off);
         true
     }
@@ -224,7 +227,11 @@ impl Thread {
             State::Off(off) if off.left == LeftAs::Dead => None,
             State::Off(off) if off.left == LeftAs::Preempted => {
                 let state = ThreadState::Runnable(RunnableSince::Preempted);
+                let count = self.stretches.len();
                 self.push_at(off.number, state, off.since, time);
+                if let Some(stretch) = self.stretches.get_mut(count) {
+                    stretch.is_sampled = off.is_sampled;
+                }
                 Some(off)
             }
             State::Off(off) => {
@@ -262,6 +269,7 @@ impl Thread {
     pub(super) fn stands(&mut self, stood: Stood<'_>) {
         if let State::Off(off) = &mut self.state {
             off.on = off.on.or(stood.on);
+            off.is_sampled |= stood.is_sampled;
             if off.frames.is_empty() {
                 (off.frames, off.number) = (stood.frames.to_vec(), stood.number);
             }
@@ -321,6 +329,7 @@ impl Thread {
             };
         }
         stretches.retain(|stretch| stretch.start < stretch.end);
+        find_stand_ins(&mut stretches);
         let migrations = if is_known { self.migrations } else { Vec::new() };
         ThreadSched { tid, stretches, waits: self.waits, migrations }
     }
@@ -363,7 +372,7 @@ impl Thread {
         let lock = self.wait.as_ref().and_then(|wait| wait.lock.address);
         let waker = off.woken.and_then(|woken| woken.1);
         if let Some(stretch) = self.stretches.get_mut(count) {
-            stretch.lock = lock;
+            (stretch.lock, stretch.is_sampled) = (lock, off.is_sampled);
             if let Some(waker) = waker {
                 (stretch.waker, stretch.waker_stack) = (Some(waker.tid), waker.stack);
             }
@@ -391,8 +400,53 @@ impl Thread {
         if start < end {
             let (cpu, waker, lock) = (self.cpu, None, None);
             let waker_stack = StackRef::NONE;
-            let stretch = Stretch { state, start, end, cpu, stack, waker, waker_stack, lock };
-            self.stretches.push(stretch);
+            let (is_sampled, stand_in) = (false, 0);
+            self.stretches.push(Stretch {
+                state,
+                start,
+                end,
+                cpu,
+                stack,
+                waker,
+                waker_stack,
+                lock,
+                is_sampled,
+                stand_in,
+            });
+        }
+    }
+}
+
+/// Finds for each wait without a stack the one that was sampled for it: the next of its sort, or
+/// the last where none follows. The recorder takes a stack whenever a thread has waited for some
+/// time in short waits, so that each stands for those before it.
+fn find_stand_ins(stretches: &mut [Stretch]) {
+    if !stretches.iter().any(|stretch| stretch.is_sampled) {
+        return;
+    }
+    let count = stretches.len();
+    for order in [(0..count).rev().collect::<Vec<_>>(), (0..count).collect()] {
+        let (mut blocked, mut preempted) = (None, None);
+        for at in order {
+            let stretch = &mut stretches[at];
+            let sampled = match stretch.state {
+                ThreadState::Runnable(RunnableSince::Preempted) => &mut preempted,
+                ThreadState::Blocked(_) | ThreadState::Runnable(RunnableSince::Woken) => {
+                    &mut blocked
+                }
+                _ => continue,
+            };
+            let is_wait = stretch.state != ThreadState::Runnable(RunnableSince::Woken);
+            if stretch.is_sampled && is_wait {
+                *sampled = Some(at);
+            } else if let Some(sampled) = *sampled
+                && stretch.stack == StackRef::NONE
+                && stretch.stand_in == 0
+                && stretch.lock.is_none()
+            {
+                let distance = sampled as i64 - at as i64;
+                stretch.stand_in = i32::try_from(distance).unwrap_or(0);
+            }
         }
     }
 }
@@ -408,13 +462,17 @@ impl LockWait {
             waker: self.waker.map(|waker| waker.tid),
             waker_stack: self.waker.map_or(StackRef::NONE, |waker| waker.stack),
             lock: self.lock.address,
+            is_sampled: false,
+            stand_in: 0,
         }
     }
 }
 
 impl Off {
     /// Another source tells of the same switch.
-    fn add(&mut self, by: By, left: LeftAs, Stood { on, frames, number }: Stood<'_>) {
+    fn add(&mut self, by: By, left: LeftAs, stood: Stood<'_>) {
+        let Stood { on, frames, number, is_sampled } = stood;
+        self.is_sampled |= is_sampled;
         self.told |= by as u8;
         if self.left == LeftAs::Waiting {
             self.left = left;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Column, NO_ROW, Nanos, StackId, ThreadState, TrackId};
+use crate::{BlockedOn, Column, NO_ROW, Nanos, StackId, ThreadState, TrackId};
 
 /// The lock of a state that is no wait for a lock, or whose lock is not known.
 pub const NO_LOCK: u64 = 0;
@@ -24,6 +24,10 @@ pub struct StateRow {
     pub waker_stack: StackId,
     /// The address of the awaited lock, or [`NO_LOCK`].
     pub lock: u64,
+    /// How many rows behind this one (or before it, below 0) the state stands whose stack was
+    /// sampled for this one, too; 0 where nobody sampled one for it. Of short waits recorders
+    /// take a stack now and then, which stands for those that came before it.
+    pub stand_in: i32,
 }
 
 /// The states of all threads. Rows ascend by (track, start); those of a track do not overlap.
@@ -40,6 +44,8 @@ pub struct ThreadStates {
     pub waker: Column<u32>,
     pub waker_stack: Column<u32>,
     pub lock: Column<u64>,
+    /// Distances in rows, within a track.
+    pub stand_in: Column<i32>,
 }
 
 impl ThreadStates {
@@ -74,7 +80,28 @@ impl ThreadStates {
             waker: (waker != NO_ROW).then_some(TrackId(waker)),
             waker_stack: StackId(self.waker_stack[row]),
             lock: self.lock[row],
+            stand_in: self.stand_in[row],
         }
+    }
+
+    /// A state as sums count it: where nobody recorded why the thread waited, for the reason
+    /// and at the stack of the wait that was sampled in its place. Times are its own.
+    pub fn counted(&self, row: usize) -> StateRow {
+        let own = self.get(row);
+        if own.stand_in == 0 {
+            return own;
+        }
+        let sampled = row.wrapping_add_signed(own.stand_in as isize);
+        let state = match (own.state, self.state(sampled)) {
+            (ThreadState::Blocked(BlockedOn::Unknown), state @ ThreadState::Blocked(_)) => state,
+            (state, _) => state,
+        };
+        StateRow { state, stack: StackId(self.stack[sampled]), stand_in: 0, ..own }
+    }
+
+    /// All states as sums count them.
+    pub fn iter_counted(&self) -> impl ExactSizeIterator<Item = StateRow> + '_ {
+        (0..self.len()).map(|row| self.counted(row))
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = StateRow> + '_ {
@@ -96,6 +123,7 @@ impl FromIterator<StateRow> for ThreadStates {
             waker: rows.iter().map(|row| row.waker.map_or(NO_ROW, |track| track.0)).collect(),
             waker_stack: rows.iter().map(|row| row.waker_stack.0).collect(),
             lock: rows.iter().map(|row| row.lock).collect(),
+            stand_in: rows.iter().map(|row| row.stand_in).collect(),
         }
     }
 }

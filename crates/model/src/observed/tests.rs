@@ -39,6 +39,7 @@ fn batch(seen: &[Seen<'_>], waits: &[(&str, Nanos, Nanos)]) -> Batch {
             waker,
             waker_stack,
             lock,
+            stand_in: 0,
         });
     }
     batch.seal();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array};
+use arrow_array::{Int32Array, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array};
 use spanwise_model::{
     Frames, Nanos, Observed, SampleEvent, SampleEvents, Samples, Stacks, StrId, ThreadStates, Trace,
 };
@@ -67,6 +67,7 @@ pub(super) fn read<'m>(
             waker: states.column("waker", 0)?,
             waker_stack: states.column("waker_stack", 0)?,
             lock: states.column("lock", 0)?,
+            stand_in: states.column("stand_in", 0)?,
         },
     })
 }
@@ -133,5 +134,6 @@ fn states_table(states: &ThreadStates) -> NamedColumns {
         ("waker", Arc::new(UInt32Array::new(states.waker.clone(), None))),
         ("waker_stack", Arc::new(UInt32Array::new(states.waker_stack.clone(), None))),
         ("lock", Arc::new(UInt64Array::new(states.lock.clone(), None))),
+        ("stand_in", Arc::new(Int32Array::new(states.stand_in.clone(), None))),
     ]
 }

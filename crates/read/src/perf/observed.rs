@@ -248,6 +248,7 @@ impl Output<'_> {
                     None => StackId::EMPTY,
                 },
                 lock: state.lock.unwrap_or(NO_LOCK),
+                stand_in: state.stand_in,
             });
         }
     }

@@ -35,13 +35,30 @@ const NOWHERE: (StrId, u32) = (StrId::EMPTY, 0);
 /// From here on, addresses in a stack are marks: "what follows is the kernel's".
 const MARKS_FROM: u64 = u64::MAX - 4094;
 
+/// The addresses of the kernel's chain. The address that was sampled is the innermost, whatever
+/// the chain begins with: chains may leave out the kernel's part (`--call-graph dwarf` of a user
+/// who may not see it, `exclude_callchain_kernel`), and then perf says the same.
+fn innermost_first(sample: &sample::Sample<'_>) -> Vec<u64> {
+    let chain = sample.chain.as_deref().unwrap_or_default();
+    let first = chain.iter().position(|&ip| ip < MARKS_FROM);
+    match (sample.ip, first) {
+        (None, _) | (Some(0), Some(_)) => chain.to_vec(),
+        (Some(ip), Some(at)) if chain[at] == ip => chain.to_vec(),
+        // A precise address is a few instructions before the one where the chain was taken.
+        (Some(ip), Some(at)) if chain[at] >> 63 == ip >> 63 => {
+            let mut chain = chain.to_vec();
+            chain[at] = ip;
+            chain
+        }
+        // Two parts of one stack, each with an innermost address.
+        (Some(ip), _) => [&[ip, u64::MAX], chain].concat(),
+    }
+}
+
 impl State<'_> {
     /// The stack, from the outermost frame on.
     pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
-        let mut ips = match &sample.chain {
-            Some(chain) => chain.clone(),
-            None => sample.ip.into_iter().collect(),
-        };
+        let mut ips = innermost_first(sample);
         if let (Some(stacks), Some(stack)) = (&mut self.stacks, &sample.stack) {
             ips.push(u64::MAX);
             ips.extend(stacks.unwind(&mut self.files, &self.maps, pid, stack));
@@ -137,5 +154,29 @@ impl State<'_> {
             Some(name) => self.timeline.names().function(name, file),
             None => self.timeline.names().unknown(file),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: u64 = 0xffff_ffff_8100_0000;
+    const USER_MARK: u64 = u64::MAX - 511;
+
+    #[track_caller]
+    fn check(ip: u64, chain: &[u64], expected: &[u64]) {
+        let (ip, chain) = (Some(ip), Some(chain.to_vec()));
+        let sample = sample::Sample { ip, chain, ..sample::Sample::default() };
+        assert_eq!(innermost_first(&sample), expected);
+    }
+
+    #[test]
+    fn what_was_sampled_is_innermost_also_where_the_chain_leaves_it_out() {
+        check(7, &[USER_MARK, 7, 9], &[USER_MARK, 7, 9]);
+        check(6, &[USER_MARK, 7, 9], &[USER_MARK, 6, 9]);
+        check(KERNEL, &[], &[KERNEL, u64::MAX]);
+        check(KERNEL, &[USER_MARK, 7, 9], &[KERNEL, u64::MAX, USER_MARK, 7, 9]);
+        check(0, &[USER_MARK, 7, 9], &[USER_MARK, 7, 9]);
     }
 }

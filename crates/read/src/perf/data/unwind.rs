@@ -90,11 +90,17 @@ impl Stacks {
         // Where the tables lead no further, what was found so far is good.
         while found.len() < FRAMES_MAX
             && let Ok(Some(frame)) = frames.next()
+            && !is_kernel(frame.address())
         {
             found.push(frame.address());
         }
         found
     }
+}
+
+/// No address that a program returns to: without a table, a guess has gone wrong.
+fn is_kernel(address: u64) -> bool {
+    address >> 63 == 1
 }
 
 impl Tables {
