@@ -74,9 +74,14 @@ pub struct LockThreadRow {
 /// Waits by lock and stack, the most expensive first.
 pub fn locks(facts: &Facts<'_>) -> Vec<LockRow> {
     let trace = facts.trace();
-    let mut groups: BTreeMap<(AwaitedLock, Vec<String>), Vec<WaitForLock>> = BTreeMap::new();
+    // A stack is spelled out once, however many waits have it.
+    let mut by_stack: BTreeMap<(AwaitedLock, StackId), Vec<WaitForLock>> = BTreeMap::new();
     for wait in lock_waits(trace) {
-        groups.entry((wait.lock, user_stack(trace, wait.stack))).or_default().push(wait);
+        by_stack.entry((wait.lock, wait.stack)).or_default().push(wait);
+    }
+    let mut groups: BTreeMap<(AwaitedLock, Vec<String>), Vec<WaitForLock>> = BTreeMap::new();
+    for ((lock, stack), waits) in by_stack {
+        groups.entry((lock, user_stack(trace, stack))).or_default().extend(waits);
     }
     let row = |((lock, stack), waits): ((AwaitedLock, Vec<String>), Vec<WaitForLock>)| LockRow {
         lock,

@@ -212,6 +212,72 @@ fn deep_modules(events: usize) -> String {
     json.finish()
 }
 
+/// A stream for each kernel, and calls that wait for all of them.
+fn device_waits(events: usize) -> String {
+    let mut json = Json::new();
+    let half = events / 4;
+    for at in 0..half {
+        json.launch(1, (100 * at + 1, 5), at + 1);
+        json.kernel("k", (0, at), (100 * at + 20, 50), at + 1);
+    }
+    for at in 0..half {
+        let (start, id) = (100 * (half + at), half + at + 1);
+        let args = format!("\"correlation\":{id}");
+        let call = "cudaDeviceSynchronize";
+        json.with_args("cuda_runtime", call, (99, 1), (start, 20), &args);
+        let args = format!("\"device\":0,\"stream\":-1,\"correlation\":{id}");
+        json.with_args("cuda_sync", "Context Sync", (0, 0), (start, 20), &args);
+    }
+    json.finish()
+}
+
+/// Asynchronous spans that end, each with an arrow to the next.
+fn chained_flows(events: usize) -> String {
+    let mut json = Json::new();
+    for at in 0..events / 4 {
+        json.span("cpu_op", &format!("f{}", at % 50), (99, at % 7), (20 * at, 10));
+        for (phase, time) in [("s", 20 * at + 5), ("f", 20 * at + 25)] {
+            let tid = if phase == "s" { at } else { at + 1 } % 7;
+            let _ = write!(
+                json.0,
+                ",\n{{\"ph\":\"{phase}\",\"cat\":\"chain\",\"name\":\"next\",\"id\":{at},\
+                 \"pid\":99,\"tid\":{tid},\"ts\":{time},\"bp\":\"e\"}}"
+            );
+        }
+    }
+    json.finish()
+}
+
+/// Threads that wait for locks with ever deeper stacks, as `perf script` tells of switches.
+fn deep_lock_waits(events: usize) -> String {
+    let mut text = String::new();
+    let deep = events / 4;
+    for at in 0..deep {
+        let time = |late: usize| format!("{}.{:06}", at / 1000, at % 1000 * 1000 + late);
+        let _ = writeln!(
+            text,
+            "app 7/7 [000] {}: sched:sched_switch: prev_comm=app prev_pid=7 prev_prio=120 \
+             prev_state=S ==> next_comm=swapper next_pid=0 next_prio=120",
+            time(0)
+        );
+        let _ = writeln!(text, "\t    1000 __schedule ([kernel.kallsyms])");
+        let _ = writeln!(text, "\t    2000 futex_wait ([kernel.kallsyms])");
+        let _ = writeln!(text, "\t    3000 pthread_mutex_lock (/lib/libc.so.6)");
+        if at == 0 {
+            (0..deep).for_each(|depth| {
+                let _ = writeln!(text, "\t    {:x} f{depth} (/bin/app)", 0x4000 + 16 * depth);
+            });
+        }
+        let _ = writeln!(
+            text,
+            "\nswapper 0/0 [000] {}: sched:sched_switch: prev_comm=swapper prev_pid=0 prev_prio=120 \
+             prev_state=R ==> next_comm=app next_pid=7 next_prio=120\n",
+            time(500)
+        );
+    }
+    text
+}
+
 fn flame(trace: &Trace) {
     let profile = profile(trace, &ProfileOptions::default());
     let options = FlameOptions {
@@ -286,9 +352,17 @@ fn report_all(trace: &Trace) {
     write_report(trace, &["all".to_owned()]);
 }
 
+fn report_every_critical_item(trace: &Trace) {
+    write_top(trace, Top::All, &["critical-items".to_owned()]);
+}
+
 fn write_report(trace: &Trace, named: &[String]) {
+    write_top(trace, Top::First(30), named);
+}
+
+fn write_top(trace: &Trace, top: Top, named: &[String]) {
     let facts = Facts::new(trace);
-    let document = report(&Asked::new(&facts, "growth", Top::First(30), named));
+    let document = report(&Asked::new(&facts, "growth", top, named));
     document
         .write(Format::Text, Style { color: false, width: 100 }, &mut io::sink())
         .expect("written");
@@ -316,7 +390,7 @@ fn other_formats(trace: &Trace) {
 
 type Command = (&'static str, fn(&Trace));
 
-const COMMANDS: [Command; 12] = [
+const COMMANDS: [Command; 13] = [
     ("flame", flame),
     ("convert --to pprof", pprof),
     ("convert --to folded", folded),
@@ -326,6 +400,7 @@ const COMMANDS: [Command; 12] = [
     ("compare", compare),
     ("report", report_usual),
     ("report --section all", report_all),
+    ("report --section critical-items --top all", report_every_critical_item),
     ("report --compat", compat),
     ("convert --to perfetto", perfetto),
     ("convert --to chrome, fxt", other_formats),
@@ -404,6 +479,23 @@ fn a_stream_for_each_kernel() {
 #[test]
 fn modules_inside_of_each_other() {
     check(deep_modules);
+}
+
+#[test]
+fn calls_that_wait_for_all_streams() {
+    check(device_waits);
+}
+
+#[test]
+fn spans_that_follow_each_other_by_arrows() {
+    check(chained_flows);
+}
+
+#[test]
+fn waits_for_locks_with_deep_stacks() {
+    let trace = opened(deep_lock_waits, EVENTS);
+    assert!(!spanwise_analyze::locks(&Facts::new(&trace)).is_empty(), "it has such waits");
+    check(deep_lock_waits);
 }
 
 #[test]

@@ -90,6 +90,16 @@ pub fn function_places(parts: &[CodePart<'_>], is_go: bool) -> Result<FunctionPl
     Ok(FunctionPlaces { entry, exits })
 }
 
+/// Where the instruction begins that the byte at an address belongs to.
+///
+/// Fails where the function is not understood: what looks like an instruction there may be data.
+pub fn instruction_at(parts: &[CodePart<'_>], address: u64) -> Result<u64, String> {
+    let code = Instructions::of(parts)?;
+    code.check_targets()?;
+    let found = code.all.iter().find(|one| (one.address..one.next()).contains(&address));
+    found.map(|one| one.address).ok_or_else(|| format!("{address:#x} is not in its code"))
+}
+
 /// Where the jumps of a stretch of code lead; `None` where it is not understood.
 pub fn jump_targets(part: CodePart<'_>) -> Option<Vec<u64>> {
     let parts = [part];
@@ -377,6 +387,19 @@ mod tests {
         check("55 c3", 0x1000);
         // Grown stacks begin anew, which is no loop, but without the check it would be.
         check_refused("49 3b 66 11 76 02 55 c3 eb f6", "the head of a loop");
+    }
+
+    #[test]
+    fn bytes_belong_to_instructions() {
+        let at = |hex: &str, address| {
+            instruction_at(&[CodePart { address: 0x1000, code: &bytes(hex) }], address)
+        };
+        for (address, expected) in [(0x1000, 0x1000), (0x1001, 0x1001), (0x1005, 0x1001)] {
+            assert_eq!(at("55 b8 00 00 00 00 c3", address), Ok(expected));
+        }
+        assert!(at("55 c3", 0x1002).is_err_and(|why| why.contains("not in its code")));
+        assert!(at("55 06 c3", 0x1000).is_err_and(|why| why.contains("no known instruction")));
+        assert!(at("55 eb 01 b8 00 00 00 00 c3", 0x1000).is_err());
     }
 
     #[test]

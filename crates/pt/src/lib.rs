@@ -32,7 +32,8 @@ pub use clock::{ClockRates, TickScale};
 pub use decode::{DecodeCounts, DecodeOptions};
 pub use event::{At, BranchKind, Event, Lost, Ran, Sink};
 pub use function::{
-    CodePart, Exit, FunctionPlaces, JumpBase, JumpMemory, LeaveKind, function_places, jump_targets,
+    CodePart, Exit, FunctionPlaces, JumpBase, JumpMemory, LeaveKind, function_places,
+    instruction_at, jump_targets,
 };
 pub use image::{Functions, Image, Program, Stretch};
 pub use insn::{Insn, Kind, decode as decode_instruction};

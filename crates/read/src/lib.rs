@@ -35,7 +35,7 @@ pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
 pub use memory::{memory_left, set_memory_max};
 pub use perf::data::{
-    ExitPlace, FunctionProbes, ProbePlaces, StartSites, address_sites, function_ranges,
+    ExitPlace, FunctionProbes, ProbePlaces, StartSites, address_site, function_ranges,
     function_sites, functions_matching, line_sites, probes_matching, probes_named, start_sites,
     symbol_addresses,
 };

@@ -172,7 +172,12 @@ fn with_options(
     let name = &*trigger_name(flight, files)?;
     let place = TriggerPlace::of(name);
     check_options(sampling, flight, name)?;
-    let sites_in = |path: &Path| place.sites_in(path, name);
+    let sites_in = |path: &Path| {
+        if let Some(why) = place.refusal_in(path) {
+            note(&format!("--trigger {name} is not watched: {why} ({})", path.display()));
+        }
+        place.sites_in(path, name)
+    };
     let functions_in = |path: &Path| patterns.functions_in(path);
     let timed_in = |path: &Path| {
         let found = spanwise_read::probes_named(path, name);
@@ -316,7 +321,19 @@ impl<'a> TriggerPlace<'a> {
         match self {
             TriggerPlace::Function => spanwise_read::function_sites(path, name),
             TriggerPlace::Line(file, line) => spanwise_read::line_sites(path, file, line),
-            TriggerPlace::Address(address) => spanwise_read::address_sites(path, address),
+            TriggerPlace::Address(address) => {
+                spanwise_read::address_site(path, address).ok().flatten().into_iter().collect()
+            }
+        }
+    }
+}
+
+impl TriggerPlace<'_> {
+    /// Why an address of this program cannot be watched.
+    fn refusal_in(self, path: &Path) -> Option<String> {
+        match self {
+            TriggerPlace::Address(address) => spanwise_read::address_site(path, address).err(),
+            TriggerPlace::Function | TriggerPlace::Line(..) => None,
         }
     }
 }

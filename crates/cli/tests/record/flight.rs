@@ -71,6 +71,26 @@ fn a_call_that_comes_late_is_told_from_others() {
 }
 
 #[test]
+fn an_address_within_an_instruction_is_refused_and_the_program_is_left_as_it_is() {
+    let Some(bench) = Bench::with("(--trigger)") else { return };
+    let Some(cycles) = bench.compile("cycles.c", "cycles", &[]) else { return };
+    let found = spanwise_read::symbol_addresses(&cycles, &["rare"]).map(|(addresses, _)| addresses);
+    let Some(rare) = found.and_then(|addresses| addresses[0]) else { panic!("its own function") };
+    let mut inside =
+        (rare..rare + 32).filter(|&at| spanwise_read::address_site(&cycles, at).is_err());
+    let inside = format!("{:#x}", inside.next().expect("an instruction of two bytes"));
+    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r", "--trigger", &inside]);
+    let output = run.arg("--").arg(&cycles).output().expect("built for this test");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let refusal =
+        format!("--trigger {inside} is not watched: it is in the middle of an instruction");
+    assert!(said.contains(&refusal), "{said}");
+    let Some(why) = saved_at(&bench, &["--trigger", &format!("{rare:#x}")]) else { return };
+    assert_eq!(why, format!("call of {rare:#x}"));
+}
+
+#[test]
 fn a_signal_that_the_program_raises_saves_as_well() {
     let Some(bench) = Bench::with("(--trigger-signal)") else { return };
     let Some(cycles) = bench.compile("cycles.c", "cycles", &[]) else { return };

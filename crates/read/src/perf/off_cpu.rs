@@ -24,6 +24,8 @@ pub(super) struct OffCpu {
     sched: Sched,
     /// Threads by number, as the lines name them.
     keys: HashMap<i64, ThreadKey>,
+    /// Threads that did something else than waking others.
+    active: HashSet<i64>,
     /// Until when the stack of a thread is known already.
     stood_until: HashMap<i64, Nanos>,
 }
@@ -81,6 +83,9 @@ impl OffCpu {
     ) {
         let Some(at) = at else { return };
         self.keys.insert(thread.tid, thread);
+        if !matches!(event, SchedEvent::Wake { .. }) {
+            self.active.insert(thread.tid);
+        }
         let pid = processes.get(&thread.tid).copied().unwrap_or(thread.pid);
         let of_process = ThreadKey { pid, ..thread };
         let stack = EventStack { frames, number, names: &flow.names };
@@ -118,7 +123,7 @@ impl OffCpu {
         (seen, stacks): (&Observations, &[StackId]),
         output: &mut Output<'_>,
     ) {
-        let OffCpu { sched, keys, .. } = self;
+        let OffCpu { sched, keys, active, .. } = self;
         let key = |tid| keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
         let (threads, wakeups) = sched.finish();
         let mut roots: HashMap<i64, Vec<(Nanos, Nanos)>> = HashMap::new();
@@ -133,6 +138,7 @@ impl OffCpu {
             .map(|thread| thread.thread.tid)
             .chain(threads.iter().map(|thread| thread.tid))
             .chain(seen.threads())
+            .chain(active)
             .collect();
         for thread in &threads {
             let mut covered = roots.remove(&thread.tid).unwrap_or_default();

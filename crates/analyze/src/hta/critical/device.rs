@@ -15,13 +15,25 @@ struct Walk<'a> {
     waits: Waits,
     /// The end of the last work of each stream, in the order in which streams come up.
     last: Vec<(i64, Node)>,
+    /// Of these, the one that ends last.
+    latest: Option<Node>,
     /// Where each stream stands there.
     places: BTreeMap<i64, usize>,
     /// Work, and the work that its stream was told to wait for.
     awaited: BTreeMap<usize, usize>,
+    /// How many more edges waits for all streams may have.
+    edges_left: usize,
+    /// Edges beyond that.
+    left_out: usize,
 }
 
-pub(super) fn add_edges(events: &Events<'_>, graph: &mut Graph) {
+/// Waits for the whole device lead to each of its streams. What no recording comes near, more edges
+/// for each event than this, is cut: only the stream that ends last is waited for then.
+const EDGES_PER_EVENT_MAX: usize = 64;
+const EDGES_MIN: usize = 65_536;
+
+/// Adds all edges; gives how many were left out.
+pub(super) fn add_edges(events: &Events<'_>, graph: &mut Graph) -> usize {
     let is_wanted = |&event: &usize| {
         let row = &events.rows[event];
         let is_sync = SYNCS.contains(&events.name(event));
@@ -38,8 +50,11 @@ pub(super) fn add_edges(events: &Events<'_>, graph: &mut Graph) {
         lengths: queue_lengths(events),
         waits: Waits::new(events),
         last: Vec::new(),
+        latest: None,
         places: BTreeMap::new(),
         awaited: BTreeMap::new(),
+        edges_left: EDGES_MIN.max(events.rows.len().saturating_mul(EDGES_PER_EVENT_MAX)),
+        left_out: 0,
     };
     for event in work {
         match events.is_sync(event) {
@@ -47,6 +62,7 @@ pub(super) fn add_edges(events: &Events<'_>, graph: &mut Graph) {
             false => walk.work(graph, event),
         }
     }
+    walk.left_out
 }
 
 const SYNC: Edge = Edge { kind: EdgeType::Sync, weight: 0, event: None };
@@ -54,6 +70,16 @@ const SYNC: Edge = Edge { kind: EdgeType::Sync, weight: 0, event: None };
 impl Walk<'_> {
     fn last_of(&self, stream: i64) -> Option<Node> {
         self.places.get(&stream).map(|&place| self.last[place].1)
+    }
+
+    /// The last work of every stream.
+    fn ends_of_all(&mut self) -> Vec<Node> {
+        if let Some(left) = self.edges_left.checked_sub(self.last.len()) {
+            self.edges_left = left;
+            return self.last.iter().map(|row| row.1).collect();
+        }
+        self.left_out += self.last.len().saturating_sub(1);
+        self.latest.into_iter().collect()
     }
 
     fn wait(&mut self, graph: &mut Graph, event: usize) {
@@ -75,7 +101,7 @@ impl Walk<'_> {
                     .into_iter()
                     .collect()
             }
-            "Context Sync" => self.last.iter().map(|row| row.1).collect(),
+            "Context Sync" => self.ends_of_all(),
             _ => self.last_of(events.rows[event].stream).into_iter().collect(),
         };
         let Some(call) = call.filter(|&call| events.has_nodes[call]) else { return };
@@ -114,6 +140,9 @@ impl Walk<'_> {
             let delay = row.ts - events.time(last);
             // A gap is counted with the work before it.
             graph.add(last, start, edge(EdgeType::KernelDelay, delay, Some(last.event)));
+        }
+        if self.latest.is_none_or(|latest| events.time(latest) <= events.time(end)) {
+            self.latest = Some(end);
         }
         let place = *self.places.entry(row.stream).or_insert(self.last.len());
         match self.last.get_mut(place) {

@@ -66,8 +66,11 @@ pub(super) fn critical_path(loaded: &Loaded<'_>, window: &HtaWindow) -> Rows {
     let events = Events::new(loaded, stretch);
     let mut graph = Graph::default();
     host::add_edges(&events, &mut graph);
-    device::add_edges(&events, &mut graph);
+    let left_out = device::add_edges(&events, &mut graph);
     table.add("window", &text, None, None, None);
+    if left_out > 0 {
+        table.add("graph", "waits for streams left out: too many", Some(left_out), None, None);
+    }
     let nodes: Vec<Node> = (0..events.rows.len())
         .filter(|&event| events.has_nodes[event])
         .flat_map(|event| [Node::start(event), Node::end(event)])

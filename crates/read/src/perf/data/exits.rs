@@ -98,6 +98,17 @@ fn probes(
     found
 }
 
+/// Fails where no instruction is known to begin at an address, with the reason.
+pub(super) fn check_instruction(
+    file: &object::File<'_>,
+    bytes: &[u8],
+    address: u64,
+) -> Result<(), String> {
+    let apart = file.build_id().ok().flatten().and_then(debug_file);
+    let apart = apart.as_ref().and_then(|apart| object::File::parse(apart.as_ref()).ok());
+    CodeFile::new(file, bytes, apart.as_ref()).check_instruction(address)
+}
+
 /// A function of the symbol table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Symbol {
@@ -181,6 +192,34 @@ impl<'a> CodeFile<'a> {
         };
         let exits = places.exits.iter().map(exit).collect::<Result<Vec<ExitPlace>, String>>()?;
         Ok(ProbePlaces { entry: offset(places.entry)?, exits })
+    }
+
+    fn check_instruction(&self, address: u64) -> Result<(), String> {
+        match self.file.architecture() {
+            Architecture::X86_64 => {}
+            Architecture::Aarch64 if address.is_multiple_of(4) => return Ok(()),
+            Architecture::Aarch64 => return Err(format!("{address:#x} is no multiple of 4")),
+            _ => return Err("only code of x86-64 and ARM64 is known".to_owned()),
+        }
+        let around =
+            self.symbols.iter().rev().find(|symbol| {
+                address.checked_sub(symbol.address).is_some_and(|at| at < symbol.size)
+            });
+        let named = around.map(|symbol| (symbol.address, symbol.size));
+        let (start, size) = named
+            .or_else(|| self.frame_at(address))
+            .ok_or("no symbol or unwinding table says which function it belongs to")?;
+        let begins = spanwise_pt::instruction_at(&[self.part(start, size)?], address)?;
+        match around {
+            _ if begins == address => Ok(()),
+            Some(symbol) => Err(format!(
+                "it is in the middle of an instruction of {}, which begins at {begins:#x}",
+                symbol.name
+            )),
+            None => {
+                Err(format!("it is in the middle of an instruction, which begins at {begins:#x}"))
+            }
+        }
     }
 
     /// The code of a function: where it begins, and what was moved away from there.
@@ -377,6 +416,21 @@ mod tests {
         assert_eq!(probes_named(Path::new("/"), "main"), []);
         let all = ["spanwise_read::perf::data::exits::*".to_owned()];
         assert!(probes_matching(&own, &all, &[]).len() > 3);
+    }
+
+    #[test]
+    fn addresses_within_instructions_are_refused() {
+        let own = std::env::current_exe().expect("this test");
+        let bytes = Bytes::open(&own).expect("this test");
+        let file = object::File::parse(bytes.as_ref()).expect("a program");
+        let name = "spanwise_read::perf::data::exits::frames_of";
+        let address = *addresses_named(&file, name).first().expect("a function");
+        let check = |at| check_instruction(&file, bytes.as_ref(), at);
+        assert_eq!(check(address), Ok(()));
+        let inside = (address..address + 64).filter_map(|at| check(at).err()).collect::<Vec<_>>();
+        assert!(!inside.is_empty() && inside.len() < 63, "{inside:?}");
+        assert!(inside[0].contains("in the middle of an instruction"), "{inside:?}");
+        assert!(check(8).is_err(), "no code is there");
     }
 
     /// Most functions of a library that everybody has can be watched; the others say why not.

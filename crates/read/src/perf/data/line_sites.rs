@@ -5,6 +5,7 @@ use std::path::Path;
 use gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
 use object::{Object, ObjectSection};
 
+use super::exits::check_instruction;
 use super::sites::{file_offset, past_mark};
 use crate::source::Bytes;
 
@@ -20,13 +21,18 @@ pub fn line_sites(path: &Path, source: &str, line: u64) -> Vec<u64> {
     addresses.into_iter().filter_map(place).collect()
 }
 
-/// The place of an address as the linker gave it, in a program and not in a library.
-pub fn address_sites(path: &Path, address: u64) -> Vec<u64> {
-    let Some(bytes) = program(path) else { return Vec::new() };
-    let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
+/// The place of an address as the linker gave it, in a program and not in a library; none where
+/// the file is no program or does not hold it.
+///
+/// A breakpoint within an instruction would change what the program does, so an address at which
+/// no instruction is known to begin is refused, with the reason.
+pub fn address_site(path: &Path, address: u64) -> Result<Option<u64>, String> {
+    let Some(bytes) = program(path) else { return Ok(None) };
+    let Ok(file) = object::File::parse(bytes.as_ref()) else { return Ok(None) };
     let is_program = file.kind() == object::ObjectKind::Executable || is_moved_program(&file);
-    let place = file_offset(&file, address).filter(|_| is_program);
-    place.map(|place| past_mark(bytes.as_ref(), place)).into_iter().collect()
+    let Some(place) = file_offset(&file, address).filter(|_| is_program) else { return Ok(None) };
+    check_instruction(&file, bytes.as_ref(), address)?;
+    Ok(Some(past_mark(bytes.as_ref(), place)))
 }
 
 /// Programs that may lie anywhere in memory look like libraries, but say what they are.
@@ -120,10 +126,11 @@ mod tests {
         let own = std::env::current_exe().expect("this test");
         let bytes = program(&own).expect("a file");
         let file = object::File::parse(bytes.as_ref()).expect("a program");
-        let sites = address_sites(&own, file.entry());
-        assert_eq!(sites.len(), 1);
-        assert_eq!(function_sites(&own, "_start").first().map(|at| at & !7), Some(sites[0] & !7));
-        assert!(address_sites(&own, u64::MAX).is_empty());
-        assert!(address_sites(Path::new("/"), 1).is_empty());
+        let site = address_site(&own, file.entry()).expect("it begins with an instruction");
+        let start = function_sites(&own, "_start").first().copied();
+        assert!(site.is_some());
+        assert_eq!(start.map(|at| at & !7), site.map(|at| at & !7));
+        assert_eq!(address_site(&own, u64::MAX), Ok(None));
+        assert_eq!(address_site(Path::new("/"), 1), Ok(None));
     }
 }

@@ -52,7 +52,7 @@ pub(crate) use header::seems_perf_data;
 use header::{Header, Refusal};
 use inlines::{Inlines, Shelf};
 use kernel::KernelCode;
-pub use line_sites::{address_sites, line_sites};
+pub use line_sites::{address_site, line_sites};
 use maps::{Mapping, Maps};
 use native::Found;
 use pt::Hardware;
