@@ -234,7 +234,7 @@ fn device_waits(events: usize) -> String {
 /// Asynchronous spans that end, each with an arrow to the next.
 fn chained_flows(events: usize) -> String {
     let mut json = Json::new();
-    for at in 0..events / 4 {
+    for at in 0..events {
         json.span("cpu_op", &format!("f{}", at % 50), (99, at % 7), (20 * at, 10));
         for (phase, time) in [("s", 20 * at + 5), ("f", 20 * at + 25)] {
             let tid = if phase == "s" { at } else { at + 1 } % 7;

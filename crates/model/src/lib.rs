@@ -54,7 +54,7 @@ pub use merge::{MergePart, Merged, MergedClock, merge, starts_on_one_clock};
 pub use notice::{Notice, NoticeKind, Notices};
 pub use observed::{
     Frame, FrameId, FrameKind, Frames, NO_CPU, NO_LOCK, NO_TIME, Observed, ObservedRows,
-    SampleEvent, SampleEvents, SampleRow, Samples, Stacks, StateRow, ThreadStates,
+    SampleEvent, SampleEvents, SampleRow, SampleRows, Samples, Stacks, StateRow, ThreadStates,
 };
 pub use parallel::{
     both, for_each_index, map_indices, map_items, on_one_thread, threads_available,

@@ -50,6 +50,7 @@ pub enum NoticeKind {
     TimeWentBack,
     AbortedTransaction,
     NoSymbols,
+    SamplesNotDrawn,
 }
 
 impl NoticeKind {
@@ -127,6 +128,9 @@ impl NoticeKind {
                 "branch inside a transaction that was aborted; left out"
             }
             NoticeKind::NoSymbols => "file whose functions have no names here",
+            NoticeKind::SamplesNotDrawn => {
+                "sample too many for the timeline; it counts, but is not drawn"
+            }
         }
     }
 }

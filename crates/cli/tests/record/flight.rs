@@ -79,7 +79,7 @@ fn an_address_within_an_instruction_is_refused_and_the_program_is_left_as_it_is(
     let mut inside =
         (rare..rare + 32).filter(|&at| spanwise_read::address_site(&cycles, at).is_err());
     let inside = format!("{:#x}", inside.next().expect("an instruction of two bytes"));
-    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r", "--trigger", &inside]);
+    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "q", "--trigger", &inside]);
     let output = run.arg("--").arg(&cycles).output().expect("built for this test");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");

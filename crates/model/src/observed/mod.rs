@@ -16,7 +16,7 @@ mod tests;
 pub use frames::{Frame, FrameId, FrameKind, Frames};
 pub use rows::ObservedRows;
 pub(crate) use rows::{RowNumbers, join};
-pub use samples::{NO_CPU, NO_TIME, SampleEvent, SampleEvents, SampleRow, Samples};
+pub use samples::{NO_CPU, NO_TIME, SampleEvent, SampleEvents, SampleRow, SampleRows, Samples};
 pub use stacks::Stacks;
 pub use states::{NO_LOCK, StateRow, ThreadStates};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Frame, FrameId, Frames, NO_TIME, Observed, SampleEvent, SampleEvents, SampleRow, Samples,
+    Frame, FrameId, Frames, NO_TIME, Observed, SampleEvent, SampleEvents, SampleRow, SampleRows,
     Stacks, StateRow, ThreadStates,
 };
 use crate::{Nanos, QuickMap, StackId, StrId, TrackId};
@@ -18,7 +18,7 @@ pub struct ObservedRows {
     stack_ids: QuickMap<(u32, u32), StackId>,
     events: Vec<SampleEvent>,
     event_ids: HashMap<StrId, u16>,
-    pub samples: Vec<SampleRow>,
+    pub samples: SampleRows,
     pub states: Vec<StateRow>,
 }
 
@@ -32,7 +32,7 @@ impl Default for ObservedRows {
             stack_ids: QuickMap::default(),
             events: Vec::new(),
             event_ids: HashMap::new(),
-            samples: Vec::new(),
+            samples: SampleRows::default(),
             states: Vec::new(),
         }
     }
@@ -90,7 +90,6 @@ impl ObservedRows {
     /// The tables, with all rows in their final order.
     pub(crate) fn finish(mut self) -> Observed {
         // Rows of one time stay in the order of the source.
-        self.samples.sort_by_key(|row| (row.track, row.time));
         self.states.sort_by_key(|row| (row.track, row.start));
         Observed {
             frames: self.frames.into_iter().collect::<Frames>(),
@@ -99,7 +98,7 @@ impl ObservedRows {
                 frame: self.stack_frames.iter().map(|frame| frame.0).collect(),
             },
             events: SampleEvents::new(self.events),
-            samples: self.samples.into_iter().collect::<Samples>(),
+            samples: self.samples.finish(),
             states: self.states.into_iter().collect::<ThreadStates>(),
         }
     }
@@ -132,12 +131,13 @@ impl ObservedRows {
                 self.event(SampleEvent { name, unit, ..event })
             })
             .collect();
-        self.samples.extend(rows.samples.into_iter().map(|row| SampleRow {
-            track: numbers.track(row.track),
-            stack: stacks[row.stack.index()],
-            event: events[usize::from(row.event)],
-            ..row
-        }));
+        let mut samples = rows.samples;
+        samples.renumber(
+            |track| numbers.track(track),
+            |stack| stacks[stack.index()],
+            |event| events[usize::from(event)],
+        );
+        self.samples.append(samples);
         self.states.extend(rows.states.into_iter().map(|row| StateRow {
             track: numbers.track(row.track),
             stack: stacks[row.stack.index()],

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use spanwise_flow::{FunctionId, Place, StackRef, ThreadKey};
 use spanwise_model::{
     Frame, FrameId, FrameKind, NO_CPU, NO_LOCK, NO_TIME, Nanos, QuickMap, SampleEvent, SampleRow,
-    StackId, StateRow, StrId, TrackKind,
+    SampleRows, StackId, StateRow, StrId, TrackId, TrackKind,
 };
 
 use super::event::{EventRate, unit_of};
@@ -25,16 +25,6 @@ struct FrameKey {
     address: u64,
     is_inlined: bool,
     is_kernel: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct SampleAt {
-    thread: ThreadKey,
-    time: Option<Nanos>,
-    cpu: Option<u32>,
-    event: u16,
-    stack: StackRef,
-    weight: i64,
 }
 
 /// An event that took samples.
@@ -55,7 +45,10 @@ pub(super) struct Observations {
     stacks: Vec<(StackRef, u32)>,
     stack_ids: QuickMap<(u32, u32), StackRef>,
     events: Vec<Event>,
-    samples: Vec<SampleAt>,
+    threads: Vec<ThreadKey>,
+    thread_ids: QuickMap<ThreadKey, TrackId>,
+    /// Under our own numbers of threads and stacks, until the trace's are known.
+    samples: SampleRows,
 }
 
 impl Default for Observations {
@@ -66,7 +59,9 @@ impl Default for Observations {
             stacks: vec![(StackRef::NONE, 0)],
             stack_ids: QuickMap::default(),
             events: Vec::new(),
-            samples: Vec::new(),
+            threads: Vec::new(),
+            thread_ids: QuickMap::default(),
+            samples: SampleRows::default(),
         }
     }
 }
@@ -106,37 +101,49 @@ impl Observations {
     pub(super) fn sample(
         &mut self,
         (thread, time, cpu): (ThreadKey, Option<Nanos>, Option<u32>),
-        (name, rate): (StrId, EventRate),
+        name: StrId,
+        rate: impl FnOnce() -> EventRate,
         weight: u64,
         stack: StackRef,
     ) {
         let known = self.events.iter().position(|event| event.name == name);
         let event = known.unwrap_or_else(|| {
-            self.events.push(Event { name, rate, has_weights: false });
+            self.events.push(Event { name, rate: rate(), has_weights: false });
             self.events.len() - 1
         });
         if let Some(known) = self.events.get_mut(event) {
             known.has_weights |= weight > 0;
         }
-        let event = u16::try_from(event).unwrap_or(u16::MAX);
-        let weight = i64::try_from(weight).unwrap_or(i64::MAX).max(1);
-        self.samples.push(SampleAt { thread, time, cpu, event, stack, weight });
+        let track = *self.thread_ids.entry(thread).or_insert_with(|| {
+            self.threads.push(thread);
+            TrackId(self.threads.len() as u32 - 1)
+        });
+        self.samples.push(SampleRow {
+            time: time.unwrap_or(NO_TIME),
+            track,
+            cpu: cpu_number(cpu),
+            stack: StackId(stack.0),
+            event: u16::try_from(event).unwrap_or(u16::MAX),
+            weight: i64::try_from(weight).unwrap_or(i64::MAX).max(1),
+        });
     }
 
     /// The numbers of threads that have samples.
     pub(super) fn threads(&self) -> impl Iterator<Item = i64> + '_ {
-        self.samples.iter().map(|sample| sample.thread.tid)
+        self.threads.iter().map(|thread| thread.tid)
     }
 
     /// The time that passes between two samples of a thread that runs, as the samples show it:
     /// the distance that is most common, since idle threads only make distances longer.
     fn usual_distance(&self, event: u16) -> Option<Nanos> {
-        let mut last: QuickMap<i64, Nanos> = QuickMap::default();
+        let mut last: Vec<Option<Nanos>> = vec![None; self.threads.len()];
         let mut by_size: BTreeMap<u32, Vec<Nanos>> = BTreeMap::new();
         for sample in self.samples.iter().filter(|sample| sample.event == event) {
-            let Some(time) = sample.time else { continue };
-            let before = last.insert(sample.thread.tid, time);
-            let distance = before.map_or(0, |before| time.saturating_sub(before));
+            if sample.time == NO_TIME {
+                continue;
+            }
+            let before = last[sample.track.index()].replace(sample.time);
+            let distance = before.map_or(0, |before| sample.time.saturating_sub(before));
             if distance > 0 {
                 by_size.entry(size_class(distance)).or_default().push(distance);
             }
@@ -164,7 +171,7 @@ fn size_class(distance: Nanos) -> u32 {
 
 impl Output<'_> {
     /// Adds samples and their stacks to the trace; gives back what stacks are called there.
-    pub(super) fn observations(&mut self, seen: &Observations) -> Vec<StackId> {
+    pub(super) fn observations(&mut self, seen: &mut Observations) -> Vec<StackId> {
         let frames: Vec<FrameId> = seen.frames.iter().map(|key| self.frame(key)).collect();
         let mut stacks = vec![StackId::EMPTY];
         for &(caller, frame) in &seen.stacks[1..] {
@@ -179,17 +186,18 @@ impl Output<'_> {
             self.batch.observed.event(SampleEvent { name, unit, interval_ns })
         };
         let events: Vec<u16> = seen.events.iter().enumerate().map(event).collect();
-        for sample in &seen.samples {
-            let track = self.track(TrackKind::Thread, sample.thread, StrId::EMPTY);
-            self.batch.observed.samples.push(SampleRow {
-                time: sample.time.unwrap_or(NO_TIME),
-                track,
-                cpu: cpu_number(sample.cpu),
-                stack: stacks[sample.stack.0 as usize],
-                event: events[usize::from(sample.event)],
-                weight: sample.weight,
-            });
-        }
+        let tracks: Vec<TrackId> = seen
+            .threads
+            .iter()
+            .map(|&thread| self.track(TrackKind::Thread, thread, StrId::EMPTY))
+            .collect();
+        let mut samples = std::mem::take(&mut seen.samples);
+        samples.renumber(
+            |thread| tracks[thread.index()],
+            |stack| stacks[stack.index()],
+            |event| events[usize::from(event)],
+        );
+        self.batch.observed.samples.append(samples);
         stacks
     }
 
@@ -278,7 +286,7 @@ mod tests {
         for distance in [&[0], distances].concat() {
             time += distance;
             let at = (ThreadKey { pid: 1, tid: 1 }, Some(time), None);
-            seen.sample(at, (StrId::EMPTY, EventRate::Steady), 1, StackRef::NONE);
+            seen.sample(at, StrId::EMPTY, || EventRate::Steady, 1, StackRef::NONE);
         }
         seen.interval(0)
     }

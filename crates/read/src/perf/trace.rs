@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use spanwise_flow::{
     Adopted, Call, Flow, FlowOptions, FunctionId, Moment, Names, Oddities, Place, SampleReach,
-    SchedEvent, ThreadCalls, ThreadKey,
+    SchedEvent, StackRef, ThreadCalls, ThreadKey,
 };
 use spanwise_model::{
     Batch, CategoryId, CounterRow, InstantRow, NO_KEY, NO_OFFSET, Nanos, NoticeKind, Notices,
@@ -39,10 +39,56 @@ pub(super) struct Timeline {
     /// By thread and name.
     counters: BTreeMap<(ThreadKey, StrId), Counter>,
     stack_event: StackEvent,
+    drawing: Drawing,
 }
 
 /// Numbers of idle loops begin here, and go down by processor.
 const IDLE_LOOPS: i64 = -(1 << 40);
+
+/// A sample whose stack has a number.
+pub(super) struct SampleOf<'a> {
+    pub(super) event: StrId,
+    pub(super) period: u64,
+    /// The frames are a stack, not the one instruction alone.
+    pub(super) is_stack: bool,
+    pub(super) stack: StackRef,
+    pub(super) frames: &'a [Place],
+}
+
+/// Which samples are drawn on the timeline. All of them count; but of many millions no screen
+/// shows each, and calls that are drawn take ten times the space of samples.
+#[derive(Debug)]
+struct Drawing {
+    one_in: i64,
+    /// Samples so far.
+    count: u64,
+    left_out: u64,
+}
+
+/// So many samples are drawn, about.
+const DRAWN_MAX: u64 = 500_000;
+
+impl Default for Drawing {
+    fn default() -> Self {
+        Drawing { one_in: 1, count: 0, left_out: 0 }
+    }
+}
+
+impl Drawing {
+    fn of(samples: u64) -> Self {
+        let one_in = i64::try_from(samples.div_ceil(DRAWN_MAX)).unwrap_or(i64::MAX).max(1);
+        Drawing { one_in, ..Drawing::default() }
+    }
+
+    /// Chosen by number as if at random: processors take turns, and so would a fixed distance.
+    fn draws_next(&mut self) -> bool {
+        self.count += 1;
+        let mixed = self.count.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let draws = self.one_in == 1 || (mixed >> 32) % self.one_in.unsigned_abs() == 0;
+        self.left_out += u64::from(!draws);
+        draws
+    }
+}
 
 /// A counter over time.
 #[derive(Debug, Default)]
@@ -75,7 +121,13 @@ impl Timeline {
             moments: Vec::new(),
             counters: BTreeMap::new(),
             stack_event: StackEvent::NoneYet,
+            drawing: Drawing::default(),
         }
+    }
+
+    /// Says about how many samples will come.
+    pub(super) fn expect_samples(&mut self, samples: u64) {
+        self.drawing = Drawing::of(samples);
     }
 
     pub(super) fn new_snapshot(&mut self) {
@@ -94,24 +146,28 @@ impl Timeline {
         self.rates.insert(event, rate);
     }
 
+    /// The number of a stack, from the outermost frame on.
+    pub(super) fn stack(&mut self, frames: &[Place]) -> StackRef {
+        let names = &self.flow.names;
+        self.seen.stack(frames, |function| names.is_unknown(function))
+    }
+
     /// A sample, which is counted whatever it is a sample of.
     pub(super) fn observe(
         &mut self,
         at: (ThreadKey, Option<Nanos>, Option<u32>),
         event: StrId,
         weight: u64,
-        frames: &[Place],
+        stack: StackRef,
     ) {
         let (mut thread, time, cpu) = at;
         if let (0, Some(cpu)) = (thread.tid, cpu) {
             thread = self.idle_loop(cpu);
         }
         let Timeline { flow, seen, rates, .. } = self;
-        let names = &flow.names;
-        let by_name = || EventRate::of(names.text(event));
-        let rate = rates.get(&event).copied().unwrap_or_else(by_name);
-        let stack = seen.stack(frames, |function| names.is_unknown(function));
-        seen.sample((thread, time, cpu), (event, rate), weight, stack);
+        let by_name = || EventRate::of(flow.names.text(event));
+        let rate = || rates.get(&event).copied().unwrap_or_else(by_name);
+        seen.sample((thread, time, cpu), event, rate, weight, stack);
     }
 
     pub(super) fn count_sample(&mut self) {
@@ -128,20 +184,38 @@ impl Timeline {
 
     /// Takes in a record whose names are the timeline's own.
     pub(super) fn push(&mut self, mut record: Record) {
-        if let (0, Some(cpu)) = (record.thread.tid, record.cpu) {
-            (record.thread, record.comm) = (self.idle_loop(cpu), StrId::EMPTY);
-        }
-        let named = Some((record.thread, record.comm));
+        record.thread = self.named(record.thread, record.comm, record.cpu);
+        self.record(record);
+    }
+
+    /// Takes in a sample whose stack is known already.
+    pub(super) fn push_sample(
+        &mut self,
+        thread: ThreadKey,
+        at: Option<Moment>,
+        sample: &SampleOf<'_>,
+    ) {
+        let thread = self.named(thread, StrId::EMPTY, at.and_then(|at| at.cpu));
+        self.sample(thread, at, sample);
+    }
+
+    /// Learns what a record says of its thread; gives the thread that is meant.
+    fn named(&mut self, thread: ThreadKey, comm: StrId, cpu: Option<u32>) -> ThreadKey {
+        let (thread, comm) = match (thread.tid, cpu) {
+            (0, Some(cpu)) => (self.idle_loop(cpu), StrId::EMPTY),
+            _ => (thread, comm),
+        };
+        let named = Some((thread, comm));
         if self.latest_named != named {
             self.latest_named = named;
-            if record.comm != StrId::EMPTY {
-                self.comms.insert(record.thread.tid, record.comm);
+            if comm != StrId::EMPTY {
+                self.comms.insert(thread.tid, comm);
             }
-            if record.thread.pid != 0 {
-                self.processes.insert(record.thread.tid, record.thread.pid);
+            if thread.pid != 0 {
+                self.processes.insert(thread.tid, thread.pid);
             }
         }
-        self.record(record);
+        thread
     }
 
     /// The branches of a thread are over; what follows are samples, as before.
@@ -192,7 +266,12 @@ impl Timeline {
         let at = time.map(|time| Moment { time, cpu });
         match what {
             What::Branch(branch) => self.flow.branch(thread, time, &branch),
-            What::Sample(sample) => self.sample(thread, at, &sample),
+            What::Sample(sample) => {
+                let Sample { event, period, is_stack, .. } = *sample;
+                let stack = self.stack(&sample.frames);
+                let of = SampleOf { event, period, is_stack, stack, frames: &sample.frames };
+                self.sample(thread, at, &of);
+            }
             What::Frequency(mhz) => {
                 let name = self.flow.names.string("CPU frequency (MHz)");
                 let counter = self.counters.entry((thread, name)).or_default();
@@ -252,12 +331,13 @@ impl Timeline {
         off_cpu.event(of, event, (frames, stack), (flow, processes));
     }
 
-    fn sample(&mut self, thread: ThreadKey, at: Option<Moment>, sample: &Sample) {
+    fn sample(&mut self, thread: ThreadKey, at: Option<Moment>, sample: &SampleOf<'_>) {
         let time = at.map(|at| at.time);
         let not_before = self.off_cpu.may_run_since(thread);
         self.off_cpu.seen(thread, at);
         let when = (thread, time, at.and_then(|at| at.cpu));
-        self.observe(when, sample.event, sample.period, &sample.frames);
+        self.observe(when, sample.event, sample.period, sample.stack);
+        let is_drawn = self.drawing.draws_next();
         let name = self.flow.names.text(sample.event);
         let is_stack = match self.stack_event {
             _ if is_clock(name) => {
@@ -273,25 +353,27 @@ impl Timeline {
             StackEvent::First(event) => event == sample.event,
             StackEvent::Clock => false,
         };
-        if is_stack && !sample.frames.is_empty() {
+        if is_stack && is_drawn && !sample.frames.is_empty() {
             let period = i64::try_from(sample.period).unwrap_or(i64::MAX);
-            let speaks_for = (is_in_nanoseconds(name) && period > 1).then_some(period);
+            let drawn = period.saturating_mul(self.drawing.one_in);
+            let speaks_for = (is_in_nanoseconds(name) && period > 1).then_some(drawn);
             let reach = SampleReach { speaks_for, not_before };
-            self.flow.sample(thread, time, &sample.frames, reach);
+            self.flow.sample(thread, time, sample.frames, reach);
         }
         if !is_clock(self.flow.names.text(sample.event)) {
             let counter = self.counters.entry((thread, sample.event)).or_default();
             counter.sum = counter.sum.saturating_add(sample.period);
-            counter.values.extend(time.map(|time| (time, counter.sum as f64)));
+            counter.values.extend(time.filter(|_| is_drawn).map(|time| (time, counter.sum as f64)));
         }
     }
 
     pub(super) fn finish(self, mut info: SourceInfo, threads: usize) -> Trace {
-        let Timeline { flow, off_cpu, seen, mut notices, processes, comms, .. } = self;
+        let Timeline { flow, off_cpu, mut seen, mut notices, processes, comms, .. } = self;
         let (moments, counters) = (self.moments, self.counters);
         let counts = self.counts;
         let (names, calls, oddities) = flow.finish();
         tell(&mut notices, oddities);
+        notices.add_count(NoticeKind::SamplesNotDrawn, self.drawing.left_out, NO_OFFSET);
         let mut output = Output {
             batch: Batch::default(),
             names: &names,
@@ -303,7 +385,7 @@ impl Timeline {
         };
         output.batch.notices = notices;
         calls.iter().for_each(|calls| output.thread(calls));
-        let stacks = output.observations(&seen);
+        let stacks = output.observations(&mut seen);
         off_cpu.finish(&calls, (&seen, &stacks), &mut output);
         for (thread, time, name) in moments {
             output.moment(thread, time, name, "tracepoint");

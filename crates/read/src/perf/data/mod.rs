@@ -6,6 +6,7 @@
 
 mod bytes;
 mod calls;
+mod chains;
 mod exits;
 mod files;
 mod header;
@@ -35,17 +36,18 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use spanwise_flow::{FlowOptions, Names, Place, SchedEvent, ThreadKey};
+use spanwise_flow::{FlowOptions, Moment, Names, Place, SchedEvent, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::event::{EventClass, EventRate, event_class_of};
 use super::lanes::Join;
 use super::map::PerfMap;
 use super::record::{Record, Sample, Scheduled, What};
-use super::trace::Timeline;
+use super::trace::{SampleOf, Timeline};
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
 use calls::Hits;
+use chains::{Chains, KnownStack};
 pub use exits::{ExitPlace, FunctionProbes, ProbePlaces, probes_matching, probes_named};
 use files::Files;
 pub(crate) use header::seems_perf_data;
@@ -220,8 +222,10 @@ impl Reader {
             hardware: Hardware::default(),
             runtime_maps: RuntimeMaps::new(self.records.as_deref()),
             event_names: HashMap::new(),
+            chains: Chains::default(),
         };
         state.name_events(&header.events);
+        state.timeline.expect_samples(records::about_samples(&header));
         state.decode_hardware(&header);
         let senseless = records::each_record(&header, |record| {
             if !state.is_of_stepping(&record) {
@@ -286,6 +290,7 @@ struct State<'a> {
     /// By what the header calls them.
     event_names: HashMap<String, StrId>,
     kernel: Option<&'a KernelCode>,
+    chains: Chains,
 }
 
 impl State<'_> {
@@ -401,6 +406,7 @@ impl State<'_> {
     }
 
     fn forget_stacks(&mut self, pid: i32) {
+        self.chains.forget(pid);
         self.hardware.forget_places();
         if let Some(stacks) = &mut self.stacks {
             stacks.forget(pid);
@@ -429,19 +435,28 @@ impl State<'_> {
             (EventClass::Sample, _) => None,
         };
         let is_stack = sample.chain.is_some();
-        let frames = self.frames(of, sample, When::Running);
         let event = match self.event_names.get(event) {
             Some(&known) => known,
             None => self.names().string(event),
         };
         let period = sample.period;
+        let thread = ThreadKey { pid: of.pid.into(), tid: of.tid.into() };
+        let time = of.time.and_then(|time| Nanos::try_from(time).ok());
+        let is_plain = sample.stack.is_none() && self.python.is_empty();
+        if tracepoint.is_none() && is_plain {
+            let KnownStack { number: stack, frames } = self.known_stack(of.pid, sample);
+            let at = time.map(|time| Moment { time, cpu: of.cpu });
+            let of = SampleOf { event, period, is_stack, stack, frames: &frames };
+            self.timeline.push_sample(thread, at, &of);
+            return None;
+        }
+        let frames = self.frames(of, sample, When::Running);
         let Some(tracepoint) = tracepoint else {
             return Some(What::Sample(Box::new(Sample { event, period, frames, is_stack })));
         };
-        let thread = ThreadKey { pid: of.pid.into(), tid: of.tid.into() };
-        let time = of.time.and_then(|time| Nanos::try_from(time).ok());
         if !is_own {
-            self.timeline.observe((thread, time, of.cpu), event, period, &frames);
+            let stack = self.timeline.stack(&frames);
+            self.timeline.observe((thread, time, of.cpu), event, period, stack);
         }
         Some(self.moment(sample, &tracepoint, frames))
     }

@@ -6,6 +6,7 @@ use spanwise_flow::{FunctionId, Place};
 use spanwise_model::StrId;
 
 use super::State;
+use super::chains::KnownStack;
 use super::inlines::Located;
 use super::maps::Mapping;
 use super::sample;
@@ -60,13 +61,35 @@ impl State<'_> {
     pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
         let mut ips = innermost_first(sample);
         if let (Some(stacks), Some(stack)) = (&mut self.stacks, &sample.stack) {
+            let found = stacks.unwind(&mut self.files, &self.maps, pid, stack);
+            // The program's part is found anew, from the very address that was sampled.
+            if found.first().is_some_and(|&first| sample.ip == Some(first)) {
+                ips.retain(|&ip| Some(ip) != sample.ip);
+            }
             ips.push(u64::MAX);
-            ips.extend(stacks.unwind(&mut self.files, &self.maps, pid, stack));
+            ips.extend(found);
         }
+        self.frames_of(pid, &ips)
+    }
+
+    /// The same of a chain alone, with its number, as it was found before if that is known.
+    pub(super) fn known_stack(&mut self, pid: i32, sample: &sample::Sample<'_>) -> KnownStack {
+        let ips = innermost_first(sample);
+        if let Some(known) = self.chains.find(pid, &ips) {
+            return known.clone();
+        }
+        let frames = self.frames_of(pid, &ips);
+        let number = self.timeline.stack(&frames);
+        let stack = KnownStack { number, frames: frames.into() };
+        self.chains.add(pid, ips, stack.clone());
+        stack
+    }
+
+    fn frames_of(&mut self, pid: i32, ips: &[u64]) -> Vec<Place> {
         let mut frames: Vec<Place> = Vec::new();
         // The innermost of each part is where it stands; the others are where they return to.
         let mut is_return = false;
-        for ip in ips {
+        for &ip in ips {
             if ip >= MARKS_FROM {
                 is_return = false;
                 continue;

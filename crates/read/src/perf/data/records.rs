@@ -129,6 +129,21 @@ pub(super) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Recor
     }
 }
 
+/// About how many samples there are, by what the first of them look like.
+pub(super) fn about_samples(header: &Header<'_>) -> u64 {
+    const LOOKED_AT: usize = 1 << 20;
+    let mut bytes = Bytes::new(&header.data, header.is_big_endian);
+    let mut samples: u64 = 0;
+    while header.data.len() - bytes.len() < LOOKED_AT
+        && let Some(raw) = RawRecord::read(&mut bytes)
+    {
+        samples += u64::from(raw.kind == kind::SAMPLE);
+    }
+    let seen = (header.data.len() - bytes.len()) as u64;
+    let all = u128::from(samples) * header.data.len() as u128 / u128::from(seen.max(1));
+    u64::try_from(all).unwrap_or(u64::MAX)
+}
+
 /// Records that earlier ones may still come for.
 #[derive(Default)]
 struct Waiting {
