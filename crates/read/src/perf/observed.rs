@@ -67,14 +67,15 @@ impl Default for Observations {
 }
 
 impl Observations {
-    /// The number of a stack, outermost frame first. Code without a name is told apart by its
-    /// address, where `is_unknown` says that it is such.
+    /// The number of a stack: that of its callers, and further frames, outermost first. Code
+    /// without a name is told apart by its address, where `is_unknown` says that it is such.
     pub(super) fn stack(
         &mut self,
+        callers: StackRef,
         places: &[Place],
         is_unknown: impl Fn(FunctionId) -> bool,
     ) -> StackRef {
-        places.iter().fold(StackRef::NONE, |caller, place| {
+        places.iter().fold(callers, |caller, place| {
             let frame = self.frame(FrameKey {
                 function: place.function,
                 source: place.source,

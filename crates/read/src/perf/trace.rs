@@ -52,6 +52,8 @@ pub(super) struct SampleOf<'a> {
     /// The frames are a stack, not the one instruction alone.
     pub(super) is_stack: bool,
     pub(super) stack: StackRef,
+    pub(super) is_drawn: bool,
+    /// Of one that is drawn.
     pub(super) frames: &'a [Place],
 }
 
@@ -65,8 +67,9 @@ struct Drawing {
     left_out: u64,
 }
 
-/// So many samples are drawn, about.
-const DRAWN_MAX: u64 = 500_000;
+/// Samples of so many words are drawn, about: a sample has a word for each frame, and each frame
+/// may begin a call.
+const DRAWN_WORDS_MAX: u64 = 2_000_000;
 
 impl Default for Drawing {
     fn default() -> Self {
@@ -75,8 +78,8 @@ impl Default for Drawing {
 }
 
 impl Drawing {
-    fn of(samples: u64) -> Self {
-        let one_in = i64::try_from(samples.div_ceil(DRAWN_MAX)).unwrap_or(i64::MAX).max(1);
+    fn of(words: u64) -> Self {
+        let one_in = i64::try_from(words.div_ceil(DRAWN_WORDS_MAX)).unwrap_or(i64::MAX).max(1);
         Drawing { one_in, ..Drawing::default() }
     }
 
@@ -125,9 +128,14 @@ impl Timeline {
         }
     }
 
-    /// Says about how many samples will come.
-    pub(super) fn expect_samples(&mut self, samples: u64) {
-        self.drawing = Drawing::of(samples);
+    /// Says about how many words the samples have that will come.
+    pub(super) fn expect_words(&mut self, words: u64) {
+        self.drawing = Drawing::of(words);
+    }
+
+    /// Whether the next sample is drawn on the timeline; to be asked once of each.
+    pub(super) fn draws_next(&mut self) -> bool {
+        self.drawing.draws_next()
     }
 
     pub(super) fn new_snapshot(&mut self) {
@@ -146,10 +154,10 @@ impl Timeline {
         self.rates.insert(event, rate);
     }
 
-    /// The number of a stack, from the outermost frame on.
-    pub(super) fn stack(&mut self, frames: &[Place]) -> StackRef {
+    /// The number of a stack: that of its callers, and further frames, outermost first.
+    pub(super) fn stack(&mut self, callers: StackRef, frames: &[Place]) -> StackRef {
         let names = &self.flow.names;
-        self.seen.stack(frames, |function| names.is_unknown(function))
+        self.seen.stack(callers, frames, |function| names.is_unknown(function))
     }
 
     /// A sample, which is counted whatever it is a sample of.
@@ -268,8 +276,9 @@ impl Timeline {
             What::Branch(branch) => self.flow.branch(thread, time, &branch),
             What::Sample(sample) => {
                 let Sample { event, period, is_stack, .. } = *sample;
-                let stack = self.stack(&sample.frames);
-                let of = SampleOf { event, period, is_stack, stack, frames: &sample.frames };
+                let stack = self.stack(StackRef::NONE, &sample.frames);
+                let (is_drawn, frames) = (self.draws_next(), &sample.frames[..]);
+                let of = SampleOf { event, period, is_stack, is_drawn, stack, frames };
                 self.sample(thread, at, &of);
             }
             What::Frequency(mhz) => {
@@ -327,7 +336,8 @@ impl Timeline {
         frames: &[spanwise_flow::Place],
     ) {
         let Timeline { off_cpu, flow, seen, processes, .. } = self;
-        let stack = seen.stack(frames, |function| flow.names.is_unknown(function));
+        let is_unknown = |function| flow.names.is_unknown(function);
+        let stack = seen.stack(StackRef::NONE, frames, is_unknown);
         off_cpu.event(of, event, (frames, stack), (flow, processes));
     }
 
@@ -337,7 +347,7 @@ impl Timeline {
         self.off_cpu.seen(thread, at);
         let when = (thread, time, at.and_then(|at| at.cpu));
         self.observe(when, sample.event, sample.period, sample.stack);
-        let is_drawn = self.drawing.draws_next();
+        let is_drawn = sample.is_drawn;
         let name = self.flow.names.text(sample.event);
         let is_stack = match self.stack_event {
             _ if is_clock(name) => {

@@ -1,52 +1,59 @@
 //! Stacks by the addresses that the kernel recorded for them.
 //!
 //! A program that runs for minutes is sampled in the same places again and again: of millions of
-//! samples, most have addresses that were seen before. Looking them all up as one is several
-//! times as fast as finding the function of each.
+//! samples, most have callers that were seen before. A stack is looked up caller by caller, each
+//! by its address alone, which is several times as fast as finding the function of each.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
-use spanwise_flow::{Place, StackRef};
+use spanwise_flow::StackRef;
 use spanwise_model::QuickMap;
 
-/// The functions of a chain of addresses.
-#[derive(Debug, Clone)]
-pub(super) struct KnownStack {
-    pub(super) number: StackRef,
-    /// From the outermost on.
-    pub(super) frames: Rc<[Place]>,
+/// An address in a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChainAddress {
+    pub(super) ip: u64,
+    /// It is where a call returns to, and not where the program was.
+    pub(super) is_return: bool,
 }
 
-/// Chains of each process, as long as nothing is mapped anew there.
+/// Callers and addresses of each process, as long as nothing is mapped anew there.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
-    by_process: HashMap<i32, QuickMap<Box<[u64]>, KnownStack>>,
-    /// How many addresses and frames all of them have.
-    size: usize,
+    by_process: HashMap<i32, QuickMap<(u32, u64), StackRef>>,
+    count: usize,
 }
 
-/// Beyond this all is forgotten, and learned again: some 100 MB.
-const SIZE_MAX: usize = 2 << 20;
+/// Beyond this all is forgotten, and learned again: some 50 MB.
+const COUNT_MAX: usize = 1 << 20;
 
 impl Chains {
-    pub(super) fn find(&self, pid: i32, chain: &[u64]) -> Option<&KnownStack> {
-        self.by_process.get(&pid)?.get(chain)
+    /// The stack of a caller and an address in what it called.
+    pub(super) fn find(&self, pid: i32, caller: StackRef, at: ChainAddress) -> Option<StackRef> {
+        self.by_process.get(&pid)?.get(&key(caller, at)).copied()
     }
 
-    pub(super) fn add(&mut self, pid: i32, chain: Vec<u64>, stack: KnownStack) {
-        self.size += chain.len() + stack.frames.len();
-        if self.size > SIZE_MAX {
-            *self = Chains { size: chain.len() + stack.frames.len(), ..Chains::default() };
+    pub(super) fn add(&mut self, pid: i32, caller: StackRef, at: ChainAddress, stack: StackRef) {
+        self.count += 1;
+        if self.count > COUNT_MAX {
+            *self = Chains { count: 1, ..Chains::default() };
         }
-        self.by_process.entry(pid).or_default().insert(chain.into(), stack);
+        self.by_process.entry(pid).or_default().insert(key(caller, at), stack);
     }
 
     /// Something is mapped anew in a process; or, below 0, in the kernel.
     pub(super) fn forget(&mut self, pid: i32) {
         match pid {
-            0.. => drop(self.by_process.remove(&pid)),
+            0.. => {
+                let gone = self.by_process.remove(&pid);
+                self.count -= gone.map_or(0, |gone| gone.len().min(self.count));
+            }
             _ => *self = Chains::default(),
         }
     }
+}
+
+/// No two stacks have numbers so large that the flag would be lost.
+fn key(caller: StackRef, at: ChainAddress) -> (u32, u64) {
+    (caller.0 << 1 | u32::from(at.is_return), at.ip)
 }

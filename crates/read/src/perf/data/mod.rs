@@ -36,7 +36,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use spanwise_flow::{FlowOptions, Moment, Names, Place, SchedEvent, ThreadKey};
+use spanwise_flow::{FlowOptions, Moment, Names, Place, SchedEvent, StackRef, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::event::{EventClass, EventRate, event_class_of};
@@ -47,7 +47,7 @@ use super::trace::{SampleOf, Timeline};
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
 use calls::Hits;
-use chains::{Chains, KnownStack};
+use chains::Chains;
 pub use exits::{ExitPlace, FunctionProbes, ProbePlaces, probes_matching, probes_named};
 use files::Files;
 pub(crate) use header::seems_perf_data;
@@ -225,7 +225,7 @@ impl Reader {
             chains: Chains::default(),
         };
         state.name_events(&header.events);
-        state.timeline.expect_samples(records::about_samples(&header));
+        state.timeline.expect_words(records::about_words(&header));
         state.decode_hardware(&header);
         let senseless = records::each_record(&header, |record| {
             if !state.is_of_stepping(&record) {
@@ -444,9 +444,14 @@ impl State<'_> {
         let time = of.time.and_then(|time| Nanos::try_from(time).ok());
         let is_plain = sample.stack.is_none() && self.python.is_empty();
         if tracepoint.is_none() && is_plain {
-            let KnownStack { number: stack, frames } = self.known_stack(of.pid, sample);
             let at = time.map(|time| Moment { time, cpu: of.cpu });
-            let of = SampleOf { event, period, is_stack, stack, frames: &frames };
+            let is_drawn = self.timeline.draws_next();
+            let frames = if is_drawn { self.native_frames(of.pid, sample) } else { Vec::new() };
+            let stack = match is_drawn {
+                true => self.timeline.stack(StackRef::NONE, &frames),
+                false => self.stack_number(of.pid, sample),
+            };
+            let of = SampleOf { event, period, is_stack, is_drawn, stack, frames: &frames };
             self.timeline.push_sample(thread, at, &of);
             return None;
         }
@@ -455,7 +460,7 @@ impl State<'_> {
             return Some(What::Sample(Box::new(Sample { event, period, frames, is_stack })));
         };
         if !is_own {
-            let stack = self.timeline.stack(&frames);
+            let stack = self.timeline.stack(StackRef::NONE, &frames);
             self.timeline.observe((thread, time, of.cpu), event, period, stack);
         }
         Some(self.moment(sample, &tracepoint, frames))

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use spanwise_flow::{FunctionId, Place};
+use spanwise_flow::{FunctionId, Place, StackRef};
 use spanwise_model::StrId;
 
 use super::State;
-use super::chains::KnownStack;
+use super::chains::ChainAddress;
 use super::inlines::Located;
 use super::maps::Mapping;
 use super::sample;
@@ -56,6 +56,19 @@ fn innermost_first(sample: &sample::Sample<'_>) -> Vec<u64> {
     }
 }
 
+/// The addresses of a chain without its marks, innermost first. The innermost of each part is
+/// where it stands; the others are where they return to.
+fn addresses(ips: &[u64]) -> impl Iterator<Item = ChainAddress> + '_ {
+    let mut is_return = false;
+    ips.iter().filter_map(move |&ip| {
+        if ip >= MARKS_FROM {
+            is_return = false;
+            return None;
+        }
+        Some(ChainAddress { ip, is_return: std::mem::replace(&mut is_return, true) })
+    })
+}
+
 impl State<'_> {
     /// The stack, from the outermost frame on.
     pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
@@ -72,30 +85,30 @@ impl State<'_> {
         self.frames_of(pid, &ips)
     }
 
-    /// The same of a chain alone, with its number, as it was found before if that is known.
-    pub(super) fn known_stack(&mut self, pid: i32, sample: &sample::Sample<'_>) -> KnownStack {
+    /// The number of the stack of a chain alone, found without the functions where they are known.
+    pub(super) fn stack_number(&mut self, pid: i32, sample: &sample::Sample<'_>) -> StackRef {
+        let mut stack = StackRef::NONE;
         let ips = innermost_first(sample);
-        if let Some(known) = self.chains.find(pid, &ips) {
-            return known.clone();
+        for at in addresses(&ips).collect::<Vec<_>>().into_iter().rev() {
+            stack = match self.chains.find(pid, stack, at) {
+                Some(known) => known,
+                None => {
+                    let mut frames = Vec::new();
+                    self.push_places(pid, at.ip, at.is_return, &mut frames);
+                    frames.reverse();
+                    let called = self.timeline.stack(stack, &frames);
+                    self.chains.add(pid, stack, at, called);
+                    called
+                }
+            };
         }
-        let frames = self.frames_of(pid, &ips);
-        let number = self.timeline.stack(&frames);
-        let stack = KnownStack { number, frames: frames.into() };
-        self.chains.add(pid, ips, stack.clone());
         stack
     }
 
     fn frames_of(&mut self, pid: i32, ips: &[u64]) -> Vec<Place> {
         let mut frames: Vec<Place> = Vec::new();
-        // The innermost of each part is where it stands; the others are where they return to.
-        let mut is_return = false;
-        for &ip in ips {
-            if ip >= MARKS_FROM {
-                is_return = false;
-                continue;
-            }
+        for ChainAddress { ip, is_return } in addresses(ips) {
             self.push_places(pid, ip, is_return, &mut frames);
-            is_return = true;
         }
         frames.reverse();
         frames

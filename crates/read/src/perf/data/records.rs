@@ -129,18 +129,22 @@ pub(super) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Recor
     }
 }
 
-/// About how many samples there are, by what the first of them look like.
-pub(super) fn about_samples(header: &Header<'_>) -> u64 {
+/// About how many words all samples have, by what the first of them look like. Of those with a
+/// copy of their stack, as many as its functions may be.
+pub(super) fn about_words(header: &Header<'_>) -> u64 {
     const LOOKED_AT: usize = 1 << 20;
+    const SAMPLE_WORDS_MAX: u64 = 64;
     let mut bytes = Bytes::new(&header.data, header.is_big_endian);
-    let mut samples: u64 = 0;
-    while header.data.len() - bytes.len() < LOOKED_AT
-        && let Some(raw) = RawRecord::read(&mut bytes)
-    {
-        samples += u64::from(raw.kind == kind::SAMPLE);
+    let mut words: u64 = 0;
+    while header.data.len() - bytes.len() < LOOKED_AT {
+        let before = bytes.len();
+        let Some(raw) = RawRecord::read(&mut bytes) else { break };
+        if raw.kind == kind::SAMPLE {
+            words += ((before - bytes.len()) as u64 / 8).min(SAMPLE_WORDS_MAX);
+        }
     }
     let seen = (header.data.len() - bytes.len()) as u64;
-    let all = u128::from(samples) * header.data.len() as u128 / u128::from(seen.max(1));
+    let all = u128::from(words) * header.data.len() as u128 / u128::from(seen.max(1));
     u64::try_from(all).unwrap_or(u64::MAX)
 }
 
