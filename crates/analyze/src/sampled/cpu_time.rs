@@ -55,7 +55,8 @@ impl CpuTime {
         self.is_exact || self.samples > 0
     }
 
-    pub(crate) fn new(trace: &Trace) -> CpuTime {
+    /// Works it out; [`crate::Facts::cpu_time`] does so once for all that ask.
+    pub fn new(trace: &Trace) -> CpuTime {
         let event = clock_event(trace);
         let mut time = CpuTime {
             event: event.map(|event| event.0),
