@@ -11,11 +11,11 @@ mod tests;
 
 pub use by_stack::{CpuByStack, cpu_by_stack};
 pub use cpu_time::CpuTime;
+pub(crate) use functions::python_callers;
 pub use functions::{
     FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions, event_functions,
     frame_name, other_events, python_functions,
 };
-pub(crate) use functions::python_callers;
 pub(crate) use profile::{
     ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };

@@ -58,9 +58,13 @@ pub(super) fn frames(traces: &Arc<Traces>) -> Relation {
         known(traces, len, "address", "in the mapping, where no symbol is known", {
             move |opened, row| positive(opened.trace.frames().address[row])
         }),
-        text(traces, len, "kind", "native, kernel, python, jit, gpu, script", move |opened, row| {
-            kinds[opened.trace.frames().kind(FrameId(row as u32)) as usize]
-        }),
+        text(
+            traces,
+            len,
+            "kind",
+            "native, kernel, python, jit, gpu, script",
+            move |opened, row| kinds[opened.trace.frames().kind(FrameId(row as u32)) as usize],
+        ),
         number(traces, len, "inlined", "1 if it was compiled into its caller", |opened, row| {
             opened.trace.frames().inlined[row].into()
         }),
