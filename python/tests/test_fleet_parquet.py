@@ -16,16 +16,18 @@ import spanwise as sw
 pq = pytest.importorskip("pyarrow.parquet")
 from spanwise import _fleet_parquet as contract  # noqa: E402
 
+RECORDED = Path(__file__).resolve().parents[2] / "testdata" / "perf" / "recorded.perf"
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "fleet.md"
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    """A fleet of six ranks and one file that is no trace, and its dataset with every table."""
+    """A fleet of six ranks, a recording and a file that is no trace; its dataset, every table."""
     folder = tmp_path_factory.mktemp("dataset")
     paths = replicate(folder, 6)
     (folder / "page.json").write_text("<html>")
-    fleet = sw.fleet([*paths, folder / "page.json"])
+    recorded = shutil.copy(RECORDED, folder / "rank6.perf")
+    fleet = sw.fleet([*paths, folder / "page.json", recorded])
     written = fleet.to_parquet(folder / "parquet", tables=contract.COLUMNS)
     return fleet, folder / "parquet", written
 
@@ -45,7 +47,7 @@ def test_files_say_what_they_are(dataset):
         assert re.fullmatch(r"rank=(\d+|__HIVE_DEFAULT_PARTITION__)", rank)
     manifest = json.loads((folder / contract.MANIFEST).read_text())
     assert manifest[contract.VERSION_KEY] == contract.VERSION
-    assert manifest["files"] == 7 and len(manifest["unread"]) == 1
+    assert manifest["files"] == 8 and len(manifest["unread"]) == 1
     # A file that could not be read is in `ranks`, under the unknown rank.
     (odd,) = (folder / "ranks").glob("rank=__HIVE*/*.parquet")
     assert pq.read_table(odd, partitioning=None)["error"].to_pylist()[0] is not None
@@ -93,6 +95,29 @@ def test_duckdb_answers_the_same(dataset):
         connection.sql(f"create view {table} as select * from {files}")
     got = {name: dict(connection.sql(sql).fetchall()) for name, sql in SQL.items()}
     assert got == answers(fleet)
+
+
+def test_samples_and_states_can_be_read_alone(dataset):
+    duckdb = pytest.importorskip("duckdb")
+    fleet, folder, written = dataset
+    # Only the rank that was recorded has a file.
+    for name in ("samples", "thread_states"):
+        assert [path.name for path in (folder / name).iterdir()] == ["rank=6"]
+    read = f"read_parquet('{folder}/{{}}/*/*.parquet', hive_partitioning = true)"
+    trace = sw.open(RECORDED, index=False)
+    found = duckdb.sql(
+        f"select stack, sum(cpu_ns) from {read.format('samples')} "
+        "where event = 'cpu-clock' group by stack order by 2 desc, 1"
+    ).fetchall()
+    assert sum(ns for _, ns in found) == sum(ns for ns in trace.samples["cpu_ns"] if ns)
+    assert {stack.split(";")[0] for stack, _ in found} == {"main", "copy"}
+    waits = duckdb.sql(
+        f"select rank, thread_name, waker, dur_ns, stack, waker_stack from "
+        f"{read.format('thread_states')} where wait_reason = 'mutex'"
+    ).fetchall()
+    stack = "main;run;pthread_mutex_lock;__lll_lock_wait;futex_wait;__schedule"
+    waker = "finish;pthread_mutex_unlock;try_to_wake_up"
+    assert waits == [(6, "app", "io", 3_000_000, stack, waker)]
 
 
 def test_polars_answers_the_same(dataset):

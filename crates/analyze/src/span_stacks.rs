@@ -1,119 +1,104 @@
-//! Every call of a thread as a sample: what stood on its stack, and how long it ran by itself.
+//! Self time of threads by stack of spans, of traces that a program annotated itself.
 //!
-//! A stack is a function and the stack that called it, numbered once for the whole trace. The
-//! weight of a sample is the self time of the call, so the weights of a thread add up to the time
-//! that its spans cover (I9). In a recording of stacks by a clock, samples in a row with the same
-//! stack are one call already, and one sample here.
+//! A stack is a name and the stack around it, numbered once for the whole trace. Self times of
+//! a thread add up to the time that its spans cover (I9). Spans that were drawn from samples
+//! take no part: what samples say is in the trace's own samples and stacks.
 
 use std::collections::HashMap;
 
-use spanwise_model::{Nanos, SpanId, StrId, TrackKind};
+use spanwise_model::{Nanos, SpanKind, StrId, TrackKind};
 
 use crate::Facts;
 
-/// All samples of a trace, by span, and the stacks that they have.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Samples {
-    pub rows: Vec<SampleRow>,
-    /// Callers stand before what they call.
-    pub stacks: Vec<StackRow>,
-}
-
-/// One call of a thread that ran by itself for some time.
+/// A name, and the stack of names around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SampleRow {
-    pub span: SpanId,
-    pub weight_ns: Nanos,
-    /// Row of the stacks; its innermost function is the call itself.
-    pub stack: u32,
-    /// The line of Python that it ran under, as its name says.
-    pub line: Option<StrId>,
-}
-
-/// A function, and the stack that called it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StackRow {
-    pub caller: Option<u32>,
+pub struct SpanStack {
+    /// Row of the stack around it.
+    pub parent: Option<u32>,
     pub name: StrId,
-    /// Functions in it; 1 for the outermost alone.
+    /// Names in it; 1 for the outermost alone.
     pub depth: u32,
+    /// Spans of threads with this stack.
+    pub count: u64,
+    /// Time of these spans that no inner one has.
+    pub own_ns: Nanos,
 }
 
-pub fn samples(facts: &Facts<'_>) -> Samples {
+/// All stacks of the spans of threads; parents stand before children.
+pub fn span_stacks(facts: &Facts<'_>) -> Vec<SpanStack> {
     let (trace, names) = (facts.trace(), facts.names());
     let spans = trace.spans();
-    let mut found = Samples::default();
+    let mut rows: Vec<SpanStack> = Vec::new();
     let mut numbers: HashMap<(Option<u32>, StrId), u32> = HashMap::new();
     // A parent stands before its children (I3).
-    let mut stack_of: Vec<u32> = Vec::with_capacity(spans.len());
-    for span in spans.ids() {
-        let caller = spans.parent(span).map(|parent| stack_of[parent.index()]);
-        let name = names.merged(spans.name(span));
-        let stack = *numbers.entry((caller, name)).or_insert_with(|| {
-            let depth = 1 + caller.map_or(0, |caller| found.stacks[caller as usize].depth);
-            found.stacks.push(StackRow { caller, name, depth });
-            found.stacks.len() as u32 - 1
-        });
-        stack_of.push(stack);
-        let weight_ns = facts.self_time().span_ns[span.index()];
-        let is_thread = trace.tracks().get(spans.track(span)).kind == TrackKind::Thread;
-        if weight_ns > 0 && is_thread {
-            let line = facts.frames().line(span).map(|line| names.merged(spans.name(line)));
-            found.rows.push(SampleRow { span, weight_ns, stack, line });
+    let mut stack_of: Vec<Option<u32>> = vec![None; spans.len()];
+    let threads = trace.tracks().iter().filter(|(_, track)| track.kind == TrackKind::Thread);
+    for span in threads.flat_map(|(_, track)| track.span_ids()) {
+        let parent = spans.parent(span).and_then(|parent| stack_of[parent.index()]);
+        if trace.kind(span) == SpanKind::Sampled {
+            stack_of[span.index()] = parent;
+            continue;
         }
+        let name = names.merged(spans.name(span));
+        let stack = *numbers.entry((parent, name)).or_insert_with(|| {
+            let depth = 1 + parent.map_or(0, |parent| rows[parent as usize].depth);
+            rows.push(SpanStack { parent, name, depth, count: 0, own_ns: 0 });
+            rows.len() as u32 - 1
+        });
+        stack_of[span.index()] = Some(stack);
+        let row = &mut rows[stack as usize];
+        row.count += 1;
+        row.own_ns = row.own_ns.saturating_add(facts.self_time().span_ns[span.index()]);
     }
-    found
+    rows
 }
 
 #[cfg(test)]
 mod tests {
-    use spanwise_model::SpanKind;
-
     use super::*;
     use crate::sample::Sample;
 
-    /// Calls of one thread as (name, start, length); samples as "outer;inner weight".
+    /// Spans of one thread as (name, kind, start, length); stacks as "outer;inner count self".
     #[track_caller]
-    fn check(calls: &[(&str, i64, i64)], expected: &[&str]) {
+    fn check(spans: &[(&str, SpanKind, i64, i64)], expected: &[&str]) {
         let mut sample = Sample::default();
-        for &(name, start, length) in calls {
-            sample.span("1", SpanKind::Python, name, start, length);
+        for &(name, kind, start, length) in spans {
+            sample.span("1", kind, name, start, length);
         }
         let trace = sample.finish();
         let facts = Facts::new(&trace);
-        let found = samples(&facts);
-        let text = |row: &SampleRow| {
-            let mut functions = Vec::new();
-            let mut at = Some(row.stack);
-            while let Some(stack) = at.map(|at| found.stacks[at as usize]) {
-                functions.insert(0, facts.names().text(stack.name).into_owned());
-                assert_eq!(stack.caller.is_none(), stack.depth == 1);
-                at = stack.caller;
-            }
-            assert_eq!(found.stacks[row.stack as usize].depth as usize, functions.len());
-            format!("{} {}", functions.join(";"), row.weight_ns)
+        let rows = span_stacks(&facts);
+        let text = |row: &SpanStack| {
+            let parents = std::iter::successors(Some(row), |row| Some(&rows[row.parent? as usize]));
+            let mut names: Vec<_> =
+                parents.map(|row| facts.names().text(row.name).into_owned()).collect();
+            assert_eq!(row.depth as usize, names.len());
+            names.reverse();
+            format!("{} {} {}", names.join(";"), row.count, row.own_ns)
         };
-        assert_eq!(found.rows.iter().map(text).collect::<Vec<_>>(), expected);
+        assert_eq!(rows.iter().map(text).collect::<Vec<_>>(), expected);
+    }
+
+    const PYTHON: SpanKind = SpanKind::Python;
+
+    #[test]
+    fn times_are_self_times_and_equal_stacks_are_one() {
+        check(
+            &[("a", PYTHON, 0, 10), ("b", PYTHON, 2, 3), ("b", PYTHON, 6, 1)],
+            &["a 1 6", "a;b 2 4"],
+        );
+        check(
+            &[("a", PYTHON, 0, 10), ("b", PYTHON, 0, 10), ("a", PYTHON, 20, 5)],
+            &["a 2 5", "a;b 1 10"],
+        );
     }
 
     #[test]
-    fn weights_are_self_times() {
-        check(&[("a", 0, 10), ("b", 2, 3), ("b", 6, 1)], &["a 6", "a;b 3", "a;b 1"]);
-    }
-
-    #[test]
-    fn what_never_ran_by_itself_is_a_caller_only() {
-        check(&[("a", 0, 10), ("b", 0, 10), ("a", 20, 5)], &["a;b 10", "a 5"]);
-    }
-
-    #[test]
-    fn equal_stacks_are_one() {
-        let mut sample = Sample::default();
-        for start in 0..50 {
-            sample.span("1", SpanKind::Python, "f", start * 10, 5);
-        }
-        let trace = sample.finish();
-        let found = samples(&Facts::new(&trace));
-        assert_eq!((found.rows.len(), found.stacks.len()), (50, 1));
+    fn calls_drawn_from_samples_are_left_out() {
+        let sampled = SpanKind::Sampled;
+        check(
+            &[("main", sampled, 0, 20), ("step", PYTHON, 5, 10), ("f", sampled, 6, 2)],
+            &["step 1 10"],
+        );
     }
 }

@@ -117,7 +117,7 @@ pub fn other_events(facts: &Facts<'_>, by: FunctionBy) -> Vec<SampledFunctions> 
     found.filter(|functions| functions.samples > 0).collect()
 }
 
-fn event_name(trace: &Trace, event: u16) -> String {
+pub(super) fn event_name(trace: &Trace, event: u16) -> String {
     trace.strings().get(trace.sample_events().rows()[usize::from(event)].name).to_owned()
 }
 
@@ -134,7 +134,7 @@ pub fn frame_name(trace: &Trace, frame: &Frame) -> String {
 /// What a row is about.
 type RowKey = (String, StrId, FrameKind, StrId, u32);
 
-fn functions(
+pub(super) fn functions(
     trace: &Trace,
     weights: impl Iterator<Item = (StackId, i64)>,
     by: FunctionBy,

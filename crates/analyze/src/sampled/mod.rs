@@ -1,6 +1,7 @@
 //! What samples of stacks say: CPU time by function, and every event by what it counts.
 
 mod by_stack;
+mod call;
 mod cpu_time;
 mod functions;
 mod pools;
@@ -10,6 +11,7 @@ mod spending;
 mod tests;
 
 pub use by_stack::{CpuByStack, cpu_by_stack};
+pub use call::{SampledCall, SampledEvent, SampledLine, cpu_functions_within, sampled_call};
 pub use cpu_time::CpuTime;
 pub(crate) use functions::python_callers;
 pub use functions::{
