@@ -22,12 +22,11 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "fleet.md"
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    """A fleet of six ranks, a recording and a file that is no trace; its dataset, every table."""
+    """A fleet of six ranks and one file that is no trace, and its dataset with every table."""
     folder = tmp_path_factory.mktemp("dataset")
     paths = replicate(folder, 6)
     (folder / "page.json").write_text("<html>")
-    recorded = shutil.copy(RECORDED, folder / "rank6.perf")
-    fleet = sw.fleet([*paths, folder / "page.json", recorded])
+    fleet = sw.fleet([*paths, folder / "page.json"])
     written = fleet.to_parquet(folder / "parquet", tables=contract.COLUMNS)
     return fleet, folder / "parquet", written
 
@@ -36,7 +35,9 @@ def test_files_say_what_they_are(dataset):
     fleet, folder, written = dataset
     found = sorted(str(path) for path in folder.rglob("*.parquet"))
     assert sorted(written) == found
-    assert {Path(path).relative_to(folder).parts[0] for path in found} == set(contract.COLUMNS)
+    # No rank was recorded with samples or switches, and none has files of them.
+    tables = set(contract.COLUMNS) - set(contract._RESOLVED)
+    assert {Path(path).relative_to(folder).parts[0] for path in found} == tables
     for path in found:
         schema = pq.read_schema(path)
         name, rank, _ = Path(path).relative_to(folder).parts
@@ -47,7 +48,7 @@ def test_files_say_what_they_are(dataset):
         assert re.fullmatch(r"rank=(\d+|__HIVE_DEFAULT_PARTITION__)", rank)
     manifest = json.loads((folder / contract.MANIFEST).read_text())
     assert manifest[contract.VERSION_KEY] == contract.VERSION
-    assert manifest["files"] == 8 and len(manifest["unread"]) == 1
+    assert manifest["files"] == 7 and len(manifest["unread"]) == 1
     # A file that could not be read is in `ranks`, under the unknown rank.
     (odd,) = (folder / "ranks").glob("rank=__HIVE*/*.parquet")
     assert pq.read_table(odd, partitioning=None)["error"].to_pylist()[0] is not None
@@ -97,12 +98,17 @@ def test_duckdb_answers_the_same(dataset):
     assert got == answers(fleet)
 
 
-def test_samples_and_states_can_be_read_alone(dataset):
+def test_samples_and_states_can_be_read_alone(tmp_path):
     duckdb = pytest.importorskip("duckdb")
-    fleet, folder, written = dataset
-    # Only the rank that was recorded has a file.
-    for name in ("samples", "thread_states"):
-        assert [path.name for path in (folder / name).iterdir()] == ["rank=6"]
+    recorded = shutil.copy(RECORDED, tmp_path / "rank6.perf")
+    fleet = sw.fleet([*replicate(tmp_path, 1), recorded])
+    folder = tmp_path / "parquet"
+    written = fleet.to_parquet(folder, tables=["samples", "thread_states"])
+    # Only the rank that was recorded has files.
+    assert len(written) == 2 and {Path(path).parts[-2] for path in written} == {"rank=6"}
+    for path in written:
+        schema, name = pq.read_schema(path), Path(path).parts[-3]
+        assert {field.name: str(field.type) for field in schema} == contract.COLUMNS[name]
     read = f"read_parquet('{folder}/{{}}/*/*.parquet', hive_partitioning = true)"
     trace = sw.open(RECORDED, index=False)
     found = duckdb.sql(

@@ -165,7 +165,7 @@ mod tests {
         let found = cpu_functions_within(&trace, &time, MS..3 * MS);
         let rows: Vec<_> =
             found.rows.iter().map(|row| (&*row.name, row.own / i128::from(MS))).collect();
-        assert_eq!((rows, found.samples), (vec![("f", 1), ("main", 1)], 2));
+        assert_eq!((rows, found.samples), (vec![("main", 1), ("f", 1)], 2));
         assert_eq!(cpu_functions_within(&trace, &time, 5 * MS..3 * MS).samples, 0);
     }
 }
