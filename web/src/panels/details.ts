@@ -47,8 +47,8 @@ function facts(answer: SpanAnswer, source: Source | undefined): HTMLElement {
   const track = source?.track(answer.track);
   const { count, total, rank } = answer.same_name;
   const kind = kindOf(answer.kind, answer.name).title;
-  // Of calls that were drawn, samples know the time.
-  const isDrawn = answer.sampled !== null;
+  // Of calls that were drawn, samples know the time; a wait has none of its own.
+  const isDrawn = answer.sampled !== null || answer.state !== null;
   const all: [string, string][] = [
     ["Takes", nanosText(answer.dur)],
     ...(isDrawn ? [] : [["Itself", nanosText(answer.self)] as [string, string]]),

@@ -243,8 +243,8 @@ fn drawn_calls_and_waits_say_what_was_recorded() {
         let rows = section(key)["rows"].as_array().expect("rows").iter();
         rows.map(|row| row[at].as_str().unwrap_or_default().to_owned()).collect()
     };
-    assert_eq!(names("cpu", "function"), ["copy", "hot", "main", "run"]);
-    assert!(names("waits", "reason").iter().any(|reason| reason == "mutex"));
+    assert_eq!(names("range_cpu", "function"), ["copy", "hot", "main", "run"]);
+    assert!(names("range_waits", "reason").iter().any(|reason| reason == "mutex"));
 }
 
 #[test]
