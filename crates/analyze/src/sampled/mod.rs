@@ -19,6 +19,6 @@ pub use functions::{
     frame_name, other_events, python_functions,
 };
 pub(crate) use profile::{
-    ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
+    NO_SAMPLE, ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
 pub(crate) use spending::{ObservedSpending, main_observed};
