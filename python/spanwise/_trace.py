@@ -25,6 +25,8 @@ def open(
 ) -> Trace:
     """Open a trace, or several on one timeline, of any format that `spanwise` reads.
 
+    A profile is a trace with samples alone, which have no times.
+
     The index beside a trace is used and, where there is none, written, as the command line
     does: `index=False` reads the trace itself. `threads` may read at once, 0 for one a core; with
     1, what is asked of the trace keeps to one thread as well.

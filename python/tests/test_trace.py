@@ -336,3 +336,14 @@ def test_examples_of_the_documentation_run(small):
         module = importlib.import_module(name)
         results = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
         assert results.attempted and not results.failed, name
+
+
+def test_profiles_are_traces_with_samples_alone(tmp_path):
+    profile = tmp_path / "stacks.folded"
+    profile.write_text("main;f 3\nmain;g 1\n")
+    trace = sw.open(profile)
+    assert len(trace.spans) == 0 and trace.sample_events["name"] == ["samples"]
+    assert sorted(zip(trace.samples["function"], trace.samples["weight"])) == [("f", 3), ("g", 1)]
+    # Neither is known, and neither is 0.
+    assert trace.samples["time_ns"] == trace.samples["cpu_ns"] == [None, None]
+    assert trace.stacks["self_cpu_ns"] == [None] * 4
