@@ -52,7 +52,7 @@ const VIEWS: &[(&str, &str, &str)] = &[
     (
         "cpu_by_function",
         "CPU time of recordings by function: by itself, and with what it called",
-        "WITH ran AS (SELECT trace, sum(cpu_ns) AS ns FROM tracks GROUP BY trace), \
+        "WITH ran AS (SELECT trace, sum(thread_cpu_ns) AS ns FROM tracks GROUP BY trace), \
          rows AS (SELECT stacks.trace AS trace, frames.function AS function, \
          frames.mapping AS mapping, frames.kind AS kind, stacks.self_cpu_ns AS self_ns, \
          iif(stacks.recursive, 0, stacks.total_cpu_ns) AS total_ns, stacks.samples AS samples \

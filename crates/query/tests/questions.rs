@@ -307,8 +307,8 @@ fn what_nobody_recorded_is_null() {
         ("thread_states WHERE wait_reason IS NULL AND state <> 'running'", 0),
         ("thread_states WHERE stack IS NULL AND state <> 'running'", 0),
         ("thread_states WHERE lock IS NOT NULL OR stack_from IS NOT NULL", 0),
-        ("tracks WHERE cpu_ns IS NULL AND kind = 'thread'", 0),
-        ("tracks WHERE cpu_ns IS NOT NULL AND kind <> 'thread'", 0),
+        ("tracks WHERE thread_cpu_ns IS NULL AND kind = 'thread'", 0),
+        ("tracks WHERE thread_cpu_ns IS NOT NULL AND kind <> 'thread'", 0),
     ] {
         assert_eq!(single(&database, &format!("SELECT count(*) FROM {what}")), count, "{what}");
     }
@@ -316,7 +316,7 @@ fn what_nobody_recorded_is_null() {
     for table in ["samples", "stacks", "frames", "thread_states", "cpu_by_function"] {
         assert_eq!(single(&annotated, &format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
-    assert_eq!(single(&annotated, "SELECT count(cpu_ns) FROM tracks"), 0);
+    assert_eq!(single(&annotated, "SELECT count(thread_cpu_ns) FROM tracks"), 0);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) fn tracks(traces: &Arc<Traces>) -> Relation {
         number(traces, len, "spans", "how many spans it has", move |opened, row| {
             of(opened, row).spans.len() as i64
         }),
-        known(traces, len, "cpu_ns", "how long the thread ran", |opened, row| {
+        known(traces, len, "thread_cpu_ns", "how long the thread ran", |opened, row| {
             opened.track_cpu_ns(TrackId(row as u32))
         }),
         known(traces, len, "no_sample_ns", "the part of it that no sample speaks for", {
