@@ -10,7 +10,8 @@ use spanwise_model::{ArgValue, SpanId, Trace};
 use crate::running::value_bytes_max;
 use crate::tables::Traces;
 
-/// `arg(span, key)`, `args(span)`, `stack(span)`, `call_stack(stack)`, `overlap(start, dur, start, dur)`.
+/// `arg(span, key)`, `args(span)`, `stack(span)`, `call_stack(stack)`, and
+/// `overlap(start, dur, start, dur)`.
 pub(crate) fn register(connection: &Connection, traces: &Arc<Traces>) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC

@@ -286,7 +286,8 @@ fn samples_and_states_of_several_traces_keep_their_own_numbers() {
     };
     let expected: Vec<_> = rows(&alone, sql).iter().map(|row| row[1..].to_vec()).collect();
     assert_eq!((of(1), of(2)), (expected.clone(), expected));
-    let crossed = "SELECT count(*) FROM stacks JOIN stacks AS callers ON callers.id = stacks.parent \
+    let crossed = "SELECT count(*) FROM stacks \
+                   JOIN stacks AS callers ON callers.id = stacks.parent \
                    JOIN frames ON frames.id = stacks.frame \
                    WHERE callers.trace <> stacks.trace OR frames.trace <> stacks.trace";
     assert_eq!(single(&database, crossed), 0);

@@ -123,7 +123,7 @@ fn is_wait(state: ThreadState) -> bool {
 /// Adds pieces to a grouping.
 fn add_to(group: &mut Group, trace: &Trace, by: CompareBy, pieces: &[Piece], steps: usize) {
     let mut numbers: HashMap<(Spent, usize), Option<usize>> = HashMap::new();
-    let mut by_text: HashMap<(Place, String), usize> = HashMap::new();
+    let mut by_text: BTreeMap<(Place, String), usize> = BTreeMap::new();
     let mut rows: Vec<(Vec<Cell>, BTreeMap<String, Cell>)> = Vec::new();
     let mut lines: HashMap<StackId, Option<String>> = HashMap::new();
     for piece in pieces {
