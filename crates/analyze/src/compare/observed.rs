@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_model::{FrameKind, Nanos, StackId, ThreadState, Trace, TrackId};
+use spanwise_model::{FrameId, FrameKind, Nanos, StackId, ThreadState, Trace, TrackId};
 
 use super::pairs::INSIDE;
 use super::series::{Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries};
@@ -125,13 +125,14 @@ fn add_to(group: &mut Group, trace: &Trace, by: CompareBy, pieces: &[Piece], ste
     let mut numbers: HashMap<(Spent, usize), Option<usize>> = HashMap::new();
     let mut by_text: BTreeMap<(Place, String), usize> = BTreeMap::new();
     let mut rows: Vec<(Vec<Cell>, BTreeMap<String, Cell>)> = Vec::new();
+    let frames = line_frames(trace);
     let mut lines: HashMap<StackId, Option<String>> = HashMap::new();
     for piece in pieces {
         let Some(at) = piece.at else { continue };
         // Steps are the only keys that differ from one step to the next.
         let of_step = if by == CompareBy::Step { at } else { 0 };
         let row = *numbers.entry((piece.of, of_step)).or_insert_with(|| {
-            let text = key_text(trace, by, piece.of, at)?;
+            let text = key_text(trace, &frames, by, piece.of, at)?;
             Some(*by_text.entry((piece.of.place(), text)).or_insert_with(|| {
                 rows.push((vec![Cell::default(); steps], BTreeMap::new()));
                 rows.len() - 1
@@ -141,7 +142,7 @@ fn add_to(group: &mut Group, trace: &Trace, by: CompareBy, pieces: &[Piece], ste
         let cell = Cell { ns: TotalNanos::from(piece.ns), count: 1 };
         cells[at].add(cell);
         let (Spent::Sampled(stack) | Spent::Waiting(_, stack)) = piece.of else { continue };
-        let line = lines.entry(stack).or_insert_with(|| line_text(trace, stack));
+        let line = lines.entry(stack).or_insert_with(|| line_text(trace, frames[stack.index()]));
         if let Some(line) = line {
             match of_lines.get_mut(line) {
                 Some(sum) => sum.add(cell),
@@ -164,7 +165,13 @@ fn largest(lines: BTreeMap<String, Cell>) -> BTreeMap<String, Cell> {
 }
 
 /// What a piece is counted under; nothing where only GPU work is grouped.
-fn key_text(trace: &Trace, by: CompareBy, of: Spent, at: usize) -> Option<String> {
+fn key_text(
+    trace: &Trace,
+    line_frames: &[Option<FrameId>],
+    by: CompareBy,
+    of: Spent,
+    at: usize,
+) -> Option<String> {
     let named = |stack: fn(&Trace, StackId) -> String| match of {
         Spent::Sampled(id) => stack(trace, id),
         Spent::NoSample => NO_SAMPLE.to_owned(),
@@ -176,7 +183,8 @@ fn key_text(trace: &Trace, by: CompareBy, of: Spent, at: usize) -> Option<String
         CompareBy::Function => named(function_of_file_text),
         CompareBy::PythonLine => match of {
             Spent::Sampled(stack) | Spent::Waiting(_, stack) => {
-                line_text(trace, stack).unwrap_or_else(|| NONE.to_owned())
+                let line = line_text(trace, line_frames[stack.index()]);
+                line.unwrap_or_else(|| NONE.to_owned())
             }
             Spent::NoSample => NONE.to_owned(),
         },
@@ -206,12 +214,24 @@ fn function_of_file_text(trace: &Trace, stack: StackId) -> String {
     }
 }
 
-/// The innermost line that is known, of Python where there is one.
-fn line_text(trace: &Trace, stack: StackId) -> Option<String> {
-    let frames = || trace.stacks().frames(stack).map(|frame| trace.frames().get(frame));
-    let has_line = |frame: &spanwise_model::Frame| frame.line > 0;
-    let mut python = frames().filter(|frame| frame.kind == FrameKind::Python && has_line(frame));
-    let frame = python.next().or_else(|| frames().find(has_line))?;
+/// By stack, its innermost frame with a line, of Python where there is one.
+fn line_frames(trace: &Trace) -> Vec<Option<FrameId>> {
+    let stacks = trace.stacks();
+    let mut any: Vec<Option<FrameId>> = vec![None; stacks.len()];
+    let mut python = any.clone();
+    // Callers stand before what they call.
+    for stack in (1..stacks.len()).map(|stack| StackId(stack as u32)) {
+        let (caller, at) = (stacks.parent(stack).index(), stack.index());
+        let own = stacks.frame(stack).filter(|&frame| trace.frames().get(frame).line > 0);
+        let is_python = |&frame: &FrameId| trace.frames().kind(frame) == FrameKind::Python;
+        any[at] = own.or(any[caller]);
+        python[at] = own.filter(is_python).or(python[caller]);
+    }
+    python.into_iter().zip(any).map(|(python, any)| python.or(any)).collect()
+}
+
+fn line_text(trace: &Trace, frame: Option<FrameId>) -> Option<String> {
+    let frame = trace.frames().get(frame?);
     let file = trace.strings().get(frame.file);
     Some(format!("{file}({}): {}", frame.line, frame_name(trace, &frame)))
 }

@@ -52,13 +52,10 @@ pub fn sampled_call(trace: &Trace, time: &CpuTime, span: SpanId) -> Option<Sampl
     let mut call = SampledCall::default();
     let mut lines: BTreeMap<(StrId, u32), (u64, TotalNanos)> = BTreeMap::new();
     let mut events: BTreeMap<u16, (u64, i128)> = BTreeMap::new();
-    let mut frames: BTreeMap<u32, Option<FrameId>> = BTreeMap::new();
+    let frames = frames_of(trace, trace.name(span), outer);
     for row in rows_within(trace, spans.track(span).0, spans.start(span)..spans.end(span)) {
-        let stack = samples.stack[row];
-        let found = frames
-            .entry(stack)
-            .or_insert_with(|| frame_of(trace, StackId(stack), trace.name(span), outer));
-        let Some(frame) = found.map(|frame| trace.frames().get(frame)) else { continue };
+        let Some(frame) = frames[samples.stack[row] as usize] else { continue };
+        let frame = trace.frames().get(frame);
         let event = events.entry(samples.event[row]).or_default();
         *event = (event.0 + 1, event.1 + i128::from(samples.weight[row]));
         let line = lines.entry((frame.file, frame.line)).or_default();
@@ -92,13 +89,23 @@ fn rows_within(trace: &Trace, track: u32, window: Range<Nanos>) -> Range<usize> 
     first..end.max(first)
 }
 
-/// The frame of a stack that a call stands for: at its depth, or else the outermost of its name.
-fn frame_of(trace: &Trace, stack: StackId, name: &str, outer: usize) -> Option<FrameId> {
-    let mut frames: Vec<FrameId> = trace.stacks().frames(stack).collect();
-    frames.reverse();
-    let is_named = |&frame: &FrameId| frame_name(trace, &trace.frames().get(frame)) == name;
-    let at_depth = frames.get(outer).copied().filter(is_named);
-    at_depth.or_else(|| frames.iter().copied().find(|frame| is_named(frame)))
+/// By stack, the frame that a call stands for: at its depth, or else the outermost of its name.
+fn frames_of(trace: &Trace, name: &str, outer: usize) -> Vec<Option<FrameId>> {
+    let frames = (0..trace.frames().len() as u32).map(|frame| trace.frames().get(FrameId(frame)));
+    let is_named: Vec<bool> = frames.map(|frame| frame_name(trace, &frame) == name).collect();
+    let stacks = trace.stacks();
+    let mut depths = vec![0_usize; stacks.len()];
+    let mut at_depth: Vec<Option<FrameId>> = vec![None; stacks.len()];
+    let mut outermost = at_depth.clone();
+    // Callers stand before what they call.
+    for stack in (1..stacks.len()).map(|stack| StackId(stack as u32)) {
+        let (caller, at) = (stacks.parent(stack).index(), stack.index());
+        let own = stacks.frame(stack).filter(|frame| is_named[frame.index()]);
+        depths[at] = depths[caller] + 1;
+        at_depth[at] = if depths[at] == outer + 1 { own } else { at_depth[caller] };
+        outermost[at] = outermost[caller].or(own);
+    }
+    at_depth.into_iter().zip(outermost).map(|(at_depth, named)| at_depth.or(named)).collect()
 }
 
 /// CPU time of samples in a range of time, by function.

@@ -1,6 +1,7 @@
 //! Samples and thread states with everything that their rows refer to in place: for datasets
 //! whose readers have one file at a time.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, UInt16Array, UInt32Array};
@@ -13,6 +14,9 @@ use super::observed::{functions, looked_up, sample_cpu_ns, state_words, words};
 /// A stack is at most this long as a text, or deep recursion would take the square of a trace.
 /// Outer frames are left out.
 const STACK_BYTES_MAX: usize = 16 << 10;
+
+/// All stacks of a table together; those beyond that are left out.
+const STACKS_BYTES_MAX: usize = 1 << 30;
 
 /// Stands for the frames that are left out.
 const LEFT_OUT: &str = "…";
@@ -114,7 +118,15 @@ fn lines(trace: &Trace, stacks: impl Iterator<Item = StackId>) -> ArrayRef {
 /// The functions of each stack, outermost first, by `;`.
 fn stack_texts(trace: &Trace, stacks: impl Iterator<Item = StackId>) -> ArrayRef {
     let known = stacks.map(|stack| (stack != StackId::EMPTY).then_some(stack));
-    looked_up(known, |&stack| stack_text(trace, stack))
+    let bytes = Cell::new(0_usize);
+    looked_up(known, |&stack| {
+        if bytes.get() > STACKS_BYTES_MAX {
+            return LEFT_OUT.to_owned();
+        }
+        let text = stack_text(trace, stack);
+        bytes.set(bytes.get() + text.len());
+        text
+    })
 }
 
 fn stack_text(trace: &Trace, stack: StackId) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spanwise_model::{FrameId, FrameKind, NO_CPU, NO_TIME, StackId};
+use spanwise_model::{FrameId, FrameKind, NO_CPU, NO_TIME, StackId, Track, TrackId};
 
 use super::observed::{runs_of_tracks, stack_rows};
 use super::parts::{Len, known, number, relation, text, trace};
@@ -139,10 +139,9 @@ pub(super) fn samples(traces: &Arc<Traces>) -> Relation {
 }
 
 fn sample_columns(traces: &Arc<Traces>, len: Len) -> Vec<Column> {
-    let track_of = |opened: &Opened, row: usize| {
-        let track = opened.trace.samples().track[row];
-        opened.trace.tracks().rows()[track as usize].clone()
-    };
+    fn track_of(opened: &Opened, row: usize) -> &Track {
+        opened.trace.tracks().get(TrackId(opened.trace.samples().track[row]))
+    }
     vec![
         int("id", "its number", |row| Some(row as i64)),
         trace(traces, len),
@@ -153,10 +152,10 @@ fn sample_columns(traces: &Arc<Traces>, len: Len) -> Vec<Column> {
         number(traces, len, "track", "id in tracks", |opened, row| {
             opened.track(opened.trace.samples().track[row])
         }),
-        text(traces, len, "process", "the source's id of the process", move |opened, row| {
+        text(traces, len, "process", "the source's id of the process", |opened, row| {
             opened.known_text(track_of(opened, row).process.0)
         }),
-        text(traces, len, "thread", "the source's id of the thread", move |opened, row| {
+        text(traces, len, "thread", "the source's id of the thread", |opened, row| {
             opened.known_text(track_of(opened, row).thread.0)
         }),
         known(traces, len, "cpu", "the processor it was taken on", |opened, row| {
