@@ -112,10 +112,49 @@ COLUMNS: dict[str, dict[str, str]] = {
         "origin": _TEXT,
         "launch": _INT,
     },
+    "samples": {
+        "file_number": _INT,
+        "time_ns": _INT,
+        "process": _TEXT,
+        "process_name": _TEXT,
+        "thread": _TEXT,
+        "thread_name": _TEXT,
+        "cpu": _INT,
+        "event": _TEXT,
+        "unit": _TEXT,
+        "weight": _INT,
+        "cpu_ns": _INT,
+        "function": _TEXT,
+        "file": _TEXT,
+        "line": _INT,
+        "mapping": _TEXT,
+        "stack": _TEXT,
+    },
+    "thread_states": {
+        "file_number": _INT,
+        "start_ns": _INT,
+        "dur_ns": _INT,
+        "process": _TEXT,
+        "process_name": _TEXT,
+        "thread": _TEXT,
+        "thread_name": _TEXT,
+        "cpu": _INT,
+        "state": _TEXT,
+        "wait_reason": _TEXT,
+        "idle": _FLAG,
+        "stack": _TEXT,
+        "waker": _TEXT,
+        "waker_stack": _TEXT,
+        "lock": _INT,
+    },
 }
 
 #: Small, and known already; the others are read from the traces.
 REDUCED = ("ranks", "calls", "activities", "breakdown", "findings")
+
+#: What a rank that was not recorded has nothing of: no file then. The value is the table of a
+#: trace whose rows can be read alone.
+_RESOLVED = {"samples": "resolved_samples", "thread_states": "resolved_thread_states"}
 
 #: "None" among row numbers.
 _NO_ROW = 4294967295
@@ -195,7 +234,10 @@ def _written_file(job: _Job) -> tuple[str | None, Tables]:
         with brought_near(job.file, job.storage) as path:
             trace = open(path, index=job.use_index, threads=1)
             for name in job.tables:
-                table = _native.tag_table(trace._trace.table(name), job.number, job.rank)
+                found = trace._trace.table(_RESOLVED.get(name, name))
+                if name in _RESOLVED and len(found) == 0:
+                    continue
+                table = _native.tag_table(found, job.number, job.rank)
                 written.append(_write_part(Table(table), name, job.folder, job.storage))
     except Exception as reason:
         error = in_words(reason, job.file)
@@ -233,7 +275,8 @@ def _promised(table: Table, name: str) -> Any:
             columns.append(arrow.nulls(have.num_rows, field.type))
             continue
         column = have[field.name]
-        if column.type == arrow.uint32():
+        # Where tables have nulls, the number that stands for "none" elsewhere is none.
+        if column.type == arrow.uint32() and name not in _RESOLVED:
             column = _without_no_row(column)
         columns.append(column.cast(field.type))
     metadata = {VERSION_KEY: VERSION, "spanwise.fleet.table": name}

@@ -25,6 +25,8 @@ def open(
 ) -> Trace:
     """Open a trace, or several on one timeline, of any format that `spanwise` reads.
 
+    A profile is a trace with samples alone, which have no times.
+
     The index beside a trace is used and, where there is none, written, as the command line
     does: `index=False` reads the trace itself. `threads` may read at once, 0 for one a core; with
     1, what is asked of the trace keeps to one thread as well.
@@ -122,8 +124,8 @@ def _section(key: str, about: str) -> _Section:
 class Trace:
     """A trace that was opened; `spanwise.open` makes it.
 
-    Its tables (`spans`, `instants`, `counters`, `links`, `tracks`, `categories`, `strings`)
-    lie over its own memory, or over the mapped index. Times are whole nanoseconds on the
+    Its tables (`spans`, `samples`, `stacks`, `frames`, `thread_states`, `instants`, `counters`,
+    `links`, `tracks`, `categories`, `strings`) lie over its own memory, or over the mapped index. Times are whole nanoseconds on the
     trace's own clock. Questions are methods; each gives a `Table` with all rows, or the first
     `top`.
 
@@ -216,18 +218,62 @@ class Trace:
         return Table(self._trace.table("kernels"))
 
     @property
-    def samples(self) -> Table:
-        """Every call of a thread that ran by itself: when, for how long, under which stack.
+    def span_stacks(self) -> Table:
+        """Self time of threads by stack of spans; `parent` is the row of the stack around it.
 
-        `weight_ns` is the self time of the call, so weights add up to the time of the thread;
-        `stack` is a row of `stacks`, `span` and `track` are rows of those tables.
+        A stack is a name and the names around it. Self times of a thread add up to the time
+        that its spans cover. Calls drawn from samples are no part of it.
+        """
+        return Table(self._trace.table("span_stacks"))
+
+    @property
+    def samples(self) -> Table:
+        """Stacks seen at an instant, with a weight in the unit of their event.
+
+        `cpu_ns` is the CPU time that a sample stands for, unknown for other events than the one
+        that tells it; `function` is the innermost. `track`, `stack` and `event` are rows of
+        `tracks`, `stacks` and `sample_events`. A trace without samples has no rows.
+
+        >>> import spanwise as sw
+        >>> trace = sw.open("recorded.perf")
+        >>> rows = zip(trace.samples["function"], trace.samples["cpu_ns"])
+        >>> [(function, ns) for function, ns in rows if ns is not None][:2]
+        [('main', 1428571), ('hot', 1428571)]
         """
         return Table(self._trace.table("samples"))
 
     @property
+    def sample_events(self) -> Table:
+        """The clocks and counters that took samples: unit, interval where that is steady."""
+        return Table(self._trace.table("sample_events"))
+
+    @property
     def stacks(self) -> Table:
-        """Each stack once: its innermost function, and the row of the stack that called it."""
+        """Each stack once: its innermost frame, the row of its caller, its CPU time.
+
+        Row 0 is the empty stack, which no other row refers to. `self_cpu_ns` is of the samples
+        with exactly this stack, `total_cpu_ns` of all whose stack begins with it.
+        """
         return Table(self._trace.table("stacks"))
+
+    @property
+    def frames(self) -> Table:
+        """Functions with the line that was executed, the file and what was mapped there."""
+        return Table(self._trace.table("frames"))
+
+    @property
+    def thread_states(self) -> Table:
+        """When each thread ran, could have run or was blocked; on what, where, and who woke it.
+
+        As sums count them: a short wait without a stack of its own has that of the row
+        `stack_from`, which was sampled in its place.
+
+        >>> import spanwise as sw
+        >>> states = sw.open("recorded.perf").thread_states.to_dicts()
+        >>> [(row["state"], row["wait_reason"], row["dur_ns"]) for row in states[:3]]
+        [('running', None, 3000000), ('blocked', 'mutex', 3000000), ('runnable', 'woken', 500000)]
+        """
+        return Table(self._trace.table("thread_states"))
 
     # What it answers: a line here for each section of the report.
 
@@ -237,6 +283,13 @@ class Trace:
 
     summary = _section("trace", "What the trace is.")
     findings = _section("findings", "What deserves attention first, with numbers and advice.")
+    python = _section("python", "CPU time by Python function, native code it called included.")
+    python_lines = _section("python-lines", "CPU time by line of Python.")
+    cpu = _section("cpu", "CPU time by function, of recordings that took samples.")
+    events = _section(
+        "events", "Functions by page faults, cache misses and other sampled events."
+    )
+    waits = _section("waits", "Off-CPU time by reason and stack, where switches were recorded.")
     metrics = _section("metrics", "Single numbers with exact meanings, for `report --check`.")
     gpu = _section("gpu", "Busy and idle time of each GPU.")
     breakdown = _section("breakdown", "Compute, exposed communication and copies, idle; by step.")

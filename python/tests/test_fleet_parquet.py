@@ -16,6 +16,7 @@ import spanwise as sw
 pq = pytest.importorskip("pyarrow.parquet")
 from spanwise import _fleet_parquet as contract  # noqa: E402
 
+RECORDED = Path(__file__).resolve().parents[2] / "testdata" / "perf" / "recorded.perf"
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "fleet.md"
 
 
@@ -34,7 +35,9 @@ def test_files_say_what_they_are(dataset):
     fleet, folder, written = dataset
     found = sorted(str(path) for path in folder.rglob("*.parquet"))
     assert sorted(written) == found
-    assert {Path(path).relative_to(folder).parts[0] for path in found} == set(contract.COLUMNS)
+    # No rank was recorded with samples or switches, and none has files of them.
+    tables = set(contract.COLUMNS) - set(contract._RESOLVED)
+    assert {Path(path).relative_to(folder).parts[0] for path in found} == tables
     for path in found:
         schema = pq.read_schema(path)
         name, rank, _ = Path(path).relative_to(folder).parts
@@ -93,6 +96,34 @@ def test_duckdb_answers_the_same(dataset):
         connection.sql(f"create view {table} as select * from {files}")
     got = {name: dict(connection.sql(sql).fetchall()) for name, sql in SQL.items()}
     assert got == answers(fleet)
+
+
+def test_samples_and_states_can_be_read_alone(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    recorded = shutil.copy(RECORDED, tmp_path / "rank6.perf")
+    fleet = sw.fleet([*replicate(tmp_path, 1), recorded])
+    folder = tmp_path / "parquet"
+    written = fleet.to_parquet(folder, tables=["samples", "thread_states"])
+    # Only the rank that was recorded has files.
+    assert len(written) == 2 and {Path(path).parts[-2] for path in written} == {"rank=6"}
+    for path in written:
+        schema, name = pq.read_schema(path), Path(path).parts[-3]
+        assert {field.name: str(field.type) for field in schema} == contract.COLUMNS[name]
+    read = f"read_parquet('{folder}/{{}}/*/*.parquet', hive_partitioning = true)"
+    trace = sw.open(RECORDED, index=False)
+    found = duckdb.sql(
+        f"select stack, sum(cpu_ns) from {read.format('samples')} "
+        "where event = 'cpu-clock' group by stack order by 2 desc, 1"
+    ).fetchall()
+    assert sum(ns for _, ns in found) == sum(ns for ns in trace.samples["cpu_ns"] if ns)
+    assert {stack.split(";")[0] for stack, _ in found} == {"main", "copy"}
+    waits = duckdb.sql(
+        f"select rank, thread_name, waker, dur_ns, stack, waker_stack from "
+        f"{read.format('thread_states')} where wait_reason = 'mutex'"
+    ).fetchall()
+    stack = "main;run;pthread_mutex_lock;__lll_lock_wait;futex_wait;__schedule"
+    waker = "finish;pthread_mutex_unlock;try_to_wake_up"
+    assert waits == [(6, "app", "io", 3_000_000, stack, waker)]
 
 
 def test_polars_answers_the_same(dataset):

@@ -3,7 +3,6 @@
 import doctest
 import importlib
 import json
-import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,8 @@ from spanwise import _native
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 SMALL = TESTDATA / "kineto" / "llama_small.json.gz"
+#: Samples, page faults and thread states.
+RECORDED = TESTDATA / "perf" / "recorded.perf"
 
 
 @pytest.fixture
@@ -156,36 +157,77 @@ def test_ctrl_c_ends_an_opening(tmp_path):
     assert said == b"interrupted\n"
 
 
-def test_samples_add_up_to_the_time_of_threads(small):
+def test_stacks_of_spans_add_up_to_the_time_of_threads(small):
     trace = sw.open(small)
-    samples, stacks = trace.samples.to_dicts(), trace.stacks.to_dicts()
-    names, starts = trace.spans["name"], trace.spans["start_ns"]
-    tracks = trace.tracks.to_dicts()
-    by_track = {}
-    for row in samples:
-        by_track[row["track"]] = by_track.get(row["track"], 0) + row["weight_ns"]
-        assert tracks[row["track"]]["kind"] == "thread"
-        # Addresses of objects do not make a function another one.
-        name = re.sub(r" at 0x[0-9a-f]+", "", names[row["span"]])
-        assert (name, starts[row["span"]]) == (row["function"], row["time_ns"])
-        assert stacks[row["stack"]]["function"] == row["function"]
-    assert sum(by_track.values()) == sum(row["self_ns"] for row in trace.hot_functions())
-    # Following callers leads out, one by one; each stack stands once.
+    stacks = trace.span_stacks.to_dicts()
+    functions = trace.hot_functions()
+    assert sum(row["self_ns"] for row in stacks) == sum(functions["self_ns"])
+    assert sum(row["count"] for row in stacks) >= sum(functions["count"])
+    # Following parents leads out, one by one; each stack stands once.
     for row in stacks:
-        caller = row["caller"]
-        depth = 1 if caller == 4294967295 else stacks[caller]["depth"] + 1
-        assert row["depth"] == depth
-    assert len({(row["caller"], row["function"]) for row in stacks}) == len(stacks)
+        parent = row["parent"]
+        assert row["depth"] == (1 if parent is None else stacks[parent]["depth"] + 1)
+    assert len({(row["parent"], row["name"]) for row in stacks}) == len(stacks)
+    # An annotated trace has neither samples nor states.
+    assert len(trace.samples) == len(trace.thread_states) == len(trace.sample_events) == 0
+
+
+def test_samples_and_states_are_those_of_sql():
+    trace = sw.open(RECORDED, index=False)
+    samples, stacks, frames = trace.samples, trace.stacks.to_dicts(), trace.frames.to_dicts()
+    assert trace.sample_events["name"] == ["cpu-clock", "page-faults"]
+    assert trace.sample_events["interval_ns"] == [1_000_000, None]
+    assert trace.sample_events["samples"] == [7, 3]
+    for row in samples.to_dicts():
+        stack = stacks[row["stack"]]
+        assert row["function"] == stack["function"] == frames[stack["frame"]]["function"]
+        assert (row["cpu_ns"] is None) == (row["event"] == 1)
+    answered = query("SELECT cpu_ns, weight, call_stack(stack) AS stack FROM samples ORDER BY id")
+    assert [row["cpu_ns"] for row in answered] == samples["cpu_ns"]
+    assert [row["weight"] for row in answered] == samples["weight"]
+
+    def names(stack):
+        return [] if stack is None else [*names(stacks[stack]["parent"]), stacks[stack]["function"]]
+
+    assert [row["stack"] for row in answered] == [";".join(names(s)) for s in samples["stack"]]
+    # Nothing refers to the empty stack, and what is unknown is no number.
+    assert stacks[0]["frame"] is None and 0 not in trace.stacks["parent"]
+    assert set(trace.frames["line"]) == {None} and set(trace.frames["file"]) == {None}
+    answered = query("SELECT * FROM thread_states ORDER BY id")
+    columns = ("dur", "track", "cpu", "state", "wait_reason", "idle", "waker", "lock")
+    states = trace.thread_states.to_dicts()
+    assert len(states) == len(answered) == 9
+    for ours, theirs in zip(states, answered):
+        ours["dur"] = ours["dur_ns"]
+        assert [ours[name] for name in columns] == [theirs[name] for name in columns]
+        assert names(ours["waker_stack"]) == [] or names(ours["waker_stack"])[0] == "finish"
+
+
+def query(sql):
+    """Rows of the recording, as the command line answers."""
+    return json.loads(command_line("query", "--quiet", "--format", "json", RECORDED, sql))
+
+
+def test_columns_of_samples_are_the_memory_of_the_trace(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    trace = sw.open(shutil.copy(RECORDED, tmp_path))
+    for table, column in (("samples", "weight"), ("samples", "stack"), ("thread_states", "dur_ns")):
+        tables = [pa.table(getattr(sw.open(trace.file), table)) for _ in range(2)]
+        # An index is mapped anew for each, and lies where the other does not.
+        assert tables[0][column] == tables[1][column]
+        both = [pa.table(getattr(trace, table))[column].chunk(0).buffers()[1] for _ in range(2)]
+        assert both[0].address == both[1].address
 
 
 def test_what_was_gathered_is_made_once(small):
     pa = pytest.importorskip("pyarrow")
-    trace = sw.open(small)
-    for name in ("kernels", "samples", "stacks"):
-        tables = [pa.table(getattr(trace, name)) for _ in range(2)]
-        for column in tables[0].column_names:
-            here, there = (t[column].chunk(0).buffers()[1].address for t in tables)
-            assert here == there, (name, column)
+    for path, names in ((small, ("kernels", "span_stacks")), (RECORDED, ("samples", "stacks"))):
+        trace = sw.open(path, index=False)
+        for name in names:
+            tables = [pa.table(getattr(trace, name)) for _ in range(2)]
+            for column in tables[0].column_names:
+                here, there = (t[column].chunk(0).buffers()[1].address for t in tables)
+                assert here == there, (name, column)
 
 
 def check_rows(got, expected, what):
@@ -289,7 +331,19 @@ def test_pandas_polars_and_duckdb_take_tables(small):
 
 
 def test_examples_of_the_documentation_run(small):
+    shutil.copy(RECORDED, small.parent)
     for name in ("spanwise", "spanwise._answer", "spanwise._table", "spanwise._trace"):
         module = importlib.import_module(name)
         results = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
         assert results.attempted and not results.failed, name
+
+
+def test_profiles_are_traces_with_samples_alone(tmp_path):
+    profile = tmp_path / "stacks.folded"
+    profile.write_text("main;f 3\nmain;g 1\n")
+    trace = sw.open(profile)
+    assert len(trace.spans) == 0 and trace.sample_events["name"] == ["samples"]
+    assert sorted(zip(trace.samples["function"], trace.samples["weight"])) == [("f", 3), ("g", 1)]
+    # Neither is known, and neither is 0.
+    assert trace.samples["time_ns"] == trace.samples["cpu_ns"] == [None, None]
+    assert trace.stacks["self_cpu_ns"] == [None] * 4

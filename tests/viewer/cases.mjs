@@ -20,6 +20,7 @@ const FORMATS = {
   "perf-data": "testdata/perf/small.perf.data",
   "perf-script": "testdata/perf/kernel_and_user.perf",
   switches: "testdata/perf/sched_script.perf",
+  samples: "testdata/perf/recorded.perf",
   session: "testdata/session/steps.spanwise-session",
   "hostile-names": "testdata/cli/hostile-names/trace.json",
 };
@@ -411,6 +412,39 @@ async function showsMemory(it) {
   return `${memory.length} counters: ${said}`;
 }
 
+/** Drawn calls say their samples, waits their reason and who ended them; ranges and flames both. */
+async function showsSamples(it) {
+  await it.settled();
+  await it.search("run");
+  await it.page.locator('[data-role="found"]').first().click();
+  const samples = it.page.locator('[data-role="sampled"]');
+  await samples.waitFor();
+  assert.match(await samples.textContent(), /CPU time2\.857 ms.*cpu-clock2 samples.*page-faults2 samples, 2 faults.*\/usr\/bin\/app/);
+  await it.picture("call");
+  await it.search("[blocked: mutex]");
+  await it.page.locator('[data-role="found"]').first().click();
+  const state = it.page.locator('[data-role="state"]');
+  await state.waitFor();
+  assert.match(await state.textContent(), /Wait reasonmutex.*Wakerio 302/);
+  assert.match(await state.locator('[data-role="waker-stack"]').textContent(), /pthread_mutex_unlock.*finish/);
+  await it.picture("wait");
+  const ruler = await it.page.locator("#panel-timeline .ruler").boundingBox();
+  await it.page.mouse.move(ruler.x + 2, ruler.y + 10);
+  await it.page.mouse.down();
+  await it.page.mouse.move(ruler.x + ruler.width - 4, ruler.y + 12, { steps: 8 });
+  await it.page.mouse.up();
+  await it.page.waitForSelector(".range .section");
+  const range = await it.page.locator(".range").textContent();
+  assert.match(range, /CPU time: 10.000 ms in 7 samples/);
+  assert.match(range, /hot4.286 ms/);
+  assert.match(range, /mutex/);
+  await it.picture("range");
+  await it.page.getByRole("tab", { name: "Flame graph", exact: true }).click();
+  await it.page.waitForSelector("#panel-flame[data-frames]");
+  await it.picture("flame");
+  return "a drawn call, a wait, a range, a flame graph";
+}
+
 /** Nothing that cannot be seen, or that turns text around, reaches the page. */
 async function hostileNames(it) {
   await it.settled();
@@ -478,6 +512,7 @@ const CASES = [
   ["gone", [LLAMA], tellsWhenServerIsGone],
   ["help", [LLAMA], helpAndTheme, { scheme: "dark" }],
   ["memory", [FORMATS.memory], showsMemory],
+  ["samples", [FORMATS.samples], showsSamples],
   ["hostile", [FORMATS["hostile-names"]], hostileNames],
   ["small-light", [LLAMA, LLAMA_EAGER], fitsTheScreen, { width: 1280, height: 720 }],
   ["small-dark", [LLAMA, LLAMA_EAGER], fitsTheScreen, { width: 1280, height: 720, scheme: "dark" }],

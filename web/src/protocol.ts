@@ -86,6 +86,8 @@ export interface SpanAnswer extends SpanPlace {
   launched: { count: number; total: number; first: SpanPlace[] };
   python: FrameName[];
   links: { category: string; to: boolean; other: SpanPlace }[];
+  sampled: SampledAnswer | null;
+  state: StateAnswer | null;
   same_name: {
     count: number;
     total: number;
@@ -93,6 +95,37 @@ export interface SpanAnswer extends SpanPlace {
     previous: number | null;
     next: number | null;
   };
+}
+
+/** Samples with a drawn call on their stack; null is "not known". */
+export interface SampledAnswer {
+  mapping: string | null;
+  /** Nanoseconds of CPU time. */
+  cpu: number | null;
+  /** `cpu` where samples of the event stand for CPU time. */
+  events: { name: string | null; unit: string | null; samples: number; weight: number; cpu: boolean }[];
+  lines: { file: string | null; line: number | null; samples: number; cpu: number | null }[];
+}
+
+export interface StackFrame {
+  name: string;
+  file: string | null;
+  line: number | null;
+  mapping: string | null;
+}
+
+/** The thread state that a span was drawn from. */
+export interface StateAnswer {
+  state: "running" | "runnable" | "blocked" | "unrecorded";
+  reason: string | null;
+  /** It waits for something to do. */
+  idle: boolean;
+  cpu: number | null;
+  /** Innermost first, and so is that of the waker. */
+  stack: StackFrame[];
+  waker: { track: number; name: string } | null;
+  waker_stack: StackFrame[];
+  lock: string | null;
 }
 
 export interface SearchAnswer {

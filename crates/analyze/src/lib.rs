@@ -55,7 +55,7 @@ mod sample;
 mod sampled;
 mod self_time;
 mod serving;
-mod stacks;
+mod span_stacks;
 mod stats;
 mod step_classes;
 mod steps;
@@ -120,7 +120,7 @@ pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;
 pub use observe::{Feature, FeatureGroup, Observation, observe_run, observe_steps};
 pub use off_cpu::{OffCpuRow, off_cpu};
-pub use off_cpu_reasons::{OffCpuReason, off_cpu_reasons, reason_text};
+pub use off_cpu_reasons::{OffCpuReason, off_cpu_reasons, off_cpu_reasons_within, reason_text};
 pub use phase::{Phase, Phases};
 pub use phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
 pub use profile::{
@@ -138,12 +138,13 @@ pub use roofline::{
     Bound, Cost, DevicePeaks, Least, NumberType, Peaks, Roofline, RooflineRow, Uncovered, roofline,
 };
 pub use sampled::{
-    CpuTime, FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions,
-    event_functions, other_events, python_functions,
+    CpuByStack, CpuTime, FunctionBy, PythonFunctions, SampledCall, SampledEvent, SampledFunction,
+    SampledFunctions, SampledLine, cpu_by_stack, cpu_functions, cpu_functions_within,
+    event_functions, frame_name, other_events, python_functions, sampled_call,
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;
-pub use stacks::{SampleRow, Samples, StackRow, samples};
+pub use span_stacks::{SpanStack, span_stacks};
 pub use step_classes::{StepClassTimes, StepClasses, step_classes};
 pub use steps::{ignored_steps, step_numbers};
 pub use syncs::{SyncRow, syncs};

@@ -1,8 +1,9 @@
 //! Why threads did not run: off-CPU time by reason and stack.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use spanwise_model::{Nanos, RunnableSince, StackId, StateRow, ThreadState, TrackId};
+use spanwise_model::{Nanos, RunnableSince, StackId, StateRow, ThreadState, Trace, TrackId};
 
 use crate::locks::user_stack;
 use crate::{Facts, Percentiles, TotalNanos};
@@ -23,11 +24,23 @@ pub struct OffCpuReason {
 /// after another wait has a row of its own.
 pub fn off_cpu_reasons(facts: &Facts<'_>) -> Vec<OffCpuReason> {
     let trace = facts.trace();
+    reasons(trace, trace.thread_states().iter_counted())
+}
+
+/// The same of a range of time: waits that reach out of it count with the part inside.
+pub fn off_cpu_reasons_within(trace: &Trace, window: Range<Nanos>) -> Vec<OffCpuReason> {
+    let inside = trace.thread_states().iter_counted().filter_map(|row| {
+        let start = row.start.max(window.start);
+        let end = row.start.saturating_add(row.dur).min(window.end);
+        (start < end).then(|| StateRow { start, dur: end - start, ..row })
+    });
+    reasons(trace, inside)
+}
+
+fn reasons(trace: &Trace, states: impl Iterator<Item = StateRow>) -> Vec<OffCpuReason> {
     let mut by_stack: BTreeMap<(u16, StackId), Vec<StateRow>> = BTreeMap::new();
-    for state in trace.thread_states().iter_counted() {
-        if state.state != ThreadState::Running {
-            by_stack.entry((state.state.code(), state.stack)).or_default().push(state);
-        }
+    for state in states.filter(|row| row.state != ThreadState::Running) {
+        by_stack.entry((state.state.code(), state.stack)).or_default().push(state);
     }
     // Stacks that differ in the kernel's part alone are one for the reader.
     let mut groups: BTreeMap<(u16, Vec<String>), Vec<StateRow>> = BTreeMap::new();
@@ -91,5 +104,8 @@ mod tests {
         ];
         assert_eq!(found, expected.map(|row| (row.0, row.1.to_owned(), row.2, row.3)));
         assert_eq!(rows[1].waits.count, 3);
+        let part = off_cpu_reasons_within(&trace, 12..22);
+        let found: Vec<_> = part.iter().map(|row| (reason_text(row.state), row.total_ns)).collect();
+        assert_eq!(found, [("sleep", 10), ("mutex", 5), ("CPU, after a wake-up", 2)]);
     }
 }

@@ -20,7 +20,7 @@ pub use convert::{ConvertFormat, write_profile, write_whole};
 pub use error::AnswerError;
 pub use files::{files_of, rank_of, write_output};
 pub use live::{LiveLook, LiveTrace, live_state};
-pub use open::{Opened, merge_traces, open, open_as_one};
+pub use open::{Opened, merge_traces, open, open_as_one, open_as_trace};
 pub use report::{notices_hint, report};
 pub use rules::{Rule, check_rules};
 // The viewer bounds its queries by it, and does not read files itself.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use spanwise_model::{MergePart, Merged, MergedClock, Profile, Trace, merge};
-use spanwise_read::{OpenOptions, ReadError, ReadErrorKind};
+use spanwise_read::{OpenOptions, ProfileFile, ReadError, ReadErrorKind};
 
 use crate::{AnswerError, rank_of};
 
@@ -14,26 +14,46 @@ pub enum Opened {
     Profile(Box<Profile>),
 }
 
-/// What is no trace may be a profile; if it is neither, that it is no trace says more.
 pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Opened, ReadError> {
+    Ok(match open_file(path, options)? {
+        TraceOrProfile::Trace(trace) => Opened::Trace(trace),
+        TraceOrProfile::Profile(file) => Opened::Profile(Box::new(file.profile)),
+    })
+}
+
+/// The same for those who ask samples: a profile is a trace with samples that have no times.
+pub fn open_as_trace(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
+    Ok(match open_file(path, options)? {
+        TraceOrProfile::Trace(trace) => *trace,
+        TraceOrProfile::Profile(file) => file.into_trace(),
+    })
+}
+
+enum TraceOrProfile {
+    Trace(Box<Trace>),
+    Profile(Box<ProfileFile>),
+}
+
+/// What is no trace may be a profile; if it is neither, that it is no trace says more.
+fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<TraceOrProfile, ReadError> {
     match spanwise_read::open(path, options) {
-        Ok(trace) => Ok(Opened::Trace(Box::new(trace))),
+        Ok(trace) => Ok(TraceOrProfile::Trace(Box::new(trace))),
         Err(error @ ReadError { kind: ReadErrorKind::NotATrace { .. }, .. }) => {
-            let profile = spanwise_read::open_profile(path).map_err(|of_profile| {
+            let file = spanwise_read::open_profile_file(path).map_err(|of_profile| {
                 let is_too_large = matches!(of_profile.kind, ReadErrorKind::TooLarge { .. });
                 if is_too_large { of_profile } else { error }
             })?;
-            Ok(Opened::Profile(Box::new(profile)))
+            Ok(TraceOrProfile::Profile(Box::new(file)))
         }
         Err(error) => Err(error),
     }
 }
 
-/// The trace, or all of them on one timeline.
+/// The trace, or all of them on one timeline. Profiles are traces with nothing but samples.
 pub fn open_as_one(paths: &[PathBuf], options: &OpenOptions<'_>) -> Result<Merged, AnswerError> {
     let mut traces = Vec::with_capacity(paths.len());
     for path in paths {
-        traces.push(spanwise_read::open(path, options)?);
+        traces.push(open_as_trace(path, options)?);
     }
     merge_traces(paths, traces)
 }

@@ -177,6 +177,31 @@ pub enum ThreadState {
 }
 
 impl ThreadState {
+    /// Codes are smaller than this.
+    pub const CODES: u16 = FIRST_BLOCKED_CODE + BlockedOn::ALL.len() as u16;
+
+    /// The word for it in tables, the reason aside.
+    pub fn text(self) -> &'static str {
+        match self {
+            ThreadState::Running => "running",
+            ThreadState::Blocked(_) => "blocked",
+            ThreadState::Runnable(_) => "runnable",
+            ThreadState::Unrecorded => "unrecorded",
+        }
+    }
+
+    /// The word for why the thread does not run; none where that is not known.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            ThreadState::Blocked(BlockedOn::Unknown) => None,
+            ThreadState::Blocked(on) => Some(on.text()),
+            ThreadState::Runnable(RunnableSince::Woken) => Some("woken"),
+            ThreadState::Runnable(RunnableSince::Preempted) => Some("preempted"),
+            ThreadState::Runnable(RunnableSince::Created) => Some("created"),
+            ThreadState::Running | ThreadState::Unrecorded => None,
+        }
+    }
+
     /// The name of a span that stands for the state.
     pub fn span_name(self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! Functions about spans, for what is no column.
+//! Functions about spans and stacks, for what is no column.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use spanwise_model::{ArgValue, SpanId, Trace};
 use crate::running::value_bytes_max;
 use crate::tables::Traces;
 
-/// `arg(span, key)`, `args(span)`, `stack(span)`, `overlap(start, dur, start, dur)`.
+/// `arg(span, key)`, `args(span)`, `stack(span)`, `call_stack(stack)`, and
+/// `overlap(start, dur, start, dur)`.
 pub(crate) fn register(connection: &Connection, traces: &Arc<Traces>) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
@@ -38,6 +39,17 @@ pub(crate) fn register(connection: &Connection, traces: &Arc<Traces>) -> Result<
         }
         names.reverse();
         Ok(Some(names.join(";")))
+    })?;
+    let of = Arc::clone(traces);
+    connection.create_scalar_function("call_stack", 1, flags, move |context| {
+        let id: Option<i64> = context.get(0)?;
+        let Some(id) = id.and_then(|id| usize::try_from(id).ok()) else { return Ok(None) };
+        let Some(names) = of.call_stack(id, value_bytes_max()) else { return Ok(None) };
+        let text = names.join(";");
+        if text.len() > value_bytes_max() {
+            return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_TOOBIG), None));
+        }
+        Ok(Some(text))
     })?;
     connection.create_scalar_function("overlap", 4, flags, |context| {
         let time = |at| context.get::<i64>(at).map(i128::from);

@@ -47,7 +47,31 @@ const VIEWS: &[(&str, &str, &str)] = &[
         "self_by_name",
         "self time of threads by name",
         "SELECT name, count(*) AS count, sum(self) AS self_ns FROM spans \
-         WHERE track IN (SELECT id FROM threads) GROUP BY name",
+         WHERE track IN (SELECT id FROM threads) AND kind <> 'sampled' GROUP BY name",
+    ),
+    (
+        "cpu_by_function",
+        "CPU time of recordings by function: by itself, and with what it called",
+        "WITH ran AS (SELECT trace, sum(thread_cpu_ns) AS ns FROM tracks GROUP BY trace), \
+         rows AS (SELECT stacks.trace AS trace, frames.function AS function, \
+         frames.mapping AS mapping, frames.kind AS kind, stacks.self_cpu_ns AS self_ns, \
+         iif(stacks.recursive, 0, stacks.total_cpu_ns) AS total_ns, stacks.samples AS samples \
+         FROM stacks CROSS JOIN frames ON frames.id = stacks.frame WHERE stacks.total_cpu_ns > 0 \
+         UNION ALL SELECT trace, '[no stack]', NULL, NULL, cpu_ns, cpu_ns, 1 \
+         FROM samples WHERE stack IS NULL AND cpu_ns IS NOT NULL \
+         UNION ALL SELECT trace, '[no sample]', NULL, NULL, no_sample_ns, no_sample_ns, 0 \
+         FROM tracks WHERE no_sample_ns > 0) \
+         SELECT rows.trace AS trace, function, mapping, kind, sum(self_ns) AS self_cpu_ns, \
+         sum(total_ns) AS total_cpu_ns, sum(samples) AS samples, \
+         100.0 * sum(self_ns) / ran.ns AS share_percent FROM rows JOIN ran ON ran.trace = rows.trace \
+         GROUP BY rows.trace, function, mapping, kind",
+    ),
+    (
+        "offcpu_by_reason",
+        "time of threads off the CPU by state and reason",
+        "SELECT trace, state, wait_reason, idle, sum(dur) AS total_ns, count(*) AS count, \
+         max(dur) AS longest_ns FROM thread_states WHERE state <> 'running' \
+         GROUP BY trace, state, wait_reason, idle",
     ),
     (
         "gpu_gaps",
@@ -121,6 +145,7 @@ pub fn tables_help() -> Vec<TableHelp> {
         VIEWS.iter().map(|&(name, about, _)| (name, about)).collect();
     let functions = [
         ("stack(span)", "the names of the spans around it and its own, outermost first, by `;`"),
+        ("call_stack(stack)", "the functions of a stack of `stacks`, outermost first, by `;`"),
         ("arg(span, key)", "one of its arguments"),
         ("args(span)", "all of its arguments, as JSON"),
         ("overlap(start, dur, start, dur)", "how long both last at once"),

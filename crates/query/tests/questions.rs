@@ -263,3 +263,81 @@ fn an_empty_database_answers() {
     assert_eq!(single(&database, "SELECT count(*) FROM spans"), 0);
     assert_eq!(single(&database, "SELECT count(*) FROM launches"), 0);
 }
+
+#[test]
+fn samples_and_states_of_several_traces_keep_their_own_numbers() {
+    let (recorded, annotated) = (open("perf/recorded.perf"), open("chrome/kinds_of_events.json"));
+    let alone = Database::new(vec![Arc::clone(&recorded)]).expect("tables");
+    let traces = vec![annotated, Arc::clone(&recorded), recorded];
+    let database = Database::new(traces).expect("tables");
+    for table in ["samples", "thread_states", "frames", "stacks", "sample_events"] {
+        let counts = format!("SELECT trace, count(*) FROM {table} GROUP BY trace");
+        let count = single(&alone, &format!("SELECT count(*) FROM {table}"));
+        let expected = [1, 2].map(|trace| vec![Value::Int(trace), Value::Int(count)]);
+        assert_eq!(rows(&database, &counts), expected, "{table}");
+    }
+    let sql = "SELECT samples.trace, call_stack(stack), thread_name, sample_events.name, cpu_ns \
+               FROM samples JOIN tracks ON tracks.id = track \
+               JOIN sample_events ON sample_events.id = event ORDER BY samples.id";
+    let all = rows(&database, sql);
+    let of = |trace: i64| {
+        let mine = all.iter().filter(move |row| row[0] == Value::Int(trace));
+        mine.map(|row| row[1..].to_vec()).collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = rows(&alone, sql).iter().map(|row| row[1..].to_vec()).collect();
+    assert_eq!((of(1), of(2)), (expected.clone(), expected));
+    let crossed = "SELECT count(*) FROM stacks \
+                   JOIN stacks AS callers ON callers.id = stacks.parent \
+                   JOIN frames ON frames.id = stacks.frame \
+                   WHERE callers.trace <> stacks.trace OR frames.trace <> stacks.trace";
+    assert_eq!(single(&database, crossed), 0);
+    let wakers = "SELECT group_concat(call_stack(waker_stack)) FROM thread_states GROUP BY trace";
+    assert_eq!(rows(&database, wakers)[0], rows(&alone, wakers)[0]);
+}
+
+#[test]
+fn what_nobody_recorded_is_null() {
+    let database = Database::new(vec![open("perf/recorded.perf")]).expect("tables");
+    let unknown =
+        "SELECT count(file), count(line), count(address), min(function IS NULL) FROM frames";
+    let zero = Value::Int(0);
+    assert_eq!(rows(&database, unknown)[0], [zero.clone(), zero.clone(), zero.clone(), zero]);
+    for (what, count) in [
+        ("samples WHERE cpu_ns IS NULL", 3),
+        ("stacks WHERE parent IS NULL AND depth <> 1", 0),
+        ("thread_states WHERE wait_reason IS NULL AND state <> 'running'", 0),
+        ("thread_states WHERE stack IS NULL AND state <> 'running'", 0),
+        ("thread_states WHERE lock IS NOT NULL OR stack_from IS NOT NULL", 0),
+        ("tracks WHERE thread_cpu_ns IS NULL AND kind = 'thread'", 0),
+        ("tracks WHERE thread_cpu_ns IS NOT NULL AND kind <> 'thread'", 0),
+    ] {
+        assert_eq!(single(&database, &format!("SELECT count(*) FROM {what}")), count, "{what}");
+    }
+    let (_, annotated) = small();
+    for table in ["samples", "stacks", "frames", "thread_states", "cpu_by_function"] {
+        assert_eq!(single(&annotated, &format!("SELECT count(*) FROM {table}")), 0, "{table}");
+    }
+    assert_eq!(single(&annotated, "SELECT count(thread_cpu_ns) FROM tracks"), 0);
+}
+
+#[test]
+fn filters_and_orders_on_samples_are_those_of_sql() {
+    let database = Database::new(vec![open("perf/recorded.perf")]).expect("tables");
+    let check = |table: &str, filter: &str, same: &str| {
+        let sql = |filter| format!("SELECT group_concat(id) FROM {table} WHERE {filter}");
+        assert_eq!(rows(&database, &sql(filter)), rows(&database, &sql(same)), "{filter}");
+    };
+    check("samples", "time >= 2000000 AND time < 8000001", "+time >= 2000000 AND +time < 8000001");
+    check("samples", "time = 2200000", "+time = 2200000");
+    check("samples", "thread = '302'", "thread || '' = '302'");
+    check("samples", "cpu_ns > 0", "+cpu_ns > 0");
+    check("thread_states", "start > 4000000", "+start > 4000000");
+    check("thread_states", "state = 'blocked'", "state || '' = 'blocked'");
+    check("thread_states", "waker = 1", "+waker = 1");
+    check("stacks", "function = 'run' AND depth = 2", "function || '' = 'run' AND +depth = 2");
+    let ordered =
+        "SELECT group_concat(id) FROM (SELECT id FROM samples ORDER BY weight DESC, time)";
+    let sorted =
+        "SELECT group_concat(id) FROM (SELECT id FROM samples ORDER BY +weight DESC, +time)";
+    assert_eq!(rows(&database, ordered), rows(&database, sorted));
+}

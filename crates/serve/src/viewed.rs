@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use spanwise_analyze::{LaunchedWork, ProfileOptions, Rows};
+use spanwise_analyze::{CpuTime, LaunchedWork, ProfileOptions, Rows};
 use spanwise_model::{Nanos, Profile, Trace, TrackId, map_indices, threads_available};
 
 use crate::memory::{MemoryCounter, memory_counters};
@@ -20,6 +20,7 @@ pub struct Viewed {
     launches: OnceLock<LaunchedWork>,
     memory: OnceLock<Vec<MemoryCounter>>,
     profile: OnceLock<Profile>,
+    cpu_time: OnceLock<CpuTime>,
     pub(crate) report: OnceLock<String>,
 }
 
@@ -50,6 +51,7 @@ impl Viewed {
             launches: OnceLock::new(),
             memory: OnceLock::new(),
             profile: OnceLock::new(),
+            cpu_time: OnceLock::new(),
             report: OnceLock::new(),
         }
     }
@@ -95,6 +97,11 @@ impl Viewed {
     pub(crate) fn profile(&self) -> &Profile {
         let make = || spanwise_analyze::profile(&self.trace, &ProfileOptions::default());
         self.profile.get_or_init(make)
+    }
+
+    /// CPU time, divided among samples.
+    pub(crate) fn cpu_time(&self) -> &CpuTime {
+        self.cpu_time.get_or_init(|| CpuTime::new(&self.trace))
     }
 
     /// Times are told since here.

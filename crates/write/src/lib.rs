@@ -34,6 +34,7 @@ mod page;
 mod phases;
 mod profile;
 mod profile_use;
+mod range;
 mod ranks;
 mod report;
 mod report_page;
@@ -71,7 +72,7 @@ pub use memory::{
 pub use metrics::{GateRow, gate_section, metric_text, metrics_section};
 pub use modules::{architecture_section, layers_section, modules_section};
 pub use off_cpu::{lock_threads_section, locks_section, off_cpu_reasons_section, off_cpu_section};
-pub use page::{PagePlace, SidePlaces, range_sections};
+pub use page::{PagePlace, SidePlaces};
 pub use phases::{phases_section, steps_section};
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_folded_pair, write_pprof,
@@ -81,6 +82,7 @@ pub use profile_use::{
     columns_section, profile_info_document, profile_labels_section, profile_section,
     profile_self_section, profile_total_section,
 };
+pub use range::{range_cpu_section, range_sections, range_waits_section};
 pub use ranks::{meetings_section, ranks_document};
 pub use report::{
     copies_section, devices_section, functions_section, kernels_section, lines_section,

@@ -2,16 +2,11 @@
 
 use std::io;
 
-use spanwise_analyze::NameUse;
-use spanwise_model::{Nanos, SpanId, Trace, TrackId};
+use spanwise_model::{SpanId, Trace, TrackId};
 
 use crate::document::{Body, Document, Section};
 use crate::escape::write_json_string;
 use crate::table::{Cell, Column, Table, Unit};
-use crate::units::nanos_text;
-
-/// How many rows of each table a range shows.
-const RANGE_ROWS_MAX: usize = 50;
 
 /// Where in the timeline a row is, in nanoseconds since its trace began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,37 +191,6 @@ fn sort_value(cell: &Cell) -> f64 {
         Cell::Mean(sum, count) => *sum as f64 / (*count).max(1) as f64,
     };
     if value.is_finite() { value } else { 0.0 }
-}
-
-/// What lies in a stretch of time.
-pub fn range_sections(trace: &Trace, window: (Nanos, Nanos), rows: &[NameUse]) -> Vec<Section> {
-    let length = i128::from(window.1) - i128::from(window.0);
-    let part = |is_on_gpu: bool, key, title: &str| {
-        let mut table = Table::new([
-            Column::new("name", "name", Unit::Text),
-            Column::new("own", if is_on_gpu { "GPU time" } else { "self time" }, Unit::Nanos),
-            Column::new("share", "of the range", Unit::Percent),
-            Column::new("count", "count", Unit::Count),
-        ]);
-        let rows = rows.iter().filter(|row| row.is_on_gpu == is_on_gpu);
-        let rows: Vec<&NameUse> = rows.collect();
-        for row in rows.iter().take(RANGE_ROWS_MAX) {
-            table.push([
-                trace.strings().get(row.name).into(),
-                row.own_ns.into(),
-                Cell::Share(row.own_ns, length.max(1)),
-                row.count.into(),
-            ]);
-        }
-        Section {
-            key,
-            title: format!("{title} in {}", nanos_text(length)),
-            left_out: rows.len() - table.rows().len(),
-            body: Body::Rows(table),
-            when_empty: None,
-        }
-    };
-    vec![part(true, "range_gpu", "GPU work"), part(false, "range_threads", "Work of threads")]
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ import { countText, nanosText } from "../format";
 import { kindOf } from "../kinds";
 import type { FrameName, SpanAnswer, SpanPlace } from "../protocol";
 import type { Selected } from "../state";
+import { sampledElement, stateElement } from "./observed";
 import { trackTitle, type Source } from "../source";
 
 export interface DetailActions {
@@ -27,6 +28,8 @@ export function detailsElement(
       sameNameButton("‹ previous", answer.same_name.previous, actions),
       sameNameButton("next ›", answer.same_name.next, actions)),
     facts(answer, source),
+    sampledElement(answer),
+    stateElement(answer),
     launches(answer, actions),
     frames("Python", answer.python, actions, "python"),
     frames("Inside of", answer.stack, actions, "stack"),
@@ -44,9 +47,11 @@ function facts(answer: SpanAnswer, source: Source | undefined): HTMLElement {
   const track = source?.track(answer.track);
   const { count, total, rank } = answer.same_name;
   const kind = kindOf(answer.kind, answer.name).title;
+  // Of calls that were drawn, samples know the time; a wait has none of its own.
+  const isDrawn = answer.sampled !== null || answer.state !== null;
   const all: [string, string][] = [
     ["Takes", nanosText(answer.dur)],
-    ["Itself", nanosText(answer.self)],
+    ...(isDrawn ? [] : [["Itself", nanosText(answer.self)] as [string, string]]),
     ["Begins", nanosText(answer.start - (source?.origin ?? 0))],
     ["Kind", answer.category === "" ? kind : `${kind} (${answer.category})`],
     ["Track", track === undefined ? String(answer.track) : trackTitle(track)],

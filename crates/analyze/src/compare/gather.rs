@@ -11,6 +11,7 @@ use spanwise_model::{ArgValue, NO_ROW, SpanId, SpanKind, StrId};
 use super::achieved::{Achieved, achieved};
 use super::aspects;
 use super::keys::{KeyId, Keyer};
+use super::observed;
 use super::series::{Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries};
 use super::sums::{Kind, PlacedWork, Signature, Sum, Sums, placed_work};
 use super::window::Window;
@@ -59,7 +60,8 @@ pub fn compare_series(
     let asked = (options.by, options.with_stacks);
     let mut keyer = Keyer::new(facts, asked, &launchers, rules);
     let (mut work, mut sums) = summed_up(&mut keyer, &window);
-    if sums.kinds.len().saturating_mul(window.count()) > cells_max(facts) {
+    let rows = sums.kinds.len() + observed::rows_max(facts.trace());
+    if rows.saturating_mul(window.count()) > cells_max(facts) {
         window = Window::whole(facts, options);
         (work, sums) = summed_up(&mut keyer, &window);
     }
@@ -81,6 +83,7 @@ pub fn compare_series(
             gathering.finish()
         });
     }
+    observed::gather(facts, &window, &mut series);
     aspects::gather(facts, &window, (&work, &launchers), &mut series);
     series
 }
@@ -89,7 +92,9 @@ pub fn compare_series(
 /// these values are about as many as its spans. Where they are many times that, as in a file
 /// made of nothing but steps and names, the trace is compared as one step.
 fn cells_max(facts: &Facts<'_>) -> usize {
-    64 * facts.trace().spans().len() + (1 << 16)
+    let trace = facts.trace();
+    let rows = trace.spans().len() + trace.samples().len() + trace.thread_states().len();
+    64 * rows + (1 << 16)
 }
 
 fn summed_up(keyer: &mut Keyer<'_, '_>, window: &Window) -> (Vec<PlacedWork>, Sums) {

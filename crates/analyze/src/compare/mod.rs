@@ -17,6 +17,7 @@ mod baseline;
 mod causes;
 mod gather;
 mod keys;
+mod observed;
 mod pairs;
 mod places;
 mod replaced;

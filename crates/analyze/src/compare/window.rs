@@ -87,6 +87,16 @@ impl Window {
         self.place(self.steps.row_at(time))
     }
 
+    /// The step of a trace that has none and counts as a whole.
+    pub(super) fn only_step(&self) -> Option<usize> {
+        (!self.has_steps && !self.of.is_empty()).then_some(0)
+    }
+
+    /// Whether only one phase counts.
+    pub(super) fn has_phase(&self) -> bool {
+        self.phase.is_some()
+    }
+
     pub(super) fn is_in_phase(&self, facts: &Facts<'_>, span: SpanId) -> bool {
         self.phase.is_none_or(|phase| facts.phases().of(span) == Some(phase))
     }

@@ -10,8 +10,10 @@
 //! as `cycles` raise samples at a steady rate by changing how many cycles a sample stands for:
 //! those of the first milliseconds stand for a few cycles each. There the usual weight is one
 //! interval, and others are in proportion, so that shares are those of the weights (I11).
+//!
+//! Profiles have sums instead of samples: the weight of a column `cpu` in nanoseconds is CPU time.
 
-use spanwise_model::{Nanos, ThreadState, Trace, TrackId, TrackKind};
+use spanwise_model::{Nanos, SampleEvent, ThreadState, Trace, TrackId, TrackKind};
 
 use super::pools::{Ran, pools};
 use crate::TotalNanos;
@@ -29,6 +31,8 @@ pub struct CpuTime {
     pub interval_ns: Nanos,
     /// The weight that stands for one interval; unknown where each sample does.
     usual_weight: Option<i64>,
+    /// Weights are CPU time already, as in profiles: no interval is known, and none needed.
+    is_weight: bool,
     /// Nanoseconds by row of the trace's samples; 0 for those of other events.
     pub sample_ns: Vec<Nanos>,
     /// Samples of that event.
@@ -55,12 +59,15 @@ impl CpuTime {
         self.is_exact || self.samples > 0
     }
 
-    pub(crate) fn new(trace: &Trace) -> CpuTime {
-        let event = clock_event(trace);
+    /// Works it out; [`crate::Facts::cpu_time`] does so once for all that ask.
+    pub fn new(trace: &Trace) -> CpuTime {
+        let clock = clock_event(trace);
+        let event = clock.or_else(|| Some((cpu_column(trace)?, 0)));
         let mut time = CpuTime {
             event: event.map(|event| event.0),
             interval_ns: event.map_or(0, |event| event.1),
             usual_weight: event.and_then(|event| usual_weight(trace, event.0)),
+            is_weight: clock.is_none(),
             sample_ns: vec![0; trace.samples().len()],
             track_ns: vec![0; trace.tracks().len()],
             is_exact: !trace.thread_states().is_empty(),
@@ -101,6 +108,9 @@ impl CpuTime {
 
     /// What a sample stands for by itself.
     fn apart(&self, weight: i64) -> Nanos {
+        if self.is_weight {
+            return weight.max(0);
+        }
         let Some(usual) = self.usual_weight else { return self.interval_ns };
         let ns = i128::from(self.interval_ns) * i128::from(weight.max(0)) / i128::from(usual);
         Nanos::try_from(ns).unwrap_or(Nanos::MAX)
@@ -181,6 +191,14 @@ fn clock_event(trace: &Trace) -> Option<(u16, Nanos)> {
         Some((rank, u16::try_from(number).ok()?, interval))
     });
     steady.min().map(|(_, number, interval)| (number, interval))
+}
+
+/// The column of a profile that is CPU time.
+fn cpu_column(trace: &Trace) -> Option<u16> {
+    let text = |id| trace.strings().get(id);
+    let is_cpu = |event: &SampleEvent| text(event.name) == "cpu" && text(event.unit) == "ns";
+    let at = trace.sample_events().rows().iter().position(is_cpu)?;
+    u16::try_from(at).ok()
 }
 
 /// The weighted median of an event's weights, where they differ and are no times: half of what

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use spanwise_model::{Frame, FrameId, FrameKind, StackId, StrId, Trace};
 
+use super::by_stack::{StackWeight, outermost_of_each, with_called};
 use crate::python::is_library_file;
 use crate::{Facts, TotalNanos};
 
@@ -116,12 +117,12 @@ pub fn other_events(facts: &Facts<'_>, by: FunctionBy) -> Vec<SampledFunctions> 
     found.filter(|functions| functions.samples > 0).collect()
 }
 
-fn event_name(trace: &Trace, event: u16) -> String {
+pub(super) fn event_name(trace: &Trace, event: u16) -> String {
     trace.strings().get(trace.sample_events().rows()[usize::from(event)].name).to_owned()
 }
 
 /// What a frame is called in tables and profiles.
-pub(crate) fn frame_name(trace: &Trace, frame: &Frame) -> String {
+pub fn frame_name(trace: &Trace, frame: &Frame) -> String {
     let text = |id: StrId| trace.strings().get(id);
     match (text(frame.function), text(frame.mapping)) {
         ("", "") => "[unknown]".to_owned(),
@@ -133,19 +134,13 @@ pub(crate) fn frame_name(trace: &Trace, frame: &Frame) -> String {
 /// What a row is about.
 type RowKey = (String, StrId, FrameKind, StrId, u32);
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Weight {
-    weight: i128,
-    samples: u64,
-}
-
-fn functions(
+pub(super) fn functions(
     trace: &Trace,
     weights: impl Iterator<Item = (StackId, i64)>,
     by: FunctionBy,
 ) -> SampledFunctions {
     let stacks = trace.stacks();
-    let mut own = vec![Weight::default(); stacks.len()];
+    let mut own = vec![StackWeight::default(); stacks.len()];
     let mut samples = 0;
     for (stack, weight) in weights {
         let sum = &mut own[stack.index()];
@@ -153,14 +148,7 @@ fn functions(
         sum.samples += 1;
         samples += 1;
     }
-    // Callers stand before what they call, so this adds up from the innermost on.
-    let mut all = own.clone();
-    for stack in (1..stacks.len()).rev() {
-        let parent = stacks.parent(StackId(stack as u32)).index();
-        let below = all[stack];
-        all[parent].weight += below.weight;
-        all[parent].samples += below.samples;
-    }
+    let all = with_called(stacks, &own);
     let (row_of, mut rows) = rows(trace, by);
     let mut nothing_known = own[0];
     for (stack, own) in own.iter().enumerate().skip(1) {
@@ -176,7 +164,7 @@ fn functions(
         row.total_samples += all[stack.index()].samples;
     }
     if nothing_known.samples > 0 {
-        let Weight { weight, samples } = std::mem::take(&mut nothing_known);
+        let StackWeight { weight, samples } = std::mem::take(&mut nothing_known);
         rows.push(SampledFunction {
             name: "[no stack]".to_owned(),
             own: weight,
@@ -235,47 +223,6 @@ fn rows(trace: &Trace, by: FunctionBy) -> (Vec<u32>, Vec<SampledFunction>) {
         })
     });
     (row_of.collect(), rows)
-}
-
-/// Stacks whose innermost row does not stand further out in them already: what calls itself
-/// counts once.
-fn outermost_of_each(trace: &Trace, row_of: &[u32], rows: usize) -> Vec<StackId> {
-    let stacks = trace.stacks();
-    // Children of each stack, one behind the other.
-    let mut first = vec![0_u32; stacks.len() + 1];
-    for stack in 1..stacks.len() {
-        first[stacks.parent(StackId(stack as u32)).index() + 1] += 1;
-    }
-    for stack in 0..stacks.len() {
-        first[stack + 1] += first[stack];
-    }
-    let mut next = first.clone();
-    let mut children = vec![0_u32; stacks.len()];
-    for stack in 1..stacks.len() {
-        let place = &mut next[stacks.parent(StackId(stack as u32)).index()];
-        children[*place as usize] = stack as u32;
-        *place += 1;
-    }
-    let of = |stack: u32| first[stack as usize] as usize..first[stack as usize + 1] as usize;
-    let row = |stack: u32| stacks.frame(StackId(stack)).map(|frame| row_of[frame.index()] as usize);
-    let mut open = vec![0_u32; rows];
-    let mut found = Vec::new();
-    // A stack is left when it comes up the second time.
-    let mut todo: Vec<(u32, bool)> = children[of(0)].iter().map(|&stack| (stack, false)).collect();
-    while let Some((stack, is_left)) = todo.pop() {
-        let Some(row) = row(stack) else { continue };
-        if is_left {
-            open[row] -= 1;
-            continue;
-        }
-        if open[row] == 0 {
-            found.push(StackId(stack));
-        }
-        open[row] += 1;
-        todo.push((stack, true));
-        todo.extend(children[of(stack)].iter().map(|&child| (child, false)));
-    }
-    found
 }
 
 impl SampledFunctions {

@@ -1,5 +1,7 @@
 //! What samples of stacks say: CPU time by function, and every event by what it counts.
 
+mod by_stack;
+mod call;
 mod cpu_time;
 mod functions;
 mod pools;
@@ -8,13 +10,15 @@ mod spending;
 #[cfg(test)]
 mod tests;
 
+pub use by_stack::{CpuByStack, cpu_by_stack};
+pub use call::{SampledCall, SampledEvent, SampledLine, cpu_functions_within, sampled_call};
 pub use cpu_time::CpuTime;
+pub(crate) use functions::python_callers;
 pub use functions::{
     FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions, event_functions,
-    other_events, python_functions,
+    frame_name, other_events, python_functions,
 };
-pub(crate) use functions::{frame_name, python_callers};
 pub(crate) use profile::{
-    ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
+    NO_SAMPLE, ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
 pub(crate) use spending::{ObservedSpending, main_observed};

@@ -1,6 +1,6 @@
 //! CPU time by function against what is true of made-up recordings.
 
-use spanwise_model::{RunnableSince, ThreadState, Trace};
+use spanwise_model::{NO_TIME, RunnableSince, ThreadState, Trace};
 
 use super::*;
 use crate::Facts;
@@ -47,6 +47,17 @@ fn without_switches_a_sample_stands_for_one_interval() {
         sample.taken(("1", "1"), (cycles, weight), time * MS, &["main", function]);
     }
     check(&mut sample, &[("foo", 30_000), ("bar", 10_000), ("main", 0)]);
+}
+
+#[test]
+fn columns_of_profiles_are_cpu_time_as_they_are() {
+    let mut sample = Sample::default();
+    let count = sample.event("samples", "samples", None);
+    let cpu = sample.event("cpu", "ns", None);
+    for (event, weight, function) in [(count, 7, "f"), (cpu, 70 * MS, "f"), (cpu, 30 * MS, "g")] {
+        sample.taken(("1", "1"), (event, weight), NO_TIME, &["main", function]);
+    }
+    check(&mut sample, &[("f", 70_000), ("g", 30_000), ("main", 0)]);
 }
 
 #[test]

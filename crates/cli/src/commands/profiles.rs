@@ -145,6 +145,12 @@ pub(super) fn open(path: &Path, read: &ReadArgs, quiet: bool) -> Result<Opened, 
     read.with_options(&progress, |options| spanwise_answer::open(path, options))
 }
 
+/// The same where samples are asked, which profiles have too.
+pub(super) fn open_as_trace(path: &Path, read: &ReadArgs, quiet: bool) -> Result<Trace, ReadError> {
+    let progress = Progress::new(quiet);
+    read.with_options(&progress, |options| spanwise_answer::open_as_trace(path, options))
+}
+
 /// Writes a file and says so, with how many of what are in it.
 pub(super) fn write_file(
     target: &Path,

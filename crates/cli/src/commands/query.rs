@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use spanwise_answer::{Opened, files_of};
+use spanwise_answer::files_of;
 use spanwise_query::{Answer, Cut, Database, Limits, TableHelp, Value, tables_help};
 use spanwise_write::{Body, Cell, Column, Document, Section, Table, Unit};
 
+use super::profiles::open_as_trace;
 use crate::args::QueryArgs;
 use crate::failure;
 use crate::output::stdout;
@@ -33,12 +34,7 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
     let paths: Vec<PathBuf> = traces.iter().map(PathBuf::from).collect();
     let mut opened = Vec::new();
     for path in files_of(&paths)? {
-        match super::profiles::open(&path, &args.read, args.quiet)? {
-            Opened::Trace(trace) => opened.push(Arc::from(trace)),
-            Opened::Profile(_) => {
-                bail!("{}: a profile, which has no spans to ask about", path.display())
-            }
-        }
+        opened.push(Arc::new(open_as_trace(&path, &args.read, args.quiet)?));
     }
     let limits = limits(args.limit);
     let answer = Database::new(opened)?.ask(&sql, limits)?;

@@ -16,17 +16,24 @@ use arrow_array::{
 };
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
-use spanwise_analyze::{Facts, Origin, SampleRow, samples, work_rows};
+use spanwise_analyze::{Facts, Origin, work_rows};
 use spanwise_model::{Category, StrId, Trace, Track, TrackKind};
 
-type Columns = Vec<(&'static str, ArrayRef)>;
+use super::observed;
 
-/// Those that are a choice of the spans, or worked out: made once and kept.
-pub(super) const GATHERED: [&str; 3] = ["kernels", "samples", "stacks"];
+pub(super) type Columns = Vec<(&'static str, ArrayRef)>;
+
+/// Those of which something is chosen or worked out: made once and kept.
+pub(super) const GATHERED: [&str; 4] = ["kernels", "span_stacks", "stacks", "samples"];
 
 /// The tables that a trace hands over, by name.
 pub(super) fn table(facts: &Facts<'_>, name: &str) -> Option<Result<RecordBatch, ArrowError>> {
     let trace = facts.trace();
+    if let Some(columns) = observed::table(facts, name) {
+        // What is unknown in one trace is known in another: all have the same schema.
+        let columns = columns.into_iter().map(|(name, column)| (name, column, true));
+        return Some(RecordBatch::try_from_iter_with_nullable(columns));
+    }
     let columns = match name {
         "spans" => spans(trace),
         "instants" => instants(trace),
@@ -36,14 +43,13 @@ pub(super) fn table(facts: &Facts<'_>, name: &str) -> Option<Result<RecordBatch,
         "categories" => categories(trace),
         "strings" => vec![("text", Arc::new(strings(trace)) as ArrayRef)],
         "kernels" => gpu_work(facts),
-        "samples" => sampled(facts),
-        "stacks" => stacks(facts),
+        "span_stacks" => span_stacks(facts),
         _ => return None,
     };
     Some(RecordBatch::try_from_iter(columns))
 }
 
-fn strings(trace: &Trace) -> StringArray {
+pub(super) fn strings(trace: &Trace) -> StringArray {
     let strings = trace.strings();
     let offsets = OffsetBuffer::new(strings.offsets().clone());
     // SAFETY: `Strings` is valid UTF-8 that is cut between characters, by its constructors; it is
@@ -59,7 +65,7 @@ fn coded<K: ArrowDictionaryKeyType>(keys: &ScalarBuffer<K::Native>, values: Arra
     Arc::new(unsafe { DictionaryArray::<K>::new_unchecked(keys, values) })
 }
 
-fn named(trace: &Trace, keys: &ScalarBuffer<u32>) -> ArrayRef {
+pub(super) fn named(trace: &Trace, keys: &ScalarBuffer<u32>) -> ArrayRef {
     coded::<UInt32Type>(keys, Arc::new(strings(trace)))
 }
 
@@ -80,11 +86,11 @@ fn categorised(trace: &Trace, keys: &ScalarBuffer<u16>) -> ArrayRef {
     coded::<UInt16Type>(keys, category_names(trace))
 }
 
-fn integers(column: &ScalarBuffer<i64>) -> ArrayRef {
+pub(super) fn integers(column: &ScalarBuffer<i64>) -> ArrayRef {
     Arc::new(Int64Array::new(column.clone(), None))
 }
 
-fn rows(column: &ScalarBuffer<u32>) -> ArrayRef {
+pub(super) fn rows(column: &ScalarBuffer<u32>) -> ArrayRef {
     Arc::new(UInt32Array::new(column.clone(), None))
 }
 
@@ -201,35 +207,18 @@ fn gpu_work(facts: &Facts<'_>) -> Columns {
     ]
 }
 
-/// Every call of a thread that ran by itself, with its stack.
-fn sampled(facts: &Facts<'_>) -> Columns {
-    let (spans, rows) = (facts.trace().spans(), samples(facts).rows);
-    let numbers = |of: fn(&SampleRow) -> u32| -> ArrayRef {
-        Arc::new(UInt32Array::from_iter_values(rows.iter().map(of)))
-    };
-    let of_span = |of: &dyn Fn(&SampleRow) -> i64| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
-    };
-    let tracks = rows.iter().map(|row| spans.track(row.span).0);
-    vec![
-        ("track", Arc::new(UInt32Array::from_iter_values(tracks))),
-        ("time_ns", of_span(&|row| spans.start(row.span))),
-        ("weight_ns", of_span(&|row| row.weight_ns)),
-        ("stack", numbers(|row| row.stack)),
-        ("function", texts(facts, rows.iter().map(|row| Some(spans.name(row.span))))),
-        ("python_line", texts(facts, rows.iter().map(|row| row.line))),
-        ("span", numbers(|row| row.span.0)),
-    ]
-}
-
-fn stacks(facts: &Facts<'_>) -> Columns {
-    let rows = samples(facts).stacks;
-    let callers = rows.iter().map(|row| row.caller.unwrap_or(u32::MAX));
+/// Self time of threads by stack of spans.
+fn span_stacks(facts: &Facts<'_>) -> Columns {
+    let rows = spanwise_analyze::span_stacks(facts);
+    let parents: UInt32Array = rows.iter().map(|row| row.parent).collect();
+    let counts = rows.iter().map(|row| row.count as i64);
     vec![
         ("stack", Arc::new(UInt32Array::from_iter_values(0..rows.len() as u32))),
-        ("caller", Arc::new(UInt32Array::from_iter_values(callers))),
+        ("parent", Arc::new(parents)),
         ("depth", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.depth)))),
-        ("function", texts(facts, rows.iter().map(|row| Some(row.name)))),
+        ("name", texts(facts, rows.iter().map(|row| Some(row.name)))),
+        ("count", Arc::new(Int64Array::from_iter_values(counts))),
+        ("self_ns", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.own_ns)))),
     ]
 }
 

@@ -1,10 +1,14 @@
 //! The tables, as relations over the columns of all open traces.
 
 mod events;
+mod observed;
+mod parts;
+mod samples;
 mod spans;
 
 use std::sync::{Arc, OnceLock};
 
+use observed::Observed;
 use spanwise_analyze::{ClassRules, Frames, Rows, SelfTime, self_time, step_numbers};
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace, TrackKind};
 
@@ -33,18 +37,22 @@ struct Opened {
     steps: OnceLock<Vec<Option<i64>>>,
     /// The class of each span's work, as a number in `texts`.
     classes: OnceLock<Vec<u32>>,
+    observed: Observed,
 }
 
 impl Traces {
     pub(crate) fn new(traces: Vec<Arc<Trace>>) -> Self {
         let mut texts = Dictionary::default();
         let (mut first_span, mut first_track) = (0, 0);
+        let mut first = observed::FirstRows::default();
         let mut opened = Vec::with_capacity(traces.len());
         for trace in traces {
             let strings = trace.strings();
             let codes = (0..strings.len() as u32).map(|id| texts.number(strings.get(StrId(id))));
             let codes = codes.collect();
             let (spans, tracks) = (trace.spans().len(), trace.tracks().len());
+            let observed = Observed::new(first);
+            first = first.behind(&trace);
             opened.push(Opened {
                 first_span,
                 first_track,
@@ -56,6 +64,7 @@ impl Traces {
                 depths: OnceLock::new(),
                 steps: OnceLock::new(),
                 classes: OnceLock::new(),
+                observed,
             });
             (first_span, first_track) = (first_span + spans, first_track + tracks);
         }
@@ -64,8 +73,9 @@ impl Traces {
         }
         let of_spans = SpanKind::ALL.map(SpanKind::text);
         let of_tracks = TrackKind::ALL.map(TrackKind::text);
-        for kind in of_spans.iter().chain(&of_tracks) {
-            texts.number(kind);
+        let all = of_spans.into_iter().chain(of_tracks).chain(observed::words());
+        for word in all {
+            texts.number(word);
         }
         Traces { traces: opened, texts: Arc::new(texts) }
     }
@@ -127,6 +137,11 @@ pub(crate) fn relations(traces: &Arc<Traces>) -> Vec<Relation> {
         events::instants(traces),
         events::counters(traces),
         events::links(traces),
+        samples::sample_events(traces),
+        samples::frames(traces),
+        samples::stacks(traces),
+        samples::samples(traces),
+        observed::thread_states(traces),
     ]
 }
 

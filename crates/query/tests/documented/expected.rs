@@ -10,8 +10,8 @@ use spanwise_analyze::{
 use spanwise_model::{ArgValue, SpanId, SpanKind, StrId, Trace, TrackKind};
 use spanwise_query::Value;
 
-type Rows = Vec<Vec<Value>>;
-type Traces = [Arc<Trace>];
+pub(crate) type Rows = Vec<Vec<Value>>;
+pub(crate) type Traces = [Arc<Trace>];
 
 /// From the traces to the rows.
 pub(crate) struct Expect(pub(crate) fn(&Traces) -> Rows);
@@ -47,16 +47,16 @@ pub(crate) const QUESTIONS: &[(&str, &[&str], Expect)] = &[
     ("What did the threads do while the GPU was idle for longest?", TRAINING, Expect(in_the_gap)),
 ];
 
-fn text(text: &str) -> Value {
+pub(crate) fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
 /// A text that may be missing.
-fn known(found: Option<&str>) -> Value {
+pub(crate) fn known(found: Option<&str>) -> Value {
     found.map_or(Value::Null, text)
 }
 
-fn int(number: impl TryInto<i64>) -> Value {
+pub(crate) fn int(number: impl TryInto<i64>) -> Value {
     Value::Int(number.try_into().unwrap_or(i64::MAX))
 }
 
@@ -69,9 +69,9 @@ fn gpu_work(trace: &Trace) -> impl Iterator<Item = SpanId> {
 }
 
 /// How many, how long together, the longest.
-type Sum = (i64, i64, i64);
+pub(crate) type Sum = (i64, i64, i64);
 
-fn sums<K: Ord>(pairs: impl Iterator<Item = (K, i64)>) -> BTreeMap<K, Sum> {
+pub(crate) fn sums<K: Ord>(pairs: impl Iterator<Item = (K, i64)>) -> BTreeMap<K, Sum> {
     let mut sums: BTreeMap<K, Sum> = BTreeMap::new();
     for (key, ns) in pairs {
         let (count, sum, longest) = sums.entry(key).or_default();

@@ -4,11 +4,12 @@
 //! whose question is gone.
 
 mod expected;
+mod observed;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use expected::{Expect, QUESTIONS};
+use expected::Expect;
 use spanwise_model::Trace;
 use spanwise_query::{Database, Limits, tables_help};
 use spanwise_read::{IndexUse, OpenOptions};
@@ -37,15 +38,20 @@ fn questions(page: &str) -> Vec<(String, String)> {
     sections.map(|section| parse(section).unwrap_or_else(|| panic!("no SQL: {section}"))).collect()
 }
 
+/// Headings, the traces to ask, the answer.
+fn checks() -> impl Iterator<Item = &'static (&'static str, &'static [&'static str], Expect)> {
+    expected::QUESTIONS.iter().chain(observed::QUESTIONS)
+}
+
 #[test]
 fn every_question_of_the_page_is_answered_rightly() {
     let page = page();
     let asked = questions(&page);
     assert_eq!(asked.len(), page.matches("```sql").count(), "all SQL stands under a heading");
-    let known: Vec<&str> = QUESTIONS.iter().map(|row| row.0).collect();
+    let known: Vec<&str> = checks().map(|row| row.0).collect();
     let headings: Vec<&str> = asked.iter().map(|(heading, _)| &**heading).collect();
     assert_eq!(headings, known);
-    for ((heading, sql), (_, paths, expect)) in asked.iter().zip(QUESTIONS) {
+    for ((heading, sql), (_, paths, expect)) in asked.iter().zip(checks()) {
         let traces: Vec<Arc<Trace>> = paths.iter().map(|path| open(path)).collect();
         let database = Database::new(traces.clone()).expect("tables");
         let found = database.ask(sql, ALL).unwrap_or_else(|error| panic!("{heading}: {error}"));

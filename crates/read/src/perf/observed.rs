@@ -206,9 +206,9 @@ impl Output<'_> {
         let kind = self.frame_kind(key);
         let text = self.names.file_text(key.function);
         let mapping = if kind == FrameKind::Python { "" } else { text };
-        let function = match key.address {
-            0 => self.names.name_text(key.function),
-            _ => "",
+        let function = match self.names.is_unknown(key.function) {
+            true => "",
+            false => self.names.name_text(key.function),
         };
         let frame = Frame {
             function: self.batch.string(function),

@@ -2,6 +2,7 @@
 
 mod changes;
 mod flame;
+mod observed;
 mod query;
 mod search;
 mod slices;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use spanwise_analyze::span_self_ns;
 use spanwise_model::{ArgValue, SpanId, SpanKind, StrId};
 
+use super::observed::{sampled, state};
 use super::slices::short;
 use crate::http::Response;
 use crate::route::{Asked, Refusal};
@@ -46,6 +47,8 @@ pub(crate) fn span(asked: &Asked<'_>) -> Result<Response, Refusal> {
         "launched": launched(viewed, span),
         "python": python,
         "links": links(viewed, span),
+        "sampled": sampled(viewed, span),
+        "state": state(viewed, span),
         "same_name": same_name(viewed, span),
     });
     Ok(Response::json(answer.to_string()))

@@ -1,11 +1,17 @@
 //! Answers that are tables: the report, a range, a comparison.
 
-use spanwise_analyze::{Facts, NameUse, range_use};
+use std::ops::Range;
+
+use spanwise_analyze::{Facts, NameUse, cpu_functions_within, off_cpu_reasons_within, range_use};
 use spanwise_answer::{Asked as Report, compare_traces};
-use spanwise_write::{Document, SidePlaces, Top, range_sections};
+use spanwise_model::Nanos;
+use spanwise_write::{
+    Document, Section, SidePlaces, Top, range_cpu_section, range_sections, range_waits_section,
+};
 
 use crate::http::Response;
 use crate::route::{Asked, Refusal};
+use crate::viewed::Viewed;
 
 /// Rows of each table of the report.
 const REPORT_ROWS: Top = Top::First(50);
@@ -24,8 +30,32 @@ pub(crate) fn range(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let window = asked.window(viewed)?;
     let found: Vec<NameUse> = range_use(&viewed.trace, window);
-    let sections = range_sections(&viewed.trace, window, &found);
+    let mut sections = range_sections(&viewed.trace, window, &found);
+    let observed = observed_sections(viewed, window.0..window.1);
+    if !observed.is_empty() {
+        // Recordings without annotations have nothing else.
+        sections.retain(|section| !section.table().is_empty());
+        sections.extend(observed);
+    }
     Ok(Response::json(text(&Document { sections, hints: Vec::new() }, None)))
+}
+
+/// What samples and thread states say of a range, where there are any.
+fn observed_sections(viewed: &Viewed, window: Range<Nanos>) -> Vec<Section> {
+    let trace = &*viewed.trace;
+    let last = trace.window().map_or(Nanos::MAX, |(_, last)| last);
+    // A range ends before its end, but the last sample is taken at the end of its trace.
+    let end = if window.end == last { last.saturating_add(1) } else { window.end };
+    let window = window.start..end;
+    let mut sections = Vec::new();
+    if !trace.samples().is_empty() {
+        let functions = cpu_functions_within(trace, viewed.cpu_time(), window.clone());
+        sections.push(range_cpu_section(&functions));
+    }
+    if !trace.thread_states().is_empty() {
+        sections.push(range_waits_section(&off_cpu_reasons_within(trace, window)));
+    }
+    sections
 }
 
 pub(crate) fn compare(asked: &Asked<'_>) -> Result<Response, Refusal> {

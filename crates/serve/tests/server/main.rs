@@ -206,3 +206,53 @@ fn several_requests_share_a_connection() {
     let text = String::from_utf8_lossy(&whole).into_owned();
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2);
 }
+
+/// The first span of a name, as `api/span` has it.
+fn span_named(running: &running::Running, name: &str) -> Value {
+    let found = running.json(&format!("api/search?trace=0&text={name}"));
+    let span = &found["spans"].as_array().expect("spans")[0]["span"];
+    running.json(&format!("api/span?trace=0&span={span}"))
+}
+
+#[test]
+fn drawn_calls_and_waits_say_what_was_recorded() {
+    let running = start(vec![open("perf/recorded.perf")]);
+    let run = span_named(&running, "run");
+    let events = run["sampled"]["events"].as_array().expect("events");
+    // From 1 to 4 ms: two samples of the clock, two page faults under it and one beside.
+    let counts: Vec<_> = events.iter().map(|row| (&row["name"], &row["samples"])).collect();
+    assert_eq!(format!("{counts:?}").matches("Number(2)").count(), 2, "{counts:?}");
+    assert_eq!(run["sampled"]["cpu"], 2_857_143.0);
+    assert_eq!(run["sampled"]["mapping"], "/usr/bin/app");
+    assert_eq!((&run["sampled"]["lines"], &run["state"]), (&Value::Array(vec![]), &Value::Null));
+    let wait = span_named(&running, "mutex%5D");
+    let state = &wait["state"];
+    assert_eq!((&state["state"], &state["reason"]), (&"blocked".into(), &"mutex".into()));
+    assert_eq!((&state["idle"], &state["lock"]), (&false.into(), &Value::Null));
+    assert_eq!(state["waker"]["name"], "io 302");
+    assert_eq!(state["waker_stack"][2]["name"], "finish");
+    assert_eq!(state["stack"][5]["name"], "main");
+    assert_eq!(wait["sampled"], Value::Null);
+    // 4 to 8 ms of the page: 3.25 ms of the wait, and the samples of both threads.
+    let range = running.json("api/range?trace=0&from=4250000&to=8500000");
+    let sections = range["sections"].as_array().expect("sections");
+    let section = |key: &str| sections.iter().find(|row| row["key"] == key).expect("a section");
+    let names = |key: &str, column: &str| -> Vec<String> {
+        let columns = section(key)["columns"].as_array().expect("columns");
+        let at = columns.iter().position(|row| row["key"] == column).expect("a column");
+        let rows = section(key)["rows"].as_array().expect("rows").iter();
+        rows.map(|row| row[at].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(names("range_cpu", "function"), ["copy", "hot", "main", "run"]);
+    assert!(names("range_waits", "reason").iter().any(|reason| reason == "mutex"));
+}
+
+#[test]
+fn annotated_traces_have_no_samples_in_ranges() {
+    let running = start(vec![open("kineto/llama_small.json.gz")]);
+    let range = running.json("api/range?trace=0&from=0&to=9000000");
+    let keys: Vec<_> = range["sections"].as_array().expect("sections").iter().collect();
+    assert_eq!(keys.len(), 2);
+    let span = running.json("api/span?trace=0&span=0");
+    assert_eq!((&span["sampled"], &span["state"]), (&Value::Null, &Value::Null));
+}

@@ -69,7 +69,7 @@ fn host_words(is_waiting: bool) -> (&'static str, &'static str) {
         ),
         true => (
             "waits",
-            "Look at what it waits for, mostly the work of the GPU: this follows from that.",
+            "Look at what it waits for: work of the GPU, or what `report --section waits` names.",
         ),
     }
 }
