@@ -50,6 +50,7 @@ pub enum NoticeKind {
     TimeWentBack,
     AbortedTransaction,
     NoSymbols,
+    PythonFromNearby,
 }
 
 impl NoticeKind {
@@ -127,6 +128,9 @@ impl NoticeKind {
                 "branch inside a transaction that was aborted; left out"
             }
             NoticeKind::NoSymbols => "file whose functions have no names here",
+            NoticeKind::PythonFromNearby => {
+                "sample whose Python functions were read shortly before or after it"
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a test that skips something says so")]
 
 mod attach;
+mod attribution;
 mod bench;
 mod brake;
 mod calls;

@@ -193,7 +193,7 @@ impl Reader {
         let release = std::mem::take(&mut header.kernel_release);
         let shelf = Shelf::default();
         self.tell_steps_of_switches(&header);
-        self.tell_python_of_switches(&header);
+        self.tell_python_of_threads(&header);
         let mut state = State {
             timeline: &mut self.timeline,
             map: &self.map,
@@ -233,6 +233,11 @@ impl Reader {
         state.never_ran();
         state.tell_missing();
         state.tell_skipped();
+        self.timeline.notices.add_count(
+            NoticeKind::PythonFromNearby,
+            self.python.from_nearby,
+            NO_OFFSET,
+        );
         if self.python.is_cut {
             self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"python.samples");
         }
@@ -429,7 +434,8 @@ impl State<'_> {
             (EventClass::Sample, _) => None,
         };
         let is_stack = sample.chain.is_some();
-        let frames = self.frames(of, sample, When::Running);
+        let when = if tracepoint.is_some() { When::Running } else { When::Sampled };
+        let frames = self.frames(of, sample, when);
         let event = match self.event_names.get(event) {
             Some(&known) => known,
             None => self.names().string(event),
