@@ -16,6 +16,7 @@ mod harmless;
 mod languages;
 mod perf_reads;
 mod private;
+mod purposes;
 mod python;
 mod robust;
 mod run;
