@@ -3,7 +3,7 @@
 use spanwise_model::{Nanos, SpanKind, StrId, Trace, TrackId, TrackKind};
 
 use crate::self_time::on_stack_by_category;
-use crate::{Facts, TotalNanos};
+use crate::{Facts, FunctionBy, SampledFunction, TotalNanos, cpu_functions, python_functions};
 
 /// Functions over all threads, most self time first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct HotFunctions {
     pub wall_ns: TotalNanos,
     /// Self time of all rows: the busy time of all threads.
     pub self_ns: TotalNanos,
+    /// Samples that rows are from; none where they are from spans.
+    pub samples: Option<u64>,
 }
 
 /// All spans of one name and kind.
@@ -24,7 +26,10 @@ pub struct HotFunction {
     /// While at least one span of that name was open, summed over threads: a
     /// function that calls itself counts once.
     pub total_ns: TotalNanos,
+    /// Calls, or samples in which it was on the stack.
     pub count: u64,
+    /// Samples in which it was the innermost.
+    pub self_samples: Option<u64>,
 }
 
 pub fn hot_functions(facts: &Facts<'_>) -> HotFunctions {
@@ -51,13 +56,38 @@ pub fn hot_functions(facts: &Facts<'_>) -> HotFunctions {
             self_ns: sum.self_ns,
             total_ns: sum.total_ns,
             count: sum.count,
+            self_samples: None,
         })
         .collect();
     rows.sort_by(|a, b| {
         (b.self_ns, b.total_ns, &a.name, a.kind).cmp(&(a.self_ns, a.total_ns, &b.name, b.kind))
     });
     let self_ns = rows.iter().map(|row| row.self_ns).sum();
-    HotFunctions { rows, wall_ns: facts.window_ns(), self_ns }
+    HotFunctions { rows, wall_ns: facts.window_ns(), self_ns, samples: None }
+}
+
+/// The same; of a recording that took samples, by these: Python functions with the native code
+/// that they called, where there are any.
+pub fn hottest_functions(facts: &Facts<'_>) -> HotFunctions {
+    let hot = hot_functions(facts);
+    if !hot.rows.is_empty() || !facts.cpu_time().is_recorded() {
+        return hot;
+    }
+    let python = python_functions(facts, FunctionBy::Function).functions;
+    let (kind, functions) = match python.rows.is_empty() {
+        true => (SpanKind::Sampled, cpu_functions(facts, FunctionBy::Function)),
+        false => (SpanKind::Python, python),
+    };
+    let row = |row: SampledFunction| HotFunction {
+        name: row.name,
+        kind,
+        self_ns: row.own,
+        total_ns: row.total,
+        count: row.total_samples,
+        self_samples: Some(row.samples),
+    };
+    let (self_ns, samples) = (functions.total_ns(), Some(functions.samples));
+    HotFunctions { rows: functions.rows.into_iter().map(row).collect(), self_ns, samples, ..hot }
 }
 
 struct Sum {

@@ -102,7 +102,7 @@ pub use fusion::{
 };
 use gpu::gpu_use;
 pub use gpu::{DeviceUse, GpuUse, LineUse, WorkUse};
-pub use hot::{HotFunction, HotFunctions, hot_functions};
+pub use hot::{HotFunction, HotFunctions, hot_functions, hottest_functions};
 pub use hta::{HTA_TABLES, HtaWindow, hta_tables};
 pub use idle::{IdleCause, IdleRow, idle};
 pub use launch::{Launcher, Origin};
@@ -115,7 +115,7 @@ pub use memory::{
     MemoryUse, NO_ADDRESS, Replayed, SHORT_LIVED_NS, TotalBytes, memory_churn, memory_peak,
     memory_timeline, memory_use,
 };
-pub use metrics::{Metric, MetricValue, metrics};
+pub use metrics::{Metric, MetricError, MetricValue, metrics};
 pub use modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use names::Names;
 pub use observe::{Feature, FeatureGroup, Observation, observe_run, observe_steps};
@@ -140,7 +140,7 @@ pub use roofline::{
 pub use sampled::{
     CpuByStack, CpuTime, FunctionBy, PythonFunctions, SampledCall, SampledEvent, SampledFunction,
     SampledFunctions, SampledLine, cpu_by_stack, cpu_functions, cpu_functions_within,
-    event_functions, frame_name, other_events, python_functions, sampled_call,
+    event_functions, frame_name, other_events, python_functions, sampled_call, share_error_percent,
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;

@@ -1,9 +1,9 @@
 //! Single numbers that say how well a run went: what a gate can hold on to.
 
-use spanwise_model::SpanKind;
+use spanwise_model::{SpanKind, ThreadState, TrackId};
 
 use crate::findings::{Spending, SpentOn, spent_on};
-use crate::sampled::{ObservedSpending, main_observed};
+use crate::sampled::{ObservedSpending, ObservedSpent, main_observed, share_error_percent};
 use crate::{BreakdownRow, Facts, TotalNanos, breakdown, main_thread};
 
 /// One number with its name and exact meaning.
@@ -13,6 +13,17 @@ pub struct Metric {
     /// `None` where the trace lacks what it takes.
     pub value: Option<MetricValue>,
     pub about: &'static str,
+    /// Where samples show it.
+    pub error: Option<MetricError>,
+}
+
+/// How far a share that samples show may be off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricError {
+    /// Samples that show it.
+    pub samples: u64,
+    /// As nanoseconds of the whole: in 19 of 20 recordings the part is off by less.
+    pub ns: TotalNanos,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +45,8 @@ pub fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
         (!gpus.is_empty()).then_some(MetricValue::Share(part, whole))
     };
     let host = Host::of(facts);
-    let metric = |name, value, about| Metric { name, value, about };
+    let metric = |name, value, about| Metric { name, value, about, error: None };
+    let by_samples = |metric: Metric, error| Metric { error, ..metric };
     vec![
         metric("wall_time", Some(MetricValue::Nanos(window_ns)), "length of the recording"),
         metric(
@@ -53,20 +65,29 @@ pub fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
             gpu(|row| row.exposed_copy_ns),
             "while memory was copied and no kernel ran",
         ),
-        metric(
-            "data_loading_overhead",
-            share(host.data_loading_ns),
-            "while the main thread fetched a batch or waited for one",
+        by_samples(
+            metric(
+                "data_loading_overhead",
+                share(host.data_loading_ns),
+                "while the main thread fetched a batch or waited for one",
+            ),
+            host.loading_error,
         ),
-        metric(
-            "python_overhead",
-            share(host.python_ns),
-            "self time of the main thread's Python frames, waiting left out",
+        by_samples(
+            metric(
+                "python_overhead",
+                share(host.python_ns),
+                "interpreting Python on the main thread, waiting and native work left out",
+            ),
+            host.python_error,
         ),
-        metric(
-            "memory_allocation_cost",
-            share(host.allocation_ns),
-            "in calls for memory: the driver's, or a recorded program's",
+        by_samples(
+            metric(
+                "memory_allocation_cost",
+                share(host.allocation_ns),
+                "in calls for memory: the driver's, or a recorded program's",
+            ),
+            host.allocation_error,
         ),
         metric("host_working", share(host.working_ns), "while the main thread worked"),
     ]
@@ -79,6 +100,9 @@ struct Host {
     allocation_ns: Option<TotalNanos>,
     python_ns: Option<TotalNanos>,
     working_ns: Option<TotalNanos>,
+    loading_error: Option<MetricError>,
+    python_error: Option<MetricError>,
+    allocation_error: Option<MetricError>,
 }
 
 impl Host {
@@ -95,6 +119,7 @@ impl Host {
                     allocation_ns: spent(SpentOn::Allocation),
                     python_ns: python_ns(facts),
                     working_ns: Some(main.working_ns()),
+                    ..Host::default()
                 }
             }
             None => Host::observed(facts).unwrap_or_default(),
@@ -105,18 +130,54 @@ impl Host {
     fn observed(facts: &Facts<'_>) -> Option<Host> {
         let main = main_observed(facts)?;
         let spending = ObservedSpending::new(facts);
-        let python_ns = spending.python_ns.get(&main).copied();
+        let python = spending.python.get(&main).copied();
         let loading = spending.by_thread.get(&(main, SpentOn::DataLoading)).copied();
         let loading = loading.unwrap_or_default();
         let working = facts.cpu_time().track_ns[main.index()];
+        // Others take the processor from whatever it does.
+        let with_waiting = i128::from(working) + waiting_for_cpu_ns(facts, main);
+        let loading_ns = loading.cpu_ns * with_waiting / i128::from(working.max(1));
+        let samples = SampleCounts::of(facts, main);
+        let allocation = spending.total(SpentOn::Allocation);
         Some(Host {
-            data_loading_ns: python_ns.map(|_| loading.cpu_ns + loading.blocked_ns),
-            allocation_ns: (facts.cpu_time().samples > 0)
-                .then(|| spending.total(SpentOn::Allocation).cpu_ns),
-            python_ns,
+            data_loading_ns: python.map(|_| loading_ns + loading.blocked_ns),
+            loading_error: python.and_then(|_| error(loading, samples.of_main, with_waiting)),
+            python_error: python.and_then(|of| error(of, samples.of_main, working.into())),
+            allocation_error: error(allocation, samples.all, facts.cpu_time().total_ns()),
+            allocation_ns: (facts.cpu_time().samples > 0).then_some(allocation.cpu_ns),
+            python_ns: python.map(|of| of.cpu_ns),
             working_ns: Some(working.into()),
         })
     }
+}
+
+/// Samples of CPU time.
+struct SampleCounts {
+    of_main: u64,
+    all: u64,
+}
+
+impl SampleCounts {
+    fn of(facts: &Facts<'_>, main: TrackId) -> SampleCounts {
+        let (samples, time) = (facts.trace().samples(), facts.cpu_time());
+        let rows = samples.of_track(main).filter(|&row| Some(samples.event[row]) == time.event);
+        SampleCounts { of_main: rows.count() as u64, all: time.samples }
+    }
+}
+
+/// How far a part of a time may be off that so many of all samples show.
+fn error(spent: ObservedSpent, all_samples: u64, whole_ns: TotalNanos) -> Option<MetricError> {
+    let percent = share_error_percent(spent.samples, all_samples)?;
+    let ns = (percent / 100.0 * whole_ns as f64) as TotalNanos;
+    Some(MetricError { samples: spent.samples, ns })
+}
+
+/// How long a thread could have run and had no processor.
+fn waiting_for_cpu_ns(facts: &Facts<'_>, track: TrackId) -> TotalNanos {
+    let states = facts.trace().thread_states();
+    let rows = states.of_track(track);
+    let waits = rows.filter(|&row| matches!(states.state(row), ThreadState::Runnable(_)));
+    waits.map(|row| i128::from(states.dur[row])).sum()
 }
 
 /// What the interpreter itself takes on the main thread.

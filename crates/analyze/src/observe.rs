@@ -10,7 +10,7 @@ use crate::self_time::{innermost_pieces, takes_part};
 use crate::steps::Steps;
 use crate::{
     BreakdownRow, ClassRules, Facts, MetricValue, Phase, TotalNanos, breakdown, class_use,
-    hot_functions, metrics, phase_use,
+    hottest_functions, metrics, phase_use,
 };
 
 /// A figure that traces show.
@@ -96,7 +96,7 @@ pub fn observe_run(facts: &Facts<'_>, rules: &ClassRules) -> Observation {
     for row in &facts.gpu().work {
         seen.add_ns(FeatureGroup::Work(row.kind), &*row.name, row.total_ns);
     }
-    for row in hot_functions(facts).rows {
+    for row in hottest_functions(facts).rows {
         seen.add_ns(FeatureGroup::Function(row.kind), row.name, row.self_ns);
     }
     seen

@@ -107,6 +107,12 @@ pub(crate) fn is_library_file(path: &str) -> bool {
     path.starts_with('<') || path.contains("-packages/") || from_package(path) != path
 }
 
+/// True for a script that an installer made to call an installed package.
+pub(crate) fn is_entry_script(path: &str) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    folder.ends_with("/bin") && !name.ends_with(".py")
+}
+
 /// The path below `site-packages`, or below the standard library's folder.
 pub(crate) fn from_package(path: &str) -> &str {
     if let Some((_, inside)) = path.rsplit_once("-packages/") {

@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use spanwise_analyze::{
     ClassRules, ClassUse, CriticalPath, DevicePeaks, Facts, Finding, FunctionBy, PhaseUse,
     Thresholds, architecture, breakdown, class_use, counted_calls, cpu_functions, critical_path,
-    findings, hot_functions, idle, launches, layer_use, lock_threads, locks, memory_churn,
-    memory_peak, memory_timeline, memory_use, metrics, module_use, off_cpu, off_cpu_reasons,
-    other_events, phase_use, python_functions, queues, roofline, syncs,
+    findings, hot_functions, hottest_functions, idle, launches, layer_use, lock_threads, locks,
+    memory_churn, memory_peak, memory_timeline, memory_use, metrics, module_use, off_cpu,
+    off_cpu_reasons, other_events, phase_use, python_functions, queues, roofline, syncs,
 };
 use spanwise_model::{map_indices, threads_available};
 use spanwise_write::{Section, Source, Top};
@@ -345,7 +345,14 @@ pub const SECTIONS: &[SectionRow] = &[
         key: "functions",
         about: "functions by self time",
         shown: Shown::Always,
-        build: |asked| spanwise_write::functions_section(&hot_functions(asked.facts), asked.top),
+        build: |asked| {
+            // Reports of recordings have these in sections of their own.
+            let hot = match asked.is_named("functions") {
+                true => hottest_functions(asked.facts),
+                false => hot_functions(asked.facts),
+            };
+            spanwise_write::functions_section(&hot, asked.top)
+        },
     },
 ];
 

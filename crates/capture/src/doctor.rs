@@ -264,7 +264,7 @@ fn own_function() -> io::Result<(Vec<u8>, FunctionPlaces)> {
 fn many_switches() -> Finding {
     let (ability, what) =
         (Ability::ManySwitches, "threads that switch all the time, at little cost");
-    match Followed::begin(&[std::process::id() as i32], false) {
+    match Followed::begin(&[std::process::id() as i32], false, false) {
         Ok(_) => found(ability, what, "tried: the kernel runs a program for it".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             lacks(ability, what, format!("tried: {error}"), "run spanwise as root")

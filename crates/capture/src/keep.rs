@@ -287,6 +287,7 @@ impl Keeper {
             about.number("python_rate_hz", python.rate_hz);
             about.number("python_stacks", self.counts.python.stacks);
             about.number("python_stacks_torn", self.counts.python.torn);
+            about.number("python_stacks_copied", self.counts.python.copied);
         }
         if facts.options.calls.is_some() {
             about.number("call_records", self.counts.calls.hits);

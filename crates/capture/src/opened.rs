@@ -4,7 +4,7 @@ use std::io;
 
 use crate::budget::Wanted;
 use crate::event::{Attr, Event};
-use crate::follow::Followed;
+use crate::follow::{Followed, FrameCopies};
 use crate::pt::{Asked, Tracer};
 use crate::rings::{self, Rings, TraceMemory};
 use crate::session::RecordOptions;
@@ -24,8 +24,17 @@ pub enum ClockOf {
 
 /// What is recorded of threads: samples of a clock, or the processor's own trace.
 pub(crate) enum What {
-    Clock(Attr, ClockOf),
+    Clock(ClockOptions),
     Trace(Asked, TraceMemory),
+}
+
+/// What is asked of a clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClockOptions {
+    attr: Attr,
+    of: ClockOf,
+    /// Samples have frames of Python.
+    reads_python: bool,
 }
 
 const CLOCK: &str = "cpu-clock";
@@ -37,7 +46,8 @@ impl What {
     pub(crate) fn of(options: &RecordOptions<'_>) -> Result<What, CaptureError> {
         let Some(pt) = &options.pt else {
             let attr = Attr::clock(options.rate_hz, options.stacks);
-            return Ok(What::Clock(attr, options.clock));
+            let (of, reads_python) = (options.clock, options.python.is_some());
+            return Ok(What::Clock(ClockOptions { attr, of, reads_python }));
         };
         let mut asked = Asked::of(pt)?;
         let (bytes, keeps_last) =
@@ -50,7 +60,7 @@ impl What {
     /// or when a process runs its program.
     pub(crate) fn open(&self, pids: &[i32], is_from_exec: bool) -> io::Result<Threads> {
         let (followed, mut rings) = match self {
-            What::Clock(attr, of) => Threads::follow((pids, is_from_exec), *attr, *of)?,
+            What::Clock(clock) => Threads::follow((pids, is_from_exec), *clock)?,
             // Of everybody it would be too much.
             What::Trace(..) => (None, None),
         };
@@ -72,7 +82,7 @@ impl What {
     fn for_threads(&self, tids: &[i32], is_from_exec: bool) -> io::Result<Rings> {
         let begins = |attr: Attr| if is_from_exec { attr.beginning_at_exec() } else { attr };
         match self {
-            What::Clock(attr, _) => Rings::open(CLOCK, begins(*attr), tids),
+            What::Clock(clock) => Rings::open(CLOCK, begins(clock.attr), tids),
             What::Trace(asked, memory) => {
                 Rings::open_trace("intel_pt", begins(asked.attr), tids, memory)
             }
@@ -81,7 +91,7 @@ impl What {
 
     pub(crate) fn refusal(&self, what: &str, error: io::Error) -> CaptureError {
         match self {
-            What::Clock(_, ClockOf::Processors) => {
+            What::Clock(ClockOptions { of: ClockOf::Processors, .. }) => {
                 let what = format!("{what}: cannot be recorded by the clock of processors");
                 CaptureError::io(what, error).lacks(Ability::ManySwitches)
             }
@@ -110,10 +120,9 @@ impl Threads {
     /// far as one may and as it is wanted.
     fn follow(
         (pids, is_from_exec): (&[i32], bool),
-        attr: Attr,
-        of: ClockOf,
+        ClockOptions { attr, of, reads_python }: ClockOptions,
     ) -> io::Result<(Option<Followed>, Option<Rings>)> {
-        let followed = match (Followed::begin(pids, is_from_exec), of) {
+        let followed = match (Followed::begin(pids, is_from_exec, reads_python), of) {
             (Err(error), ClockOf::Processors) => return Err(error),
             (followed, _) => followed.ok(),
         };
@@ -133,6 +142,8 @@ pub(crate) struct Opened {
     pub(crate) rings: Rings,
     pub(crate) waits: Waits,
     pub(crate) tracer: Option<Tracer>,
+    /// Where frames of Python are copied at samples.
+    pub(crate) frames: Option<FrameCopies>,
 }
 
 impl Opened {
@@ -141,6 +152,7 @@ impl Opened {
         Threads { rings, followed, tids }: Threads,
         (options, is_from_exec): (&RecordOptions<'_>, bool),
     ) -> Result<Opened, CaptureError> {
+        let frames = followed.as_ref().and_then(Followed::frame_copies);
         let waits = wait_options(options, is_from_exec);
         let waits = Waits::open(waits, &rings, (&tids, followed));
         let mut tracer = None;
@@ -150,7 +162,7 @@ impl Opened {
             new.open_side(&rings, &tids, is_from_exec).map_err(cannot)?;
             tracer = Some(new);
         }
-        Ok(Opened { rings, waits, tracer })
+        Ok(Opened { rings, waits, tracer, frames })
     }
 }
 

@@ -182,7 +182,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(
-        Opened { rings, waits, tracer }: Opened,
+        Opened { rings, waits, tracer, frames }: Opened,
         (command, is_from_exec): (Vec<String>, bool),
         pids: &[i32],
         options: &'a RecordOptions<'a>,
@@ -195,7 +195,7 @@ impl<'a> Session<'a> {
         if let Some(flight) = options.flight {
             watch = Some(Watch::begin(flight, &rings, pids)?);
         }
-        let python = options.python.map(Python::begin).transpose();
+        let python = options.python.map(|python| Python::begin(python, frames)).transpose();
         let python = python.map_err(|error| CaptureError::io("no thread to read Python", error))?;
         let mut session = Session {
             keeper: Keeper::begin(
@@ -465,6 +465,7 @@ impl<'a> Session<'a> {
             self.troubles.append(&mut readings.troubles);
             counts.python.stacks += readings.counts.stacks;
             counts.python.torn += readings.counts.torn;
+            counts.python.copied += readings.counts.copied;
             self.keeper.keep_python(readings.records)?;
         }
         if let Some(calls) = &mut self.calls {

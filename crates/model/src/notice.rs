@@ -51,6 +51,7 @@ pub enum NoticeKind {
     AbortedTransaction,
     NoSymbols,
     SamplesNotDrawn,
+    PythonFromNearby,
 }
 
 impl NoticeKind {
@@ -130,6 +131,9 @@ impl NoticeKind {
             NoticeKind::NoSymbols => "file whose functions have no names here",
             NoticeKind::SamplesNotDrawn => {
                 "sample too many for the timeline; it counts, but is not drawn"
+            }
+            NoticeKind::PythonFromNearby => {
+                "sample whose Python functions were read shortly before or after it"
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Words of findings about recorded programs.
 
-use spanwise_analyze::{CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits, SpentOn};
+use spanwise_analyze::{
+    CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits, SpentOn, share_error_percent,
+};
 use spanwise_model::BlockedOn;
 
 use crate::document::Paragraph;
@@ -8,18 +10,23 @@ use crate::off_cpu::caller_text;
 use crate::text;
 use crate::units::{count_text, nanos_text, percent_text};
 
-/// Shares that rest on few samples say how few.
+/// Shares from samples say how many these are, and by how much the share may be off.
 fn basis(samples: u64, all: u64) -> String {
-    format!("{} of {} samples", count_text(samples.into()), count_text(all.into()))
+    let counts = format!("{} of {} samples", count_text(samples.into()), count_text(all.into()));
+    match share_error_percent(samples, all) {
+        Some(percent) => format!("{counts}, ± {percent:.1} %"),
+        None => counts,
+    }
 }
 
 pub(crate) fn cpu_spent(spent: &CpuSpent, name_width: usize) -> Paragraph {
     let (what, advice) = cpu_words(spent.on);
     let function = match &spent.function {
         Some(function) => format!(
-            " {} of it under {}.",
+            " {} of it under {}{}.",
             nanos_text(spent.function_ns),
-            text::shortened(function, name_width)
+            text::shortened(function, name_width),
+            line_text(", most of that on line ", spent.line)
         ),
         None => String::new(),
     };
@@ -67,6 +74,11 @@ fn cpu_words(on: SpentOn) -> (&'static str, &'static str) {
     }
 }
 
+/// A line, where it is known.
+fn line_text(before: &str, line: u32) -> String {
+    if line > 0 { format!("{before}{line}") } else { String::new() }
+}
+
 pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragraph {
     let name = text::shortened(&function.function, name_width);
     let share = percent_text(function.own_ns, function.cpu_ns);
@@ -78,10 +90,11 @@ pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragra
     Paragraph {
         title: format!("{share} of the CPU time is spent in {language}{name}"),
         evidence: format!(
-            "{} of {} ({}){native}.",
+            "{} of {} ({}){native}{}.",
             nanos_text(function.own_ns),
             nanos_text(function.cpu_ns),
-            basis(function.samples, function.all_samples)
+            basis(function.samples, function.all_samples),
+            line_text("; most on line ", function.line)
         ),
         advice: match function.is_python {
             true => "Look at this function first; the section python-lines has its lines.",
@@ -123,7 +136,11 @@ pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
             nanos_text(waits.longest_ns),
             nanos_text(waits.longest_from)
         ),
-        advice: advice.to_owned(),
+        advice: match waits.is_for_others {
+            true => "It waits for what others do: look at those.",
+            false => advice,
+        }
+        .to_owned(),
     }
 }
 
@@ -212,9 +229,17 @@ pub(crate) fn cpu_starvation(starved: &CpuStarvation) -> Paragraph {
             starved.threads,
             nanos_text(starved.preempted_ns)
         ),
-        advice: "More threads were ready than there were CPUs, or a quota was used up: start \
-                 fewer threads, move other programs away, or raise the quota."
-            .to_owned(),
+        advice: match starved.is_by_others {
+            true => {
+                "Other programs had the CPUs, or a quota was used up: move other programs away, or \
+                 raise the quota."
+            }
+            false => {
+                "More threads were ready than there were CPUs, or a quota was used up: start fewer \
+                 threads, move other programs away, or raise the quota."
+            }
+        }
+        .to_owned(),
     }
 }
 
@@ -245,6 +270,7 @@ mod tests {
             stack: vec!["main".to_owned(), "push".to_owned()],
             waker: Some("worker 8".to_owned()),
             waker_stack: vec!["main".to_owned(), "pop".to_owned()],
+            is_for_others: false,
         };
         let paragraph = off_cpu(&waits);
         assert_eq!(

@@ -8,9 +8,12 @@ use crate::table::{Cell, Column, Table, Unit};
 use crate::units::{nanos_text, percent_text};
 
 pub fn metrics_section(metrics: &[Metric]) -> Section {
+    let in_text = metrics.iter().any(|row| row.error.is_some());
     let mut table = Table::new([
         Column::new("metric", "metric", Unit::Text),
         Column::new("value", "value", Unit::Text),
+        Column { in_text, ..Column::new("error", "±", Unit::Percent) },
+        Column { in_text, ..Column::new("samples", "samples", Unit::Count) },
         Column::hidden("part", Unit::Nanos),
         Column::hidden("whole", Unit::Nanos),
         Column::new("about", "what it is", Unit::Text),
@@ -24,6 +27,11 @@ pub fn metrics_section(metrics: &[Metric]) -> Section {
         table.push([
             row.name.into(),
             metric_text(row.value).into(),
+            match (row.error, whole) {
+                (Some(error), Some(whole)) => Cell::Share(error.ns, whole),
+                _ => Cell::from(None::<i128>),
+            },
+            row.error.map(|error| i128::from(error.samples)).into(),
             part.into(),
             whole.into(),
             row.about.into(),

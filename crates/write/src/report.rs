@@ -1,6 +1,9 @@
 //! The report: where the time went, section by section.
 
-use spanwise_analyze::{GpuUse, HotFunctions, Launcher, LineUse, Origin, ThreadTime, WorkUse};
+use spanwise_analyze::{
+    GpuUse, HotFunction, HotFunctions, Launcher, LineUse, Origin, ThreadTime, WorkUse,
+    share_error_percent,
+};
 use spanwise_model::SpanKind;
 
 use crate::document::{Body, Section};
@@ -226,10 +229,28 @@ pub fn threads_section(threads: &[ThreadTime], wall_ns: i128, top: Top) -> Secti
     section("threads", "Threads: self time by kind", table, threads.len())
 }
 
+/// By how much the share of a row may be off that is from samples.
+fn self_error(functions: &HotFunctions, row: &HotFunction) -> Cell {
+    let percent = row
+        .self_samples
+        .zip(functions.samples)
+        .and_then(|(samples, all)| share_error_percent(samples, all));
+    match percent {
+        Some(percent) => {
+            let ns = (percent / 100.0 * functions.self_ns as f64).round() as i128;
+            Cell::Share(ns, functions.wall_ns)
+        }
+        None => Cell::from(None::<i128>),
+    }
+}
+
 pub fn functions_section(functions: &HotFunctions, top: Top) -> Section {
+    let in_text = functions.samples.is_some();
     let mut table = Table::new([
         Column::new("self", "self", Unit::Nanos),
         Column::new("self_share", "of wall", Unit::Percent),
+        Column { in_text, ..Column::new("error", "±", Unit::Percent) },
+        Column { in_text, ..Column::new("samples", "samples", Unit::Count) },
         Column::new("total", "total", Unit::Nanos),
         Column::new("count", "count", Unit::Count).optional(),
         Column::new("kind", "kind", Unit::Text),
@@ -239,6 +260,8 @@ pub fn functions_section(functions: &HotFunctions, top: Top) -> Section {
         table.push([
             row.self_ns.into(),
             Cell::Share(row.self_ns, functions.wall_ns),
+            self_error(functions, row),
+            row.self_samples.map(i128::from).into(),
             row.total_ns.into(),
             row.count.into(),
             row.kind.text().into(),

@@ -193,6 +193,18 @@ pub enum FindingKind {
     CpuStarvation(CpuStarvation),
 }
 
+impl FindingKind {
+    /// Waits for what others do, and processors that others have, explain nothing by themselves:
+    /// they stand behind what does.
+    fn is_of_others(&self) -> bool {
+        match self {
+            FindingKind::OffCpu(waits) => waits.is_for_others,
+            FindingKind::CpuStarvation(starved) => starved.is_by_others,
+            _ => false,
+        }
+    }
+}
+
 /// All findings, those about most time first.
 pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -205,7 +217,7 @@ pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     found.extend(transfers::transfers(facts, thresholds));
     found.extend(storm::storms(facts, thresholds));
     found.extend(observed::observed(facts, thresholds));
-    found.sort_by_key(|finding| Reverse(finding.about_ns));
+    found.sort_by_key(|finding| (finding.kind.is_of_others(), Reverse(finding.about_ns)));
     found
 }
 

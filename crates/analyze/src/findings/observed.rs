@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spanwise_model::{BlockedOn, RunnableSince, StackId, ThreadState, TrackId};
+use spanwise_model::{BlockedOn, NO_CPU, RunnableSince, StackId, ThreadState, TrackId};
 
 use super::{Finding, FindingKind, SpentOn, Thresholds, reaches};
 use crate::locks::user_stack;
 use crate::off_cpu::thread_name;
-use crate::sampled::ObservedSpending;
+use crate::sampled::{ObservedSpending, PythonWait, python_waits};
 use crate::{Facts, FunctionBy, SampledFunctions, TotalNanos, cpu_functions, python_functions};
 
 /// CPU time that went into one kind of work.
@@ -20,9 +20,11 @@ pub struct CpuSpent {
     pub cpu_ns: TotalNanos,
     pub samples: u64,
     pub all_samples: u64,
-    /// The Python function with most of it, and how much.
+    /// The Python function with most of it, how much, and the line that most of that was on; 0
+    /// where that is not known.
     pub function: Option<String>,
     pub function_ns: TotalNanos,
+    pub line: u32,
 }
 
 /// One function with much of the CPU time.
@@ -30,6 +32,8 @@ pub struct CpuSpent {
 pub struct CpuFunction {
     pub function: String,
     pub is_python: bool,
+    /// Of a Python function, the line with most of its time; 0 where that is not known.
+    pub line: u32,
     pub own_ns: TotalNanos,
     /// Of that, in native code that a Python function called.
     pub native_ns: Option<TotalNanos>,
@@ -56,6 +60,8 @@ pub struct OffCpuWaits {
     /// Who ended most of it, and where that thread stood then.
     pub waker: Option<String>,
     pub waker_stack: Vec<String>,
+    /// For the result or the end of something that others do.
+    pub is_for_others: bool,
 }
 
 /// Threads that could run and had no processor.
@@ -66,6 +72,8 @@ pub struct CpuStarvation {
     /// Of the waiting, after another thread took the processor.
     pub preempted_ns: TotalNanos,
     pub threads: u64,
+    /// These threads did not use the processors up themselves.
+    pub is_by_others: bool,
 }
 
 pub(super) fn observed(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
@@ -98,8 +106,9 @@ fn cpu_spent(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
             cpu_ns,
             samples: spent.samples,
             all_samples: facts.cpu_time().samples,
-            function: function.map(|(name, _)| name.to_owned()),
-            function_ns: function.map_or(0, |(_, ns)| ns),
+            function: function.map(|of| of.function.to_owned()),
+            function_ns: function.map_or(0, |of| of.cpu_ns),
+            line: function.map_or(0, |of| of.line),
         });
         Some(Finding { kind, about_ns: spent.cpu_ns, gain_ns: Some(spent.cpu_ns) })
     });
@@ -123,6 +132,7 @@ fn cpu_function(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
     let kind = FindingKind::CpuFunction(CpuFunction {
         function: row.name.clone(),
         is_python,
+        line: if is_python { hottest_line(facts, &row.name) } else { 0 },
         own_ns: row.own,
         native_ns: python.native.first().copied().filter(|_| is_python),
         cpu_ns: functions.total,
@@ -130,6 +140,12 @@ fn cpu_function(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
         all_samples: functions.samples,
     });
     Some(Finding { kind, about_ns: row.own, gain_ns: Some(row.own) })
+}
+
+/// The line of a Python function with most of its own time; 0 where that is not known.
+fn hottest_line(facts: &Facts<'_>, function: &str) -> u32 {
+    let lines = python_functions(facts, FunctionBy::Line).functions.rows;
+    lines.into_iter().find(|row| row.name == function).map_or(0, |row| row.line)
 }
 
 /// Sums of waits.
@@ -140,6 +156,7 @@ struct WaitSum {
     longest: (i64, i64),
     by_thread: BTreeMap<TrackId, TotalNanos>,
     by_waker: BTreeMap<(TrackId, StackId), TotalNanos>,
+    meaning: PythonWait,
 }
 
 /// Waits that keep a thread from working for a good part of the recording. Who waits for
@@ -148,12 +165,16 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let trace = facts.trace();
     let mut sums: BTreeMap<(BlockedOn, Vec<String>), WaitSum> = BTreeMap::new();
     let mut by_stack: BTreeMap<(BlockedOn, StackId), WaitSum> = BTreeMap::new();
+    let meanings = python_waits(trace);
     for state in trace.thread_states().iter_counted() {
         let ThreadState::Blocked(on) = state.state else { continue };
-        if on.is_idle() || on == BlockedOn::Unknown {
+        let meaning = meanings[state.stack.index()];
+        if on.is_idle() || on == BlockedOn::Unknown || meaning == PythonWait::Idle {
             continue;
         }
-        by_stack.entry((on, state.stack)).or_default().add(&state);
+        let sum = by_stack.entry((on, state.stack)).or_default();
+        sum.meaning = meaning;
+        sum.add(&state);
     }
     for ((on, stack), sum) in by_stack {
         sums.entry((on, user_stack(trace, stack))).or_default().absorb(sum);
@@ -178,6 +199,7 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
             stack,
             waker: waker.map(|(track, _)| name(track)),
             waker_stack: waker.map(|(_, stack)| user_stack(trace, stack)).unwrap_or_default(),
+            is_for_others: sum.meaning == PythonWait::ForOthers,
         });
         Some(Finding { kind, about_ns: thread_ns, gain_ns: Some(thread_ns) })
     });
@@ -206,6 +228,7 @@ impl WaitSum {
         self.total_ns += other.total_ns;
         self.count += other.count;
         self.longest = self.longest.max(other.longest);
+        self.meaning = self.meaning.max(other.meaning);
         for (track, ns) in other.by_thread {
             *self.by_thread.entry(track).or_default() += ns;
         }
@@ -239,8 +262,19 @@ fn cpu_starvation(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding>
         running_ns,
         preempted_ns,
         threads: threads.len() as u64,
+        is_by_others: running_ns * 100 < facts.window_ns() * processors(facts) * OWN_USE_PERCENT,
     });
     Some(Finding { kind, about_ns: waiting_ns, gain_ns: Some(waiting_ns) })
+}
+
+/// Threads that run for less than this part of the time of all processors did not crowd them.
+const OWN_USE_PERCENT: i128 = 80;
+
+/// Processors that samples were taken on.
+fn processors(facts: &Facts<'_>) -> i128 {
+    let cpus = &facts.trace().samples().cpu;
+    let seen: BTreeSet<u16> = cpus.iter().copied().filter(|&cpu| cpu != NO_CPU).collect();
+    (seen.len() as i128).max(1)
 }
 
 #[cfg(test)]

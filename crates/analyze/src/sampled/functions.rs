@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use spanwise_model::{Frame, FrameId, FrameKind, StackId, StrId, Trace};
 
 use super::by_stack::{StackWeight, outermost_of_each, with_called};
-use crate::python::is_library_file;
+use crate::python::{is_entry_script, is_library_file};
 use crate::{Facts, TotalNanos};
 
 /// What makes a row of its own.
@@ -58,19 +58,24 @@ impl SampledFunctions {
         if self.total == 0 { 0.0 } else { 100.0 * weight as f64 / self.total as f64 }
     }
 
-    /// By how much a share may be off, in percent points: in 19 of 20 recordings of the same
-    /// program it is off by less. Unknown with no sample at all.
+    /// By how much a share may be off, in percent points: [`share_error_percent`].
     pub fn error_percent(&self, samples: u64) -> Option<f64> {
-        let all = self.samples as f64;
-        if self.samples == 0 {
-            return None;
-        }
-        let share = samples as f64 / all;
-        // Wilson's interval is good for shares near 0 and 1, too.
-        let z = 1.96_f64;
-        let spread = (share * (1.0 - share) / all + z * z / (4.0 * all * all)).sqrt();
-        Some(100.0 * z * spread / (1.0 + z * z / all))
+        share_error_percent(samples, self.samples)
     }
+}
+
+/// By how much a share that so many of all samples show may be off, in percent points: in 19 of
+/// 20 recordings of the same program it is off by less. Unknown with no sample at all.
+pub fn share_error_percent(samples: u64, all_samples: u64) -> Option<f64> {
+    let all = all_samples as f64;
+    if all_samples == 0 {
+        return None;
+    }
+    let share = samples as f64 / all;
+    // Wilson's interval is good for shares near 0 and 1, too.
+    let z = 1.96_f64;
+    let spread = (share * (1.0 - share) / all + z * z / (4.0 * all * all)).sqrt();
+    Some(100.0 * z * spread / (1.0 + z * z / all))
 }
 
 /// CPU time by function.
@@ -236,11 +241,12 @@ impl SampledFunctions {
 /// or else the innermost of any.
 pub(crate) fn python_callers(trace: &Trace) -> Vec<Option<FrameId>> {
     let stacks = trace.stacks();
+    let file = |frame: &Frame| trace.strings().get(frame.file);
     let is_own: Vec<Option<bool>> = (0..trace.frames().len() as u32)
         .map(|frame| {
             let frame = trace.frames().get(FrameId(frame));
             let is_python = frame.kind == FrameKind::Python;
-            is_python.then(|| !is_library_file(trace.strings().get(frame.file)))
+            is_python.then(|| !is_library_file(file(&frame)) && !is_entry_script(file(&frame)))
         })
         .collect();
     let mut found: Vec<Option<(FrameId, bool)>> = vec![None; stacks.len()];

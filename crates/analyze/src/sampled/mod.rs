@@ -3,12 +3,15 @@
 mod by_stack;
 mod call;
 mod cpu_time;
+mod data_loading;
 mod functions;
+mod interpreting;
 mod pools;
 mod profile;
 mod spending;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use by_stack::{CpuByStack, cpu_by_stack};
 pub use call::{SampledCall, SampledEvent, SampledLine, cpu_functions_within, sampled_call};
@@ -16,9 +19,10 @@ pub use cpu_time::CpuTime;
 pub(crate) use functions::python_callers;
 pub use functions::{
     FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions, event_functions,
-    frame_name, other_events, python_functions,
+    frame_name, other_events, python_functions, share_error_percent,
 };
 pub(crate) use profile::{
     NO_SAMPLE, ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
-pub(crate) use spending::{ObservedSpending, main_observed};
+pub(crate) use spending::{ObservedSpending, Spent as ObservedSpent, main_observed};
+pub(crate) use waiting::{PythonWait, python_waits};

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use spanwise_model::{Frame, FrameId, FrameKind, StackId, ThreadState, Trace, TrackId};
 
+use super::data_loading::{DataLoadingSign, loads_data};
+use super::interpreting::interpreting_stacks;
 use crate::python::from_package;
 use crate::{Facts, SpentOn, TotalNanos};
 
@@ -40,8 +42,15 @@ const SIGNS: &[(SpentOn, Sign)] = &[
     (SpentOn::Serialisation, Sign::Native("_pickle_Unpickler_load")),
     (SpentOn::EventLoop, Sign::File("asyncio/")),
     (SpentOn::EventLoop, Sign::File("uvloop/")),
-    (SpentOn::Import, Sign::File("<frozen importlib")),
-    (SpentOn::Import, Sign::File("importlib/_bootstrap")),
+    (SpentOn::Import, Sign::Function("<frozen importlib._bootstrap>", "_find_and_load")),
+    (SpentOn::Import, Sign::Function("importlib/_bootstrap.py", "_find_and_load")),
+    (
+        SpentOn::Import,
+        Sign::Function("<frozen importlib._bootstrap>", "_install_external_importers"),
+    ),
+    (SpentOn::Import, Sign::Native("pymain_init")),
+    (SpentOn::Import, Sign::Native("Py_InitializeFromConfig")),
+    (SpentOn::Import, Sign::Native("init_import_site")),
     (SpentOn::Allocation, Sign::Native("cudaMalloc")),
     (SpentOn::Allocation, Sign::Native("cudaFree")),
     (SpentOn::Allocation, Sign::Native("malloc")),
@@ -59,6 +68,11 @@ const SIGNS: &[(SpentOn, Sign)] = &[
     (SpentOn::Allocation, Sign::Native("cfree")),
     (SpentOn::Allocation, Sign::Native("free")),
     (SpentOn::Allocation, Sign::Native("gc_collect_main")),
+    (SpentOn::Allocation, Sign::Native("gc_collect_region")),
+    (SpentOn::Allocation, Sign::Native("bytearray___init__")),
+    (SpentOn::Allocation, Sign::Native("bytearray_init")),
+    (SpentOn::Allocation, Sign::Native("PyByteArray_Resize")),
+    (SpentOn::Allocation, Sign::Native("bytearray_dealloc")),
     (SpentOn::Allocation, Sign::Native("asm_exc_page_fault")),
     (SpentOn::Allocation, Sign::Native("exc_page_fault")),
     (SpentOn::Allocation, Sign::Native("do_user_addr_fault")),
@@ -76,6 +90,13 @@ fn signs(trace: &Trace, frame: &Frame) -> u8 {
     let plain = function.split([' ', '@']).next().unwrap_or(function);
     let mapping = text(frame.mapping);
     let is_python = frame.kind == FrameKind::Python;
+    let own = if is_python { loads_data(text(frame.file), plain) } else { DataLoadingSign::None };
+    let own = match own {
+        DataLoadingSign::Loads => SpentOn::DataLoading.bit(),
+        DataLoadingSign::Iterates => IN_ITERATION,
+        DataLoadingSign::LoadsInIteration => IF_IN_ITERATION,
+        DataLoadingSign::None => 0,
+    };
     let fits = |sign: &Sign| match sign {
         Sign::File(begin) => is_python && file.starts_with(begin),
         Sign::Function(of, is) => is_python && file == *of && plain == *is,
@@ -84,16 +105,22 @@ fn signs(trace: &Trace, frame: &Frame) -> u8 {
         }
         Sign::Native(is) => !is_python && plain == *is,
     };
-    SIGNS.iter().filter(|(_, sign)| fits(sign)).fold(0, |bits, (on, _)| bits | on.bit())
+    SIGNS.iter().filter(|(_, sign)| fits(sign)).fold(own, |bits, (on, _)| bits | on.bit())
 }
+
+/// Bits that no [`SpentOn`] has: inside of what iterates; and what loads data only there.
+const IN_ITERATION: u8 = 1 << 6;
+const IF_IN_ITERATION: u8 = 1 << 7;
 
 /// For every stack what its time goes into, as bits.
 fn spending_of_stacks(trace: &Trace) -> Vec<u8> {
     let frames = (0..trace.frames().len() as u32).map(|frame| trace.frames().get(FrameId(frame)));
     let of_frame: Vec<(u8, bool)> =
         frames.map(|frame| (signs(trace, &frame), frame.kind == FrameKind::Python)).collect();
-    let inherited =
-        SpentOn::ALL.iter().filter(|on| on.counts_calls()).fold(0, |bits, on| bits | on.bit());
+    let inherited = SpentOn::ALL
+        .iter()
+        .filter(|on| on.counts_calls())
+        .fold(IN_ITERATION, |bits, on| bits | on.bit());
     let stacks = trace.stacks();
     let mut bits = vec![0_u8; stacks.len()];
     for stack in 1..stacks.len() {
@@ -104,7 +131,12 @@ fn spending_of_stacks(trace: &Trace) -> Vec<u8> {
         // An event loop runs other people's functions: what those take is not its own. Native
         // code belongs to the function that called it.
         let around = if is_python { around & inherited } else { around };
-        bits[stack] = own | around;
+        let loads = own & IF_IN_ITERATION != 0 && around & IN_ITERATION != 0;
+        let loads = if loads { SpentOn::DataLoading.bit() } else { 0 };
+        let all = own & !IF_IN_ITERATION | around | loads;
+        // What start-up needs memory for, and the like, is start-up.
+        let import = SpentOn::Import.bit();
+        bits[stack] = if all & import != 0 { import } else { all };
     }
     bits
 }
@@ -122,16 +154,21 @@ pub(crate) struct Spent {
 #[derive(Debug, Default)]
 pub(crate) struct ObservedSpending {
     pub(crate) by_thread: BTreeMap<(TrackId, SpentOn), Spent>,
-    /// CPU time by the innermost Python function of the program's own, or else of any.
-    pub(crate) by_function: BTreeMap<(SpentOn, String), TotalNanos>,
-    /// CPU time with a Python function as the innermost, by thread.
-    pub(crate) python_ns: BTreeMap<TrackId, TotalNanos>,
+    /// CPU time by the innermost Python function of the program's own, or else of any, and by
+    /// the line that it was on.
+    by_function: BTreeMap<(SpentOn, String), BTreeMap<u32, TotalNanos>>,
+    /// CPU time of the interpreter at work on Python code, by thread; only threads that ran some.
+    pub(crate) python: BTreeMap<TrackId, Spent>,
 }
 
 impl ObservedSpending {
     pub(crate) fn new(facts: &Facts<'_>) -> Self {
         let (trace, time) = (facts.trace(), facts.cpu_time());
         let bits = spending_of_stacks(trace);
+        let interpreting = interpreting_stacks(trace);
+        let elsewhere = [SpentOn::Preprocessing, SpentOn::Serialisation, SpentOn::Allocation]
+            .iter()
+            .fold(0, |bits, on| bits | on.bit());
         let callers = super::python_callers(trace);
         let samples = trace.samples();
         let mut found = ObservedSpending::default();
@@ -142,13 +179,17 @@ impl ObservedSpending {
                 let spent = found.by_thread.entry((track, on)).or_default();
                 (spent.cpu_ns, spent.samples) = (spent.cpu_ns + ns, spent.samples + 1);
                 if let Some(function) = &callers[stack] {
-                    let name = super::frame_name(trace, &trace.frames().get(*function));
-                    *found.by_function.entry((on, name)).or_default() += ns;
+                    let frame = trace.frames().get(*function);
+                    let name = super::frame_name(trace, &frame);
+                    let lines = found.by_function.entry((on, name)).or_default();
+                    *lines.entry(frame.line).or_default() += ns;
                 }
             }
-            let innermost = trace.stacks().frame(StackId(stack as u32));
-            if innermost.is_some_and(|frame| trace.frames().kind(frame) == FrameKind::Python) {
-                *found.python_ns.entry(track).or_default() += ns;
+            if callers[stack].is_some() {
+                let spent = found.python.entry(track).or_default();
+                if interpreting[stack] && bits[stack] & elsewhere == 0 {
+                    (spent.cpu_ns, spent.samples) = (spent.cpu_ns + ns, spent.samples + 1);
+                }
             }
         }
         for state in trace.thread_states().iter_counted() {
@@ -176,11 +217,24 @@ impl ObservedSpending {
     }
 
     /// The Python function with most of it.
-    pub(crate) fn function(&self, on: SpentOn) -> Option<(&str, TotalNanos)> {
+    pub(crate) fn function(&self, on: SpentOn) -> Option<SpentIn<'_>> {
         let rows = self.by_function.iter().filter(|((of, _), _)| *of == on);
-        let ((_, name), ns) = rows.max_by_key(|((_, name), ns)| (**ns, std::cmp::Reverse(name)))?;
-        Some((name, *ns))
+        let rows = rows.map(|((_, name), lines)| {
+            let most = lines.iter().max_by_key(|&(&line, &ns)| (ns, std::cmp::Reverse(line)));
+            let line = most.map_or(0, |(&line, _)| line);
+            SpentIn { function: name, line, cpu_ns: lines.values().sum() }
+        });
+        rows.max_by_key(|row| (row.cpu_ns, std::cmp::Reverse(row.function)))
     }
+}
+
+/// A Python function that time was spent under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpentIn<'a> {
+    pub(crate) function: &'a str,
+    /// The line that most of it was on; 0 where that is not known.
+    pub(crate) line: u32,
+    pub(crate) cpu_ns: TotalNanos,
 }
 
 /// The thread that a recording is about: of those that ran Python, or of all where none did,

@@ -9,6 +9,7 @@ use super::program::Instruction;
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOK_UP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;
+const MAP_DELETE: libc::c_int = 3;
 const MAP_NEXT_KEY: libc::c_int = 4;
 const PROGRAM_LOAD: libc::c_int = 5;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
@@ -21,6 +22,8 @@ const CAN_BE_MAPPED: u32 = 1 << 10;
 /// One that forgets what was not used for long, where it is full.
 const FORGETTING_HASH: u32 = 9;
 const RING: u32 = 27;
+/// One for each processor, that nobody else writes to.
+const PROCESSOR_ARRAY: u32 = 6;
 const KPROBE: u32 = 2;
 const RAW_TRACEPOINT: u32 = 17;
 const EVENT_ARRAY: u32 = 4;
@@ -119,10 +122,23 @@ pub(crate) fn put(table: &OwnedFd, key: u32, value: u64) -> io::Result<()> {
 }
 
 /// A table from 32-bit numbers to values of this many bytes, which takes memory as it grows.
-pub(super) fn growing_table(value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
+pub(crate) fn growing_table(value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
     const AS_IT_GROWS: u32 = 1;
     let numbers = [(0, HASH), (4, 4), (8, value_bytes), (12, entries), (16, AS_IT_GROWS)];
     Request::new(&[], &numbers).make(MAP_CREATE)
+}
+
+/// Room for programs to work in: so many pieces of so many bytes, on each processor.
+pub(crate) fn room(bytes: u32, pieces: u32) -> io::Result<OwnedFd> {
+    let numbers = [(0, PROCESSOR_ARRAY), (4, 4), (8, bytes), (12, pieces)];
+    Request::new(&[], &numbers).make(MAP_CREATE)
+}
+
+/// Takes a key out of a table; an error where it is not there.
+pub(crate) fn delete(table: &OwnedFd, key: u32) -> io::Result<()> {
+    let key = [key];
+    let words = [(8, address(&key))];
+    Request::new(&words, &[(0, table.as_raw_fd() as u32)]).call(MAP_DELETE).map(drop)
 }
 
 /// The words must be as many bytes as values of the table have.

@@ -14,15 +14,22 @@ pub(crate) struct Instruction {
     number: i32,
 }
 
+impl Instruction {
+    /// Makes a jump pass over so many instructions.
+    pub(crate) fn lead(&mut self, over: i16) {
+        self.offset = over;
+    }
+}
+
 #[cfg(test)]
 impl Instruction {
     /// How many instructions it passes over, where it is a jump.
-    pub(crate) fn jumps(self) -> Option<usize> {
+    pub(crate) fn jumps(self) -> Option<isize> {
         const JUMPS: u8 = 5;
         const CALL: u8 = 0x85;
         const EXIT: u8 = 0x95;
         let is_jump = self.code & 7 == JUMPS && !matches!(self.code, CALL | EXIT);
-        is_jump.then_some(self.offset as usize)
+        is_jump.then_some(self.offset.into())
     }
 }
 

@@ -14,6 +14,7 @@
 //! events of threads.
 
 mod btf;
+mod frames;
 mod program;
 mod shared;
 mod tree;
@@ -27,6 +28,8 @@ use crate::calls::bpf;
 use crate::calls::ring::HitRing;
 use crate::records::{Switch, Waking};
 use crate::{processes, sys};
+use frames::OpenFrameMaps;
+pub(crate) use frames::{Copied, CopiedAt, FRAME_BYTES_MAX, FrameCopies, ThreadFrames};
 use program::{
     FROM_EXEC, IS_INTERRUPT, IS_LAST, IS_OUT, IS_PREEMPTED, IS_WAKING, Maps, SHARED_BYTES,
     THREAD_WORDS,
@@ -85,16 +88,19 @@ struct OpenMaps {
     threads: OwnedFd,
     numbers: OwnedFd,
     stacks: OwnedFd,
+    /// Where frames of Python are wanted, and can be copied.
+    frames: Option<OpenFrameMaps>,
 }
 
 impl OpenMaps {
-    fn create() -> io::Result<OpenMaps> {
+    fn create(reads_python: bool) -> io::Result<OpenMaps> {
         let processors = processes::processors().into_iter().max().unwrap_or(0) as u32 + 1;
         Ok(OpenMaps {
             ring: bpf::ring(RING_BYTES)?,
             threads: bpf::table(THREAD_WORDS, THREADS_MAX)?,
             numbers: bpf::shared_numbers(SHARED_BYTES)?,
             stacks: bpf::events(processors)?,
+            frames: reads_python.then(|| OpenFrameMaps::create().ok()).flatten(),
         })
     }
 
@@ -107,19 +113,29 @@ impl OpenMaps {
             stacks: self.stacks.as_raw_fd(),
             thread: btf::thread_layout().ok_or_else(unknown)?,
             interrupts: btf::stack_layout(),
+            frames: self.frames.as_ref().map(OpenFrameMaps::for_programs),
         })
     }
 }
 
 impl Followed {
     /// Follows the threads of these processes, and what they start; writes nothing yet.
-    pub(crate) fn begin(pids: &[i32], is_from_exec: bool) -> io::Result<Followed> {
+    pub(crate) fn begin(
+        pids: &[i32],
+        is_from_exec: bool,
+        reads_python: bool,
+    ) -> io::Result<Followed> {
         if !processes::has_the_kernels_numbers() {
             return Err(io::Error::other("numbers of processes are not the kernel's"));
         }
-        let open = OpenMaps::create()?;
-        let maps = open.for_programs()?;
+        let mut open = OpenMaps::create(reads_python)?;
+        let mut maps = open.for_programs()?;
         let following = program::following(maps)?;
+        // Kernels before 5.3 allow no loops.
+        if bpf::sample_program(&program::sampling(maps)).is_err() {
+            open.frames = None;
+            maps = open.for_programs()?;
+        }
         let followed = Followed {
             switching: None,
             waking: None,
@@ -133,6 +149,11 @@ impl Followed {
         };
         add_threads(&followed.maps.threads, pids, if is_from_exec { FROM_EXEC } else { 0 })?;
         Ok(followed)
+    }
+
+    /// Where frames of Python are copied at samples and waits, if they can be.
+    pub(crate) fn frame_copies(&self) -> Option<FrameCopies> {
+        self.maps.frames.as_ref()?.copies().ok()
     }
 
     /// Writes switches from now on, at most so many, and wake-ups.
@@ -175,7 +196,15 @@ impl Followed {
     /// Linux tells since 6.15 that a thread goes on where it has called for another; before, the
     /// function that it has called returns.
     fn attach_coming(&self) -> io::Result<OwnedFd> {
-        let text = program::coming(self.maps.for_programs()?);
+        let maps = self.maps.for_programs()?;
+        self.attach_coming_as(maps).or_else(|error| match maps.frames {
+            Some(_) => self.attach_coming_as(Maps { frames: None, ..maps }),
+            None => Err(error),
+        })
+    }
+
+    fn attach_coming_as(&self, maps: Maps) -> io::Result<OwnedFd> {
+        let text = program::coming(maps);
         let told = bpf::tracepoint_program(&text)
             .and_then(|program| bpf::attach_to_tracepoint(&program, c"sched_exit_tp"));
         told.or_else(|_| {
@@ -303,7 +332,7 @@ mod tests {
     /// switches. `None`, with a word, where it may not.
     #[allow(clippy::print_stderr, reason = "a test that skips something says so")]
     fn switches_of_a_sleeper(naps: usize, most: i64) -> Option<Vec<Switch>> {
-        let begun = Followed::begin(&[std::process::id() as i32], false);
+        let begun = Followed::begin(&[std::process::id() as i32], false, false);
         let mut switches = match begun {
             Ok(switches) => switches,
             Err(error) => {

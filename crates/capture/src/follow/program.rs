@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
 use super::btf::{StackLayout, ThreadLayout};
+use super::frames::{CopiedAt, FrameMaps, copy_frames};
 use crate::calls::bpf;
 use crate::calls::program::{
     FRAME, Instruction, NO_WAKEUP, add, call, copy, function, instruction, map, set, skip_if_zero,
@@ -75,6 +76,8 @@ pub(super) struct Maps {
     pub(super) thread: ThreadLayout,
     /// How to tell whether an interrupt is served, if that is known.
     pub(super) interrupts: Option<StackLayout>,
+    /// Where frames of Python are copied.
+    pub(super) frames: Option<FrameMaps>,
 }
 
 /// Where on the stack a key is, and a value.
@@ -83,6 +86,8 @@ const VALUE: i16 = -8 - 8 * THREAD_WORDS as i16;
 const SWITCH: i16 = VALUE - SWITCH_BYTES;
 const RAN: i16 = SWITCH + 24;
 const WAIT: i16 = SWITCH - WAIT_BYTES;
+/// Registers, for a while.
+const SAVED: i16 = WAIT - 8;
 
 mod code {
     pub(super) const LOAD_32: u8 = 0x61;
@@ -334,6 +339,13 @@ fn take_or_add(maps: Maps) -> Vec<Instruction> {
 fn take_stack(maps: Maps) -> Vec<Instruction> {
     const CURRENT_PROCESSOR: i32 = -1;
     let mut taken = count(maps, STACKS_LEFT_AT, -1);
+    if let Some(frames) = maps.frames {
+        // That loses the registers.
+        let registers = [6, 7, 9].into_iter().zip([SAVED, SAVED - 8, SAVED - 16]);
+        taken.extend(registers.clone().map(|(register, at)| store(at, register)));
+        taken.extend(copy_frames(frames, CopiedAt::Wait, Some(WAIT + 8)));
+        taken.extend(registers.map(|(register, at)| load(register, at)));
+    }
     taken.push(store(WAIT, 7));
     taken.extend([instruction(code::LOAD_64, 1, 9, HOW, 0), load(2, WAIT + 16)]);
     taken.push(instruction(code::AND, 1, 0, 0, IS_PREEMPTED));
@@ -473,10 +485,13 @@ pub(super) fn following(maps: Maps) -> io::Result<Vec<OwnedFd>> {
     programs.into_iter().collect()
 }
 
-/// Takes the samples of threads that are recorded.
+/// Takes the samples of threads that are recorded, with their frames of Python.
 pub(super) fn sampling(maps: Maps) -> Vec<Instruction> {
+    let copying = maps.frames.map(|frames| copy_frames(frames, CopiedAt::Sample, None));
+    let mut begun = copying.unwrap_or_default();
+    begun.extend(end_with(1));
     let mut text = Vec::from(key_of_current());
-    text.extend(look_up(maps, &if_begun(&end_with(1))));
+    text.extend(look_up(maps, &if_begun(&begun)));
     text.extend(end());
     text
 }
@@ -499,14 +514,16 @@ mod tests {
     #[test]
     fn every_jump_stays_inside() {
         let (thread, interrupts) = (ThreadLayout { tid: 1000, ran: 80 }, None);
-        let maps = Maps { ring: 3, threads: 4, shared: 5, stacks: 6, thread, interrupts };
+        let frames = None;
+        let maps = Maps { ring: 3, threads: 4, shared: 5, stacks: 6, thread, interrupts, frames };
         let known = Maps { interrupts: Some(StackLayout { stack: 32, call: 120 }), ..maps };
         let kept = [making(maps), ending(maps), executing(maps)];
         let used = [switching(maps), sampling(maps), choosing(maps), coming(maps)];
         for text in kept.into_iter().chain(used).chain([waking(maps), waking(known)]) {
             let jumps = text.iter().enumerate().filter_map(|(at, one)| Some((at, one.jumps()?)));
             for (at, over) in jumps {
-                assert!(at + 1 + over < text.len(), "from {at} over {over} of {}", text.len());
+                let to = at as isize + 1 + over;
+                assert!((0..text.len() as isize).contains(&to), "from {at} over {over}");
             }
         }
     }

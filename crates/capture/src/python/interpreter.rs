@@ -2,14 +2,16 @@
 //!
 //! The process runs on while it is read, so what is read may not have been there at one time.
 //! Every frame is read twice: where the second reading is the first, the stack was as it says
-//! in between; where it is not, it is read anew, a few times.
+//! in between; where it is not, it is read anew, a few times. Frames that the kernel has copied while
+//! their thread stood still need none of that.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 
 use super::code::{Codes, Torn};
 use super::layout::{Entries, Gil, Layout};
 use super::memory::{Ahead, Memory, number_at, word_at};
+use crate::follow::{FRAME_BYTES_MAX, ThreadFrames};
 use crate::processes;
 
 /// No chain of interpreters or threads is longer than this.
@@ -34,12 +36,16 @@ pub(crate) struct Interpreter {
     frames: HashMap<u64, Ahead>,
     /// Where in what pthreads keep of a thread the kernel's number of it is.
     tid_at: Option<usize>,
+    /// Code objects that were looked at for the frames that are being told of.
+    looked_at: HashSet<u64>,
 }
 
 /// What a thread does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ThreadStack {
     pub(crate) tid: i32,
+    /// Where what the interpreter keeps of it is.
+    pub(crate) state: u64,
     /// It has the lock that lets it run Python.
     pub(crate) has_gil: bool,
     /// Outermost first; `None` where it did not hold still.
@@ -74,6 +80,7 @@ impl Interpreter {
             threads: Ahead::new(memory),
             frames: HashMap::new(),
             tid_at: None,
+            looked_at: HashSet::new(),
         }
     }
 
@@ -104,10 +111,45 @@ impl Interpreter {
                     frames_before.remove(&address).unwrap_or_else(|| Ahead::new(self.memory));
                 let frames = self.frames(address, &mut ahead).ok();
                 self.frames.insert(address, ahead);
-                stacks.push(ThreadStack { tid, has_gil: holder == Some(address), frames });
+                let has_gil = holder == Some(address);
+                stacks.push(ThreadStack { tid, state: address, has_gil, frames });
             }
         }
         Ok(stacks)
+    }
+
+    /// Where a program that copies the frames of a thread finds them.
+    pub(crate) fn thread_frames(&self, state: u64) -> ThreadFrames {
+        ThreadFrames {
+            from: state.wrapping_add(self.layout.frame as u64),
+            through: self.layout.through,
+            frame_bytes: self.layout.frame_bytes(),
+            previous: self.layout.frame_previous,
+        }
+    }
+
+    /// Copied frames come that may have code objects which are new, also at addresses of old ones.
+    pub(crate) fn begin_copied(&mut self) {
+        self.looked_at.clear();
+    }
+
+    /// What frames that were copied are, outermost first. Code objects live long: what they say
+    /// is read now.
+    pub(crate) fn copied_frames(&mut self, frames: &[u8]) -> Result<Vec<Frame>, Torn> {
+        let of_frame = self.layout.frame_bytes().min(FRAME_BYTES_MAX);
+        let raw = frames
+            .chunks_exact(FRAME_BYTES_MAX)
+            .map(|bytes| RawFrame { address: 0, bytes: bytes[..of_frame].to_vec() });
+        let python = self.python_frames(raw.collect());
+        let codes = self.codes_of(&python);
+        let new = codes.iter().copied().filter(|code| !self.looked_at.contains(code));
+        let new: Vec<u64> = new.collect();
+        if !new.is_empty() {
+            let mut memory = Ahead::new(self.memory);
+            self.codes.look_at(&mut memory, &self.layout, self.code_type, &new)?;
+            self.looked_at.extend(new);
+        }
+        self.named(&python, &codes)
     }
 
     /// The states of an interpreter's threads.
@@ -176,11 +218,19 @@ impl Interpreter {
     fn try_frames(&mut self, thread: u64, memory: &mut Ahead) -> Result<Vec<Frame>, Torn> {
         let raw = self.raw_frames(thread, memory)?;
         let python: Vec<(RawFrame, bool)> = self.python_frames(raw.clone());
-        let code_of = |frame: &RawFrame| word_at(&frame.bytes, self.layout.frame_code);
-        let codes: Vec<u64> = python.iter().map(|(frame, _)| code_of(frame)).collect();
+        let codes = self.codes_of(&python);
         self.codes.look_at(memory, &self.layout, self.code_type, &codes)?;
         self.check(thread, &raw, memory)?;
-        let frames = python.iter().zip(&codes).map(|((frame, is_entry), &code)| {
+        self.named(&python, &codes)
+    }
+
+    fn codes_of(&self, frames: &[(RawFrame, bool)]) -> Vec<u64> {
+        frames.iter().map(|(frame, _)| word_at(&frame.bytes, self.layout.frame_code)).collect()
+    }
+
+    /// Frames with their lines, outermost first.
+    fn named(&self, python: &[(RawFrame, bool)], codes: &[u64]) -> Result<Vec<Frame>, Torn> {
+        let frames = python.iter().zip(codes).map(|((frame, is_entry), &code)| {
             let instruction = word_at(&frame.bytes, self.layout.frame_instruction);
             let known = self.codes.get(code).ok_or(Torn)?;
             let line = known.line(&self.layout, code, instruction);

@@ -2,8 +2,10 @@
 //!
 //! The kernel's samples show the interpreter at work, not what it works on. So a thread of
 //! ours looks into its memory, a hundred times a second, without stopping it, and notes which
-//! functions each of its threads is in, also while these wait. The recording keeps what was
-//! read; whoever reads the recording joins it with the kernel's samples.
+//! functions each of its threads is in, also while these wait. Where programs in the kernel choose
+//! samples, they copy the frames of Python at each of them, which is exact
+//! ([`crate::follow::FrameCopies`]); that thread makes functions of these, too. The recording keeps
+//! what was read; whoever reads the recording joins it with the kernel's samples.
 
 mod code;
 mod find;
@@ -24,6 +26,7 @@ pub(crate) use memory::Memory;
 use sampler::Sampler;
 pub(crate) use sampler::{Counts, Readings};
 
+use crate::follow::FrameCopies;
 use crate::processes;
 use crate::records::Record;
 use crate::side_log::SideFile;
@@ -57,8 +60,11 @@ pub(crate) struct Python<'a> {
 }
 
 impl<'a> Python<'a> {
-    pub(crate) fn begin(options: PythonOptions<'a>) -> io::Result<Python<'a>> {
-        let sampler = Sampler::start(options.rate_hz.clamp(1, PYTHON_RATE_MAX_HZ))?;
+    pub(crate) fn begin(
+        options: PythonOptions<'a>,
+        copies: Option<FrameCopies>,
+    ) -> io::Result<Python<'a>> {
+        let sampler = Sampler::start(options.rate_hz.clamp(1, PYTHON_RATE_MAX_HZ), copies)?;
         Ok(Python {
             options,
             sampler,

@@ -1,6 +1,6 @@
 //! Reads the stacks of interpreters at a steady rate, beside the recorder.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,8 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::code::{Codes, Function};
-use super::interpreter::{Interpreter, ThreadStack};
-use super::samples::{self, SampleOf};
+use super::interpreter::{Frame, Interpreter, ThreadStack};
+use super::samples::{self, HowRead, SampleOf};
+use crate::follow::{Copied, CopiedAt, FrameCopies, ThreadFrames};
 use crate::side_log::SideRecords;
 use crate::sys;
 
@@ -26,6 +27,8 @@ pub(crate) struct Counts {
     pub(crate) stacks: u64,
     /// Stacks that did not hold still.
     pub(crate) torn: u64,
+    /// Of all stacks, those that were copied at a sample or a wait.
+    pub(crate) copied: u64,
 }
 
 /// What the recorder tells the sampler.
@@ -53,10 +56,12 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    pub(crate) fn start(rate_hz: u32) -> io::Result<Sampler> {
+    pub(crate) fn start(rate_hz: u32, copies: Option<FrameCopies>) -> io::Result<Sampler> {
         let shared = Arc::new(Shared::default());
         let period = Duration::from_secs(1) / rate_hz.max(1);
-        let inner = Worker { period, interpreters: BTreeMap::new(), numbers: HashMap::new() };
+        let copies = copies.map(|copies| Copying { copies, threads: BTreeMap::new() });
+        let (interpreters, numbers) = Default::default();
+        let inner = Worker { period, interpreters, numbers, copying: copies };
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("python".to_owned())
@@ -114,6 +119,41 @@ struct Worker {
     interpreters: BTreeMap<i32, Interpreter>,
     /// Functions that were told of, by what they are.
     numbers: HashMap<Arc<Function>, u32>,
+    copying: Option<Copying>,
+}
+
+/// Frames that programs in the kernel copy.
+struct Copying {
+    copies: FrameCopies,
+    /// Of these threads, by process.
+    threads: BTreeMap<i32, BTreeMap<i32, ThreadFrames>>,
+}
+
+impl Copying {
+    /// Has the frames of exactly these threads of a process copied.
+    fn follow(&mut self, interpreter: &Interpreter, stacks: &[ThreadStack]) {
+        let known = self.threads.entry(interpreter.memory.pid).or_default();
+        let there: BTreeSet<i32> = stacks.iter().map(|stack| stack.tid).collect();
+        known.retain(|tid, _| {
+            let is_there = there.contains(tid);
+            if !is_there {
+                self.copies.end(*tid);
+            }
+            is_there
+        });
+        for stack in stacks {
+            let frames = interpreter.thread_frames(stack.state);
+            let is_new = known.get(&stack.tid) != Some(&frames);
+            if is_new && self.copies.begin(stack.tid, frames).is_ok() {
+                known.insert(stack.tid, frames);
+            }
+        }
+    }
+
+    fn forget(&mut self, pid: i32) {
+        let threads = self.threads.remove(&pid).unwrap_or_default();
+        threads.keys().for_each(|&tid| self.copies.end(tid));
+    }
 }
 
 impl Worker {
@@ -122,6 +162,8 @@ impl Worker {
         while !shared.is_over.load(Ordering::Acquire) {
             let orders = std::mem::take(&mut *lock(&shared.orders));
             let mut readings = Readings::default();
+            // What was copied is of interpreters that are known until now.
+            self.take_copies(&mut readings);
             orders.into_iter().for_each(|order| self.obey(order, &mut readings));
             self.read(&mut readings);
             let SideRecords { facts, timed } = &readings.records;
@@ -149,6 +191,7 @@ impl Worker {
         let new = match order {
             Order::Forget(pid) => {
                 self.interpreters.remove(&pid);
+                self.copying.iter_mut().for_each(|copying| copying.forget(pid));
                 return;
             }
             Order::Watch(interpreter) => *interpreter,
@@ -163,14 +206,31 @@ impl Worker {
         self.interpreters.insert(pid, new);
     }
 
+    /// What was copied since the last time.
+    fn take_copies(&mut self, readings: &mut Readings) {
+        let Worker { interpreters, numbers, copying, .. } = self;
+        let Some(copying) = copying else { return };
+        interpreters.values_mut().for_each(Interpreter::begin_copied);
+        copying.copies.drain(|copied| {
+            let Some(interpreter) = interpreters.get_mut(&copied.pid) else { return };
+            let frames = interpreter.copied_frames(copied.frames).ok();
+            readings.counts.copied += 1;
+            let of = sample_of_copy(copied);
+            keep(numbers, readings, of, &interpreter.codes, frames.as_deref());
+        });
+    }
+
     fn read(&mut self, readings: &mut Readings) {
-        let Worker { interpreters, numbers, .. } = self;
+        let Worker { interpreters, numbers, copying, .. } = self;
         interpreters.retain(|&pid, interpreter| {
             let time = sys::clock_ns(libc::CLOCK_MONOTONIC);
             match interpreter.stacks() {
                 Ok(stacks) => {
-                    for stack in stacks {
-                        keep(numbers, readings, (time, pid), &interpreter.codes, &stack);
+                    copying.iter_mut().for_each(|copying| copying.follow(interpreter, &stacks));
+                    for ThreadStack { tid, has_gil, frames, .. } in stacks {
+                        let how = HowRead::Beside;
+                        let of = SampleOf { time, pid, tid, has_gil, how, is_cut: false };
+                        keep(numbers, readings, of, &interpreter.codes, frames.as_deref());
                     }
                     true
                 }
@@ -189,15 +249,24 @@ impl Worker {
     }
 }
 
+fn sample_of_copy(copied: Copied<'_>) -> SampleOf {
+    let Copied { time, pid, tid, at, is_cut, .. } = copied;
+    let how = match at {
+        CopiedAt::Sample => HowRead::OfSample,
+        CopiedAt::Wait => HowRead::OfWait,
+    };
+    SampleOf { time, pid, tid, has_gil: false, how, is_cut }
+}
+
 fn keep(
     numbers: &mut HashMap<Arc<Function>, u32>,
     readings: &mut Readings,
-    (time, pid): (u64, i32),
+    of: SampleOf,
     codes: &Codes,
-    stack: &ThreadStack,
+    frames: Option<&[Frame]>,
 ) {
     readings.counts.stacks += 1;
-    readings.counts.torn += u64::from(stack.frames.is_none());
+    readings.counts.torn += u64::from(frames.is_none());
     let mut number = |code: u64| {
         let Some(known) = codes.get(code) else { return 0 };
         let next = numbers.len() as u32;
@@ -206,13 +275,9 @@ fn keep(
             next
         })
     };
-    let frames = stack.frames.as_ref().map(|frames| {
-        let row =
-            |frame: &super::interpreter::Frame| (number(frame.code), frame.is_entry, frame.line);
-        frames.iter().map(row).collect::<Vec<(u32, bool, i32)>>()
-    });
-    let of = SampleOf { time, pid, tid: stack.tid, has_gil: stack.has_gil };
-    readings.records.timed.push((time, samples::sample(of, frames.as_deref())));
+    let mut row = |frame: &Frame| (number(frame.code), frame.is_entry, frame.line);
+    let frames = frames.map(|frames| frames.iter().map(&mut row).collect::<Vec<_>>());
+    readings.records.timed.push((of.time, samples::sample(of, frames.as_deref())));
 }
 
 fn append(all: &mut Readings, new: Readings) {
@@ -220,5 +285,6 @@ fn append(all: &mut Readings, new: Readings) {
     all.records.timed.extend(new.records.timed);
     all.counts.stacks += new.counts.stacks;
     all.counts.torn += new.counts.torn;
+    all.counts.copied += new.counts.copied;
     all.troubles.extend(new.troubles);
 }

@@ -20,6 +20,9 @@ const ENTRY: u32 = 1 << 31;
 /// Flags of a sample.
 const HAS_GIL: u32 = 1;
 const NOT_STILL: u32 = 2;
+const OF_SAMPLE: u32 = 4;
+const OF_WAIT: u32 = 8;
+const IS_CUT: u32 = 16;
 
 /// A function that samples name by its number.
 pub(crate) fn function(number: u32, function: &Function) -> Vec<u8> {
@@ -48,6 +51,20 @@ pub(crate) struct SampleOf {
     pub(crate) pid: i32,
     pub(crate) tid: i32,
     pub(crate) has_gil: bool,
+    pub(crate) how: HowRead,
+    /// Frames further out are left out.
+    pub(crate) is_cut: bool,
+}
+
+/// How a stack was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HowRead {
+    /// From outside, while its thread may have run on.
+    Beside,
+    /// At a sample of the kernel, right before it.
+    OfSample,
+    /// When a wait was over, at the time at which the thread came back.
+    OfWait,
 }
 
 /// One stack: of each frame, outermost first, the number of its function, whether a call of
@@ -59,7 +76,13 @@ pub(crate) fn sample(of: SampleOf, frames: Option<&[(u32, bool, i32)]>) -> Vec<u
     body.extend(of.tid.to_le_bytes());
     let gil = if of.has_gil { HAS_GIL } else { 0 };
     let still = if frames.is_some() { 0 } else { NOT_STILL };
-    body.extend((gil | still).to_le_bytes());
+    let how = match of.how {
+        HowRead::Beside => 0,
+        HowRead::OfSample => OF_SAMPLE,
+        HowRead::OfWait => OF_WAIT,
+    };
+    let cut = if of.is_cut { IS_CUT } else { 0 };
+    body.extend((gil | still | how | cut).to_le_bytes());
     for &(function, is_entry, line) in frames.unwrap_or_default() {
         body.extend((function | if is_entry { ENTRY } else { 0 }).to_le_bytes());
         body.extend(line.to_le_bytes());

@@ -41,6 +41,18 @@ impl Bench {
         Bench::set_up()
     }
 
+    /// Whether programs in the kernel copy the frames of Python at each sample; a word where not.
+    pub(crate) fn copies_frames(&self) -> bool {
+        let doctor = self.run(&["doctor", "--format", "csv"]);
+        let findings = text(&doctor.stdout);
+        let ability = "threads that switch all the time";
+        let can = findings.lines().any(|row| row.starts_with("yes") && row.contains(ability));
+        if !can {
+            eprintln!("skipped: the kernel does not allow: {ability}");
+        }
+        can
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a test that skips something says so")]
 
 mod attach;
+mod attribution;
 mod bench;
 mod brake;
 mod calls;
@@ -15,6 +16,7 @@ mod harmless;
 mod languages;
 mod perf_reads;
 mod private;
+mod purposes;
 mod python;
 mod robust;
 mod run;

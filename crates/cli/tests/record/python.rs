@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::bench::{Bench, Running, stacks_of, text, time_of, wait_until};
 
 /// Interpreters of pyenv that can be read, by version; else the one that is called `python3`.
-fn interpreters() -> Vec<PathBuf> {
+pub(crate) fn interpreters() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let versions = fs::read_dir(home.join(".pyenv/versions"));
     let names = versions.into_iter().flatten().flatten().map(|entry| entry.path());

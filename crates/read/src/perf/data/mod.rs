@@ -195,7 +195,7 @@ impl Reader {
         let release = std::mem::take(&mut header.kernel_release);
         let shelf = Shelf::default();
         self.tell_steps_of_switches(&header);
-        self.tell_python_of_switches(&header);
+        self.tell_python_of_threads(&header);
         let mut state = State {
             timeline: &mut self.timeline,
             map: &self.map,
@@ -237,6 +237,11 @@ impl Reader {
         state.never_ran();
         state.tell_missing();
         state.tell_skipped();
+        self.timeline.notices.add_count(
+            NoticeKind::PythonFromNearby,
+            self.python.from_nearby,
+            NO_OFFSET,
+        );
         if self.python.is_cut {
             self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"python.samples");
         }
@@ -455,7 +460,8 @@ impl State<'_> {
             self.timeline.push_sample(thread, at, &of);
             return None;
         }
-        let frames = self.frames(of, sample, When::Running);
+        let when = if tracepoint.is_some() { When::Running } else { When::Sampled };
+        let frames = self.frames(of, sample, when);
         let Some(tracepoint) = tracepoint else {
             return Some(What::Sample(Box::new(Sample { event, period, frames, is_stack })));
         };

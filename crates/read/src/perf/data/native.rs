@@ -69,18 +69,24 @@ fn addresses(ips: &[u64]) -> impl Iterator<Item = ChainAddress> + '_ {
     })
 }
 
+/// What was unwound begins at the program's own innermost address, which is what was sampled where
+/// the kernel had no part in it: that counts once.
+fn without_innermost_of(ips: &mut Vec<u64>, unwound: &[u64]) {
+    let last = ips.iter().rposition(|&ip| ip < MARKS_FROM);
+    if let Some(last) = last.filter(|&last| unwound.first() == Some(&ips[last])) {
+        ips.remove(last);
+    }
+}
+
 impl State<'_> {
     /// The stack, from the outermost frame on.
     pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
         let mut ips = innermost_first(sample);
         if let (Some(stacks), Some(stack)) = (&mut self.stacks, &sample.stack) {
-            let found = stacks.unwind(&mut self.files, &self.maps, pid, stack);
-            // The program's part is found anew, from the very address that was sampled.
-            if found.first().is_some_and(|&first| sample.ip == Some(first)) {
-                ips.retain(|&ip| Some(ip) != sample.ip);
-            }
+            let unwound = stacks.unwind(&mut self.files, &self.maps, pid, stack);
+            without_innermost_of(&mut ips, &unwound);
             ips.push(u64::MAX);
-            ips.extend(found);
+            ips.extend(unwound);
         }
         self.frames_of(pid, &ips)
     }
@@ -205,6 +211,19 @@ mod tests {
         let (ip, chain) = (Some(ip), Some(chain.to_vec()));
         let sample = sample::Sample { ip, chain, ..sample::Sample::default() };
         assert_eq!(innermost_first(&sample), expected);
+    }
+
+    #[test]
+    fn the_innermost_function_stands_once_on_a_stack_that_was_unwound() {
+        let check = |ips: &[u64], unwound: &[u64], expected: &[u64]| {
+            let mut found = ips.to_vec();
+            without_innermost_of(&mut found, unwound);
+            assert_eq!(found, expected);
+        };
+        check(&[7, u64::MAX], &[7, 9], &[u64::MAX]);
+        check(&[KERNEL, u64::MAX, USER_MARK], &[7, 9], &[KERNEL, u64::MAX, USER_MARK]);
+        check(&[7, u64::MAX], &[], &[7, u64::MAX]);
+        check(&[], &[7], &[]);
     }
 
     #[test]

@@ -70,8 +70,12 @@ impl State<'_> {
             Some(end.checked_add(1)?.saturating_sub(wait).max(0))
         });
         let (at, when) = match since {
-            Some(since) => (Common { time: u64::try_from(since).ok(), ..of }, When::Leaving),
-            None => (of, When::Running),
+            Some(since) => {
+                let until = of.time.and_then(|time| Nanos::try_from(time).ok()).unwrap_or(since);
+                let at = Common { time: u64::try_from(since).ok(), ..of };
+                (at, When::Waited { until })
+            }
+            None => (of, When::Back),
         };
         let mut frames = self.frames(at, sample, when);
         leave_program_out(self.names(), &mut frames);

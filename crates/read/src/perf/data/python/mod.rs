@@ -1,10 +1,13 @@
 //! Stacks of Python that were read beside the kernel's samples, and how the two become one.
 //!
-//! A sample of the kernel shows the C function that interprets where Python runs; the reading
-//! nearest to it in time says which functions of Python that is. Each call of the C function
-//! stands for one or more frames of Python, so the two stacks are joined from the outermost
-//! call on. Readings are some milliseconds apart: functions that run shorter than that are
-//! right in sum, not each time.
+//! A sample of the kernel shows the C function that interprets where Python runs; a reading of
+//! Python's own stack says which functions of Python that is. [`readings`] chooses the reading,
+//! [`joined`] makes one stack of both. Where the reading is of another moment, functions that run
+//! shorter than readings are apart are right in sum, not each time; how many samples that are is
+//! counted and told.
+
+mod joined;
+mod readings;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,12 +15,19 @@ use std::path::Path;
 use spanwise_flow::{FunctionId, Names, Place};
 use spanwise_model::Nanos;
 
+use joined::{Call, PythonPlace, joined};
+pub(super) use readings::When;
+use readings::{Chosen, CopyOrder, ThreadReadings};
+
 use super::header::Header;
 use super::side_file::{self, number, word};
 use super::{Reader, records};
 
 /// The file beside the records.
 const FILE: &str = "python.samples";
+
+/// The event of our recorder at whose samples frames are copied.
+const CLOCK: &str = "cpu-clock";
 
 const HEAD: &[u8] = b"spanwise-python\n";
 
@@ -32,6 +42,9 @@ mod kind {
 
 const ENTRY: u32 = 1 << 31;
 const NOT_STILL: u32 = 2;
+const OF_SAMPLE: u32 = 4;
+const OF_WAIT: u32 = 8;
+const IS_CUT: u32 = 16;
 
 /// One frame, outermost first in its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +72,8 @@ struct Function {
 pub(super) struct Stack {
     pub(super) time: Nanos,
     pub(super) pid: i32,
+    /// It lacks its outermost frames.
+    is_cut: bool,
     frames: std::ops::Range<usize>,
 }
 
@@ -69,24 +84,16 @@ pub(crate) struct PythonStacks {
     functions: HashMap<u32, Function>,
     ids: HashMap<FrameKey, FunctionId>,
     frames: Vec<Frame>,
-    /// By thread, in order of time.
-    threads: HashMap<i32, Vec<Stack>>,
-    /// When each thread came to a processor, in order of time.
-    comings: HashMap<i32, Vec<Nanos>>,
+    /// By thread.
+    threads: HashMap<i32, ThreadReadings>,
     /// Frames are told by the line that they are on, not by the first of their function.
     pub(super) has_lines: bool,
     /// How far apart readings are.
     period: Nanos,
     /// It ends in the middle of a record.
     pub(super) is_cut: bool,
-}
-
-/// When a thread's stack is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
-    Running,
-    /// It is about to wait, and will be in the same functions all the while.
-    Leaving,
+    /// Samples that have the functions of another moment, as near as it was read.
+    pub(super) from_nearby: u64,
 }
 
 impl PythonStacks {
@@ -108,7 +115,7 @@ impl PythonStacks {
             _ => {}
         });
         stacks.is_cut = is_cut;
-        stacks.threads.values_mut().for_each(|of_thread| of_thread.sort_by_key(|s| s.time));
+        stacks.threads.values_mut().for_each(ThreadReadings::sort);
         stacks
     }
 
@@ -141,16 +148,34 @@ impl PythonStacks {
             Some(Frame { function: function & !ENTRY, is_entry: function & ENTRY != 0, line })
         }));
         let frames = from..self.frames.len();
-        self.threads.entry(tid as i32).or_default().push(Stack { time, pid: pid as i32, frames });
+        let stack = Stack { time, pid: pid as i32, is_cut: flags & IS_CUT != 0, frames };
+        let readings = self.threads.entry(tid as i32).or_default();
+        let of = match flags & (OF_SAMPLE | OF_WAIT) {
+            OF_SAMPLE => &mut readings.of_samples,
+            OF_WAIT => &mut readings.of_waits,
+            _ => &mut readings.beside,
+        };
+        of.push(stack);
     }
 
-    /// A thread came to a processor; told in order of time.
-    pub(super) fn came(&mut self, tid: i32, time: u64) {
-        if self.threads.contains_key(&tid)
-            && let Ok(time) = Nanos::try_from(time)
-        {
-            self.comings.entry(tid).or_default().push(time);
+    /// A thread came to a processor or left it; told in order of time.
+    pub(super) fn switched(&mut self, tid: i32, time: u64, is_out: bool) {
+        if let (Some(readings), Ok(time)) = (self.threads.get_mut(&tid), Nanos::try_from(time)) {
+            if is_out { readings.left(time) } else { readings.came(time) }
         }
+    }
+
+    /// A sample of a thread was taken; told in order of time.
+    pub(super) fn sampled(&mut self, tid: i32, time: u64) {
+        if let (Some(readings), Ok(time)) = (self.threads.get_mut(&tid), Nanos::try_from(time)) {
+            readings.samples.push(time);
+        }
+    }
+
+    /// All samples are known.
+    fn pair_copies(&mut self) {
+        let order = CopyOrder::of(self.threads.values());
+        self.threads.values_mut().for_each(|readings| readings.pair(order));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -164,44 +189,14 @@ impl PythonStacks {
         tids
     }
 
-    /// The first stack of a thread.
+    /// The first stack of a thread that was read from outside.
     pub(super) fn first_stack(&self, tid: i32) -> Option<&Stack> {
-        self.threads.get(&tid)?.first()
+        self.threads.get(&tid)?.beside.first()
     }
 
     /// When a thread was last looked at.
     pub(super) fn last_time(&self, tid: i32) -> Option<Nanos> {
-        self.threads.get(&tid)?.last().map(|stack| stack.time)
-    }
-
-    /// The reading that says most about a time.
-    fn nearest(&self, tid: i32, time: Nanos, when: When) -> Option<&Stack> {
-        let stacks = self.threads.get(&tid)?;
-        let after = stacks.partition_point(|stack| stack.time < time);
-        // While a thread waits its stack stays, however late it was read.
-        if when == When::Leaving
-            && let Some(inside) = stacks.get(after).filter(|stack| self.is_away(tid, time, stack))
-        {
-            return Some(inside);
-        }
-        let distance = |stack: &&Stack| stack.time.abs_diff(time);
-        let most = self.period.unsigned_abs() / 2 * 3;
-        let around = [after.checked_sub(1).and_then(|at| stacks.get(at)), stacks.get(after)];
-        let near = |stack: &&Stack| distance(stack) <= most;
-        let [before, after] = around.map(|stack| stack.filter(near));
-        let nearest = [before, after].into_iter().flatten().min_by_key(distance);
-        // Where it is not known when a thread came back, a reading soon after it left is likely
-        // to be of the wait.
-        let is_near =
-            nearest.is_some_and(|stack| distance(&stack) * 5 <= self.period.unsigned_abs());
-        if when == When::Leaving && !is_near { after.or(nearest) } else { nearest }
-    }
-
-    /// True where a thread that left at a time has not come back when the stack was read.
-    fn is_away(&self, tid: i32, time: Nanos, stack: &Stack) -> bool {
-        let Some(comings) = self.comings.get(&tid) else { return false };
-        let next = comings.partition_point(|&came| came <= time);
-        comings.get(next).is_none_or(|&came| stack.time < came)
+        self.threads.get(&tid)?.beside.last().map(|stack| stack.time)
     }
 
     /// The kernel's stack, outermost first, with functions of Python in it.
@@ -212,13 +207,20 @@ impl PythonStacks {
         native: Vec<Place>,
         names: &mut Names,
     ) -> Vec<Place> {
-        let Some(stack) = self.nearest(tid, time, when) else { return native };
-        let frames = self.frames[stack.frames.clone()].to_vec();
-        let python: Vec<(Place, bool)> =
-            frames.iter().map(|frame| (self.place(*frame, names), frame.is_entry)).collect();
+        let most = self.period / 2 * 3;
+        let readings = self.threads.get_mut(&tid);
+        let chosen = readings.and_then(|readings| readings.choose(time, when, most));
+        let Some(Chosen { stack, is_exact }) = chosen else { return native };
+        let (frames, is_cut) = (self.frames[stack.frames.clone()].to_vec(), stack.is_cut);
+        self.from_nearby += u64::from(when == When::Sampled && !is_exact);
+        let python = frames.iter().map(|frame| PythonPlace {
+            place: self.place(*frame, names),
+            is_entry: frame.is_entry,
+        });
+        let python: Vec<PythonPlace> = python.collect();
         let calls: Vec<Call> =
-            native.iter().map(|place| call(names.name_text(place.function))).collect();
-        joined(&native, &calls, &python)
+            native.iter().map(|place| Call::of(names.name_text(place.function))).collect();
+        joined(&native, &calls, &python, is_cut)
     }
 
     /// The functions of a stack alone.
@@ -245,56 +247,6 @@ impl PythonStacks {
     }
 }
 
-/// What a function of C means for the join.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
-    /// It interprets.
-    Interprets,
-    /// A stack that begins with it is whole.
-    Begins,
-    Other,
-}
-
-fn call(name: &str) -> Call {
-    let name = name.split('@').next().unwrap_or(name);
-    match name.trim_start_matches('_') {
-        "PyEval_EvalFrameDefault" | "PyEval_EvalFrameDefault.cold" => Call::Interprets,
-        "start" | "clone" | "clone3" | "start_thread" => Call::Begins,
-        name if name.starts_with("libc_start") => Call::Begins,
-        _ => Call::Other,
-    }
-}
-
-fn joined(native: &[Place], calls: &[Call], python: &[(Place, bool)]) -> Vec<Place> {
-    let mut groups: Vec<&[(Place, bool)]> = Vec::new();
-    let mut from = 0;
-    for at in 1..=python.len() {
-        if at == python.len() || python[at].1 {
-            groups.push(&python[from..at]);
-            from = at;
-        }
-    }
-    let interpreting = calls.iter().filter(|&&call| call == Call::Interprets).count();
-    // The outermost frames of deep stacks are not copied, and code without frame pointers
-    // hides them.
-    let is_whole = calls.iter().take(3).any(|&call| call == Call::Begins);
-    if interpreting == 0 && is_whole {
-        return native.to_vec();
-    }
-    let unseen = if is_whole { 0 } else { groups.len().saturating_sub(interpreting) };
-    let mut stack: Vec<Place> =
-        groups[..unseen].iter().copied().flatten().map(|(place, _)| *place).collect();
-    let mut groups = groups[unseen..].iter();
-    for (place, call) in native.iter().zip(calls) {
-        let group = if *call == Call::Interprets { groups.next() } else { None };
-        match group {
-            Some(group) => stack.extend(group.iter().map(|(place, _)| *place)),
-            None => stack.push(*place),
-        }
-    }
-    stack
-}
-
 /// The last part of a path; with the folder of a package where that alone says which it is.
 fn short(file: &str) -> &str {
     let mut parts = file.rmatch_indices('/').map(|(at, _)| at + 1);
@@ -305,18 +257,24 @@ fn short(file: &str) -> &str {
 }
 
 impl Reader {
-    /// Tells the readings of Python when threads came to a processor.
-    pub(super) fn tell_python_of_switches(&mut self, header: &Header<'_>) {
+    /// Tells the readings of Python when threads came to a processor, left it and were sampled.
+    pub(super) fn tell_python_of_threads(&mut self, header: &Header<'_>) {
         if self.python.is_empty() {
             return;
         }
         records::each_record(header, |record| {
-            if let (records::What::Switch { is_out: false, .. }, Some(time)) =
-                (record.what, record.common.time)
-            {
-                self.python.came(record.common.tid, time);
+            let Some(time) = record.common.time else { return };
+            match record.what {
+                records::What::Switch { is_out, .. } => {
+                    self.python.switched(record.common.tid, time, is_out);
+                }
+                records::What::Sample { event, .. } if event.name == CLOCK => {
+                    self.python.sampled(record.common.tid, time);
+                }
+                _ => {}
             }
         });
+        self.python.pair_copies();
     }
 }
 
@@ -335,8 +293,12 @@ mod tests {
     }
 
     fn sample(time: u64, tid: u32, frames: &[u32]) -> Vec<u8> {
+        sample_of(time, tid, 0, frames)
+    }
+
+    fn sample_of(time: u64, tid: u32, flags: u32, frames: &[u32]) -> Vec<u8> {
         let mut body = Vec::from(time.to_le_bytes());
-        [1, tid, 0].iter().for_each(|number: &u32| body.extend(number.to_le_bytes()));
+        [1, tid, flags].iter().for_each(|number: &u32| body.extend(number.to_le_bytes()));
         for frame in frames {
             body.extend(frame.to_le_bytes());
             body.extend(9_u32.to_le_bytes());
@@ -397,21 +359,35 @@ mod tests {
     }
 
     #[test]
+    fn samples_with_functions_of_another_moment_are_counted() {
+        let mut stacks =
+            PythonStacks::read(&[HEAD, &sample_of(10, 5, OF_SAMPLE, &[ENTRY])].concat());
+        let mut names = Names::default();
+        stacks.sampled(5, 11);
+        stacks.pair_copies();
+        let mut at = |time| stacks.join((5, time), When::Sampled, Vec::new(), &mut names).len();
+        assert_eq!((at(11), at(12)), (1, 0));
+        assert_eq!(stacks.from_nearby, 0);
+        let mut stacks = PythonStacks::read(&[HEAD, &sample(10, 5, &[ENTRY])].concat());
+        let found = stacks.join((5, 11), When::Sampled, Vec::new(), &mut names);
+        assert_eq!((found.len(), stacks.from_nearby), (1, 1));
+    }
+
+    #[test]
     fn who_waits_is_in_what_any_reading_of_the_wait_shows() {
         let native = ["_start", "main", EVAL, "nap"];
         let with = |comings: &[u64]| {
             let mut stacks = stacks();
-            comings.iter().for_each(|&time| stacks.came(5, time));
+            comings.iter().for_each(|&time| stacks.switched(5, time, false));
             stacks
         };
         let leaving = (5, 7_000, When::Leaving);
         let known = ["_start", "main", MAIN, WORK, "nap"];
         check_in(with(&[6_000, 20_000]), leaving, &native, &known);
         check_in(with(&[6_000]), leaving, &native, &known);
-        check_in(with(&[9_000]), leaving, &native, &native);
         // Threads that were not read have no comings either.
         let mut stacks = with(&[]);
-        stacks.came(6, 1);
+        stacks.switched(6, 1, false);
         check_in(stacks, leaving, &native, &native);
     }
 

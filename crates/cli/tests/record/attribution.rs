@@ -1,0 +1,187 @@
+//! Whether samples of Python programs stand under the function that ran, beside what the program
+//! itself writes down, on a machine that has more to do than it can.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use spanwise_analyze::Facts;
+use spanwise_model::{StackId, Trace, TrackId};
+
+use crate::bench::{Bench, Running, text};
+use crate::python::interpreters;
+
+/// Enough samples in a second that chance alone makes no error worth speaking of.
+const RATE_HZ: &str = "4999";
+
+const SECONDS: &str = "1.2";
+
+/// A recording in which a processor was busy with others at a bad time is made anew.
+const TRIES: usize = 2;
+
+/// A call as the program saw it.
+struct NotedCall {
+    function: String,
+    start: i64,
+    end: i64,
+}
+
+/// What the program wrote down.
+#[derive(Default)]
+struct Notes {
+    /// By thread, in order of time.
+    calls: BTreeMap<String, Vec<NotedCall>>,
+    cpu_ns: BTreeMap<String, i128>,
+}
+
+impl Notes {
+    fn read(path: &Path) -> Notes {
+        let mut notes = Notes::default();
+        for line in fs::read_to_string(path).expect("written at its end").lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |at: usize| words[at].parse::<i64>().expect("a number");
+            let (function, start, end) = (words[1].to_owned(), number(2), number(3));
+            *notes.cpu_ns.entry(function.clone()).or_default() += i128::from(number(4));
+            let calls = notes.calls.entry(words[0].to_owned()).or_default();
+            calls.push(NotedCall { function, start, end });
+        }
+        notes
+    }
+
+    fn at(&self, thread: &str, time: i64) -> Option<&str> {
+        let calls = self.calls.get(thread)?;
+        let after = calls.partition_point(|call| call.start <= time);
+        let call = calls[..after].last().filter(|call| time < call.end)?;
+        Some(&call.function)
+    }
+}
+
+/// How the recording compares with what the program wrote.
+#[derive(Debug, Default)]
+struct Comparison {
+    judged: u64,
+    right: u64,
+    cpu_ns: BTreeMap<String, i128>,
+}
+
+/// The function on a stack that the program knows of.
+fn noted_function<'a>(trace: &Trace, stack: StackId, notes: &'a Notes) -> Option<&'a str> {
+    let stacks = trace.stacks();
+    let mut at = stack;
+    while let Some(frame) = stacks.frame(at) {
+        let name = trace.strings().get(trace.frames().get(frame).function);
+        let known = notes.cpu_ns.keys().find(|known| {
+            name.strip_prefix(known.as_str()).is_some_and(|rest| rest.starts_with(" ("))
+        });
+        if let Some(known) = known {
+            return Some(known);
+        }
+        at = stacks.parent(at);
+    }
+    None
+}
+
+fn compare(trace: &Trace, notes: &Notes) -> Comparison {
+    let (facts, samples) = (Facts::new(trace), trace.samples());
+    let time = facts.cpu_time();
+    let mut found = Comparison::default();
+    for row in (0..samples.len()).filter(|&row| Some(samples.event[row]) == time.event) {
+        let function = noted_function(trace, StackId(samples.stack[row]), notes);
+        if let Some(function) = function {
+            let sum = found.cpu_ns.entry(function.to_owned()).or_default();
+            *sum += i128::from(time.sample_ns[row]);
+        }
+        let track = trace.tracks().get(TrackId(samples.track[row]));
+        let thread = trace.strings().get(track.thread);
+        if let Some(expected) = notes.at(thread, samples.time[row]) {
+            found.judged += 1;
+            found.right += u64::from(function == Some(expected));
+        }
+    }
+    found
+}
+
+impl Comparison {
+    fn right_percent(&self) -> f64 {
+        100.0 * self.right as f64 / self.judged.max(1) as f64
+    }
+
+    /// The largest error of a function's processor time, in percent of that.
+    fn error_percent(&self, notes: &Notes) -> f64 {
+        let errors = notes.cpu_ns.iter().map(|(function, &expected)| {
+            let found = self.cpu_ns.get(function).copied().unwrap_or(0);
+            100.0 * (found - expected).abs() as f64 / expected.max(1) as f64
+        });
+        errors.fold(0.0, f64::max)
+    }
+}
+
+/// Twice as many as there are processors.
+fn busy_processes() -> Vec<Running> {
+    let count = std::thread::available_parallelism().map_or(1, usize::from) * 2;
+    let busy = || Running::start(Command::new("sh").args(["-c", "while :; do :; done"]));
+    (0..count).map(|_| busy()).collect()
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/programs/attribution.py")
+}
+
+fn record(bench: &Bench, python: &Path, mode: &str, folder: &str) -> (Trace, Notes) {
+    let notes = bench.path(&format!("{folder}.notes"));
+    let options = ["run", "--quiet", "--no-decode", "--rate", RATE_HZ, "--recording", folder, "--"];
+    let mut run = bench.spanwise(&options);
+    let output = run.arg(python).arg(script()).args([mode, SECONDS]).arg(&notes).output();
+    let output = output.expect("built for this test");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    (bench.open(folder), Notes::read(&notes))
+}
+
+/// Every interpreter: samples are right, and so are sums.
+fn check(mode: &str) {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    if !bench.copies_frames() {
+        return;
+    }
+    let _busy = busy_processes();
+    for (round, python) in interpreters().iter().enumerate() {
+        let is_right = (0..TRIES).any(|again| {
+            let (trace, notes) = record(&bench, python, mode, &format!("{mode}{round}-{again}"));
+            let found = compare(&trace, &notes);
+            let (right, error) = (found.right_percent(), found.error_percent(&notes));
+            let judged = found.judged;
+            println!(
+                "{mode} {}: {right:.2} % of {judged} right, {error:.2} % off",
+                python.display()
+            );
+            right >= 98.0 && error <= 5.0 && judged > 1000
+        });
+        assert!(is_right, "{mode} {python:?}");
+    }
+}
+
+#[test]
+fn functions_of_equal_time_have_equal_time() {
+    check("equal");
+}
+
+#[test]
+fn calls_of_the_system_between_functions_change_nothing() {
+    check("clocks");
+}
+
+#[test]
+fn short_functions_that_are_called_by_turns_are_each_right() {
+    check("short");
+}
+
+#[test]
+fn threads_that_share_the_gil_are_each_right() {
+    check("threads");
+}
+
+#[test]
+fn native_work_stands_under_the_function_that_asked_for_it() {
+    check("native");
+}

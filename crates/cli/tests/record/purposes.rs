@@ -1,0 +1,188 @@
+//! Programs that each do one thing only: what is found first, and shares beside what the program
+//! says by its own clocks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use spanwise_analyze::{
+    Facts, Finding, FindingKind, MetricValue, SpentOn, Thresholds, findings, metrics,
+};
+use spanwise_model::Trace;
+
+use crate::bench::{Bench, text};
+use crate::python::interpreters;
+
+const SECONDS: &str = "1.5";
+
+/// By how many percent points a share may differ from what the program says.
+const TOLERANCE: f64 = 5.0;
+
+/// What the program says of itself, in seconds.
+type Clocks = BTreeMap<String, f64>;
+
+struct Recorded {
+    trace: Trace,
+    clocks: Clocks,
+}
+
+/// Runs the program by the oldest interpreter and by the newest.
+fn record(bench: &Bench, purpose: &str) -> Vec<Recorded> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/programs/purposes.py");
+    let pythons = interpreters();
+    let mut ends: Vec<&PathBuf> = by_minor(&pythons);
+    ends.dedup();
+    let recorded = ends.into_iter().enumerate().map(|(round, python)| {
+        let folder = format!("{purpose}{round}");
+        let options = ["run", "--quiet", "--no-decode", "--rate", "999", "--recording", &folder];
+        let mut run = bench.spanwise(&options);
+        let output = run.arg("--").arg(python).arg(&script).args([purpose, SECONDS]).output();
+        let output = output.expect("built for this test");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let clocks = serde_json::from_slice(&output.stdout).expect("its clocks");
+        Recorded { trace: bench.open(&folder), clocks }
+    });
+    recorded.collect()
+}
+
+/// The first and the last by version.
+fn by_minor(pythons: &[PathBuf]) -> Vec<&PathBuf> {
+    let minor = |path: &&PathBuf| {
+        let text = path.to_string_lossy().into_owned();
+        let rest = text.split_once("/3.").map(|(_, rest)| rest.to_owned());
+        rest.and_then(|rest| rest.split('.').next()?.parse::<u32>().ok())
+    };
+    [pythons.iter().min_by_key(minor), pythons.iter().max_by_key(minor)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+impl Recorded {
+    fn findings(&self) -> Vec<Finding> {
+        findings(&Facts::new(&self.trace), &Thresholds::default())
+    }
+
+    /// A metric in percent.
+    fn share(&self, name: &str) -> Option<f64> {
+        let rows = metrics(&Facts::new(&self.trace));
+        let row = rows.into_iter().find(|row| row.name == name).expect("a metric of this name");
+        match row.value? {
+            MetricValue::Share(part, whole) => Some(100.0 * part as f64 / whole as f64),
+            MetricValue::Nanos(_) => None,
+        }
+    }
+
+    /// What the program says, in percent of the recording.
+    fn clock_share(&self, clock: &str) -> f64 {
+        let facts = Facts::new(&self.trace);
+        100e9 * self.clocks[clock] / facts.window_ns() as f64
+    }
+
+    #[track_caller]
+    fn check_share(&self, name: &str, least: f64, most: f64) {
+        let found = self.share(name).expect("it is known");
+        println!("{name}: {found:.1} %, by its own clocks {least:.1} to {most:.1} %");
+        let is_near = (least - TOLERANCE..=most + TOLERANCE).contains(&found);
+        assert!(is_near, "{name}: {found} of {least} to {most}, {:?}", self.clocks);
+    }
+}
+
+/// The first finding of each recording is of this kind, and names one of these functions.
+#[track_caller]
+fn check_first(recorded: &[Recorded], on: Option<SpentOn>, functions: &[&str]) {
+    for one in recorded {
+        let found = one.findings();
+        let first = found.first().map(|finding| &finding.kind);
+        let (kind, named, line) = match first {
+            Some(FindingKind::CpuSpent(spent)) => {
+                (Some(spent.on), spent.function.clone().unwrap_or_default(), spent.line)
+            }
+            Some(FindingKind::CpuFunction(of)) => (None, of.function.clone(), of.line),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kind, on, "{found:?}");
+        let name = named.split(' ').next().unwrap_or(&named);
+        let name = name.rsplit('.').next().unwrap_or(name);
+        assert!(functions.contains(&name) && named.contains("purposes.py"), "{found:?}");
+        assert!(line > 0, "{found:?}");
+    }
+}
+
+#[test]
+fn a_program_that_only_awaits_has_the_event_loop_first() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "asyncio");
+    check_first(&recorded, Some(SpentOn::EventLoop), &["do_asyncio"]);
+    recorded.iter().for_each(|one| one.check_share("data_loading_overhead", 0.0, 0.0));
+}
+
+#[test]
+fn a_program_that_only_pickles_has_pickling_first() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "pickle");
+    check_first(&recorded, Some(SpentOn::Serialisation), &["do_pickle"]);
+    for one in &recorded {
+        one.check_share("python_overhead", 0.0, one.clock_share("startup"));
+    }
+}
+
+#[test]
+fn a_program_that_only_sorts_has_the_function_that_asks_for_it_first() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "arrays");
+    check_first(&recorded, None, &["do_arrays"]);
+    for one in &recorded {
+        let python = one.clock_share("cpu") - one.clock_share("native");
+        one.check_share("python_overhead", python, python + one.clock_share("startup"));
+        assert_eq!(one.share("gpu_utilization"), None);
+    }
+}
+
+#[test]
+fn a_program_that_only_allocates_has_allocation_first() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "allocate");
+    check_first(&recorded, Some(SpentOn::Allocation), &["do_allocate"]);
+    for one in &recorded {
+        let cpu = one.clock_share("cpu");
+        one.check_share("memory_allocation_cost", cpu, cpu);
+        one.check_share("python_overhead", 0.0, one.clock_share("startup"));
+    }
+}
+
+#[test]
+fn a_program_of_plain_python_is_all_overhead_of_python() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "python");
+    for one in &recorded {
+        let first = one.findings().into_iter().next().map(|finding| finding.kind);
+        let Some(FindingKind::CpuFunction(of)) = first else { panic!("{first:?}") };
+        assert!(of.function.starts_with("step") || of.function.starts_with("do_python"), "{of:?}");
+        let (cpu, startup) = (one.clock_share("cpu"), one.clock_share("startup"));
+        one.check_share("python_overhead", cpu, cpu + startup);
+        one.check_share("memory_allocation_cost", 0.0, 0.0);
+        one.check_share("data_loading_overhead", 0.0, 0.0);
+    }
+}
+
+#[test]
+fn a_pool_that_is_given_large_arguments_has_pickling_first() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "pool");
+    for one in &recorded {
+        let first = one.findings().into_iter().next().map(|finding| finding.kind);
+        let Some(FindingKind::CpuSpent(spent)) = &first else { panic!("{first:?}") };
+        assert_eq!(spent.on, SpentOn::Serialisation, "{first:?}");
+    }
+}
+
+#[test]
+fn a_program_that_loads_data_has_that_first() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "loading");
+    check_first(&recorded, Some(SpentOn::DataLoading), &["__getitem__", "<listcomp>"]);
+    for one in &recorded {
+        let loading = one.clock_share("loading");
+        one.check_share("data_loading_overhead", loading, loading);
+    }
+}
