@@ -240,8 +240,8 @@ fn chained_flows(events: usize) -> String {
             let tid = if phase == "s" { at } else { at + 1 } % 7;
             let _ = write!(
                 json.0,
-                ",\n{{\"ph\":\"{phase}\",\"cat\":\"chain\",\"name\":\"next\",\"id\":{at},\
-                 \"pid\":99,\"tid\":{tid},\"ts\":{time},\"bp\":\"e\"}}"
+                ",\n{{\"ph\":\"{phase}\",\"cat\":\"chain\",\"name\":\"next\",\
+                 \"id\":{at},\"pid\":99,\"tid\":{tid},\"ts\":{time},\"bp\":\"e\"}}"
             );
         }
     }
@@ -270,8 +270,8 @@ fn deep_lock_waits(events: usize) -> String {
         }
         let _ = writeln!(
             text,
-            "\nswapper 0/0 [000] {}: sched:sched_switch: prev_comm=swapper prev_pid=0 prev_prio=120 \
-             prev_state=R ==> next_comm=app next_pid=7 next_prio=120\n",
+            "\nswapper 0/0 [000] {}: sched:sched_switch: prev_comm=swapper prev_pid=0 \
+             prev_prio=120 prev_state=R ==> next_comm=app next_pid=7 next_prio=120\n",
             time(500)
         );
     }

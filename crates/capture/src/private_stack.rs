@@ -6,6 +6,9 @@
 //! among them. No unwinding needs anything from there, so copies are cut where the auxiliary
 //! vector begins.
 //!
+//! Where a stack ends before the copy does, the kernel leaves what stood in the ring before: parts of
+//! older copies, uncut. That is cleared, too.
+//!
 //! The place is recognized by the vector's content, which the kernel writes in the same order
 //! since Linux 2.6. `/proc/PID/stat` says it too, but not of processes that have ended or that run
 //! another program by the time the rings are emptied.
@@ -63,8 +66,10 @@ impl<'a> StackCopy<'a> {
     }
 
     fn cut(self) {
-        let filled = u64::from_ne_bytes(*self.filled) as usize;
-        let Some(filled_part) = self.stack.get(..filled) else { return };
+        let filled = (u64::from_ne_bytes(*self.filled) as usize).min(self.stack.len());
+        let (filled_part, rest) = self.stack.split_at_mut(filled);
+        // What the kernel does not fill holds what stood in the ring before: other copies.
+        rest.fill(0);
         let Some(at) = find_vector(filled_part, self.word_bytes) else { return };
         self.stack[at..].fill(0);
         *self.filled = (at as u64).to_ne_bytes();
@@ -139,9 +144,7 @@ mod tests {
         clear_arguments(&mut bytes);
         let mut expected = before;
         let end = len - 8;
-        if left < filled {
-            expected[end - stack.len() + left..end].fill(0);
-        }
+        expected[end - stack.len() + left..end].fill(0);
         expected[end..].copy_from_slice(&(left as u64).to_ne_bytes());
         assert!(bytes == expected, "abi {abi}, filled {filled}");
     }
@@ -152,6 +155,19 @@ mod tests {
         check(2, &stack, stack.len(), (100 + 8) * 8);
         let small = first_stack(100, 4);
         check(1, &small, small.len(), (100 + 8) * 4);
+    }
+
+    #[test]
+    fn what_stood_in_the_ring_before_is_cleared() {
+        let mut older = first_stack(4, 8);
+        older.extend(b"SECRET=hunter2\0\0");
+        let mut bytes = sample(2, &older, 16);
+        clear_arguments(&mut bytes);
+        assert!(!bytes.windows(7).any(|part| part == b"hunter2"));
+        // A count that cannot be right is taken for all of it.
+        let mut bytes = sample(2, &older, older.len() + 8);
+        clear_arguments(&mut bytes);
+        assert!(!bytes.windows(7).any(|part| part == b"hunter2"));
     }
 
     #[test]

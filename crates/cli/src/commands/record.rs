@@ -172,12 +172,7 @@ fn with_options(
     let name = &*trigger_name(flight, files)?;
     let place = TriggerPlace::of(name);
     check_options(sampling, flight, name)?;
-    let sites_in = |path: &Path| {
-        if let Some(why) = place.refusal_in(path) {
-            note(&format!("--trigger {name} is not watched: {why} ({})", path.display()));
-        }
-        place.sites_in(path, name)
-    };
+    let sites_in = |path: &Path| place.watched_in(path, name);
     let functions_in = |path: &Path| patterns.functions_in(path);
     let timed_in = |path: &Path| {
         let found = spanwise_read::probes_named(path, name);
@@ -329,6 +324,14 @@ impl<'a> TriggerPlace<'a> {
 }
 
 impl TriggerPlace<'_> {
+    /// The same as `sites_in`, and says why an address of this program is not watched.
+    fn watched_in(self, path: &Path, name: &str) -> Vec<u64> {
+        if let Some(why) = self.refusal_in(path) {
+            note(&format!("--trigger {name} is not watched: {why} ({})", path.display()));
+        }
+        self.sites_in(path, name)
+    }
+
     /// Why an address of this program cannot be watched.
     fn refusal_in(self, path: &Path) -> Option<String> {
         match self {

@@ -242,20 +242,26 @@ impl Reader {
             self.python.from_nearby,
             NO_OFFSET,
         );
-        if self.python.is_cut {
-            self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"python.samples");
-        }
-        if self.steps.is_cut {
-            self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"steps.branches");
-        }
-        if self.calls.is_cut {
-            self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, b"calls.hits");
-        }
-        self.timeline.notices.add_count(NoticeKind::EventsLost, self.calls.lost, NO_OFFSET);
+        self.tell_cut_files();
         if senseless > 0 || header.is_cut {
             let at = header.data_offset + (header.data.len() - senseless) as u64;
             self.timeline.notices.add(NoticeKind::FileCut, at, b"");
         }
+    }
+}
+
+impl Reader {
+    /// Says which of the files beside the records end too early.
+    fn tell_cut_files(&mut self) {
+        let files: [(bool, &[u8]); 3] = [
+            (self.python.is_cut, b"python.samples"),
+            (self.steps.is_cut, b"steps.branches"),
+            (self.calls.is_cut, b"calls.hits"),
+        ];
+        for (_, name) in files.into_iter().filter(|(is_cut, _)| *is_cut) {
+            self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, name);
+        }
+        self.timeline.notices.add_count(NoticeKind::EventsLost, self.calls.lost, NO_OFFSET);
     }
 }
 
