@@ -10,6 +10,10 @@ use crate::units::{count_text, nanos_text, percent_text};
 
 /// Shares that rest on few samples say how few.
 fn basis(samples: u64, all: u64) -> String {
+    // Sums of samples do not say of how many.
+    if all == 0 {
+        return "number of samples unknown".to_owned();
+    }
     format!("{} of {} samples", count_text(samples.into()), count_text(all.into()))
 }
 
