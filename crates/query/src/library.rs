@@ -64,7 +64,8 @@ const VIEWS: &[(&str, &str, &str)] = &[
          FROM tracks WHERE no_sample_ns > 0) \
          SELECT rows.trace AS trace, function, mapping, kind, sum(self_ns) AS self_cpu_ns, \
          sum(total_ns) AS total_cpu_ns, sum(samples) AS samples, \
-         100.0 * sum(self_ns) / ran.ns AS share_percent FROM rows JOIN ran ON ran.trace = rows.trace \
+         100.0 * sum(self_ns) / ran.ns AS share_percent \
+         FROM rows JOIN ran ON ran.trace = rows.trace \
          GROUP BY rows.trace, function, mapping, kind",
     ),
     (
