@@ -245,6 +245,7 @@ mod tests {
         }
         let others = &table.rows()[CategoryTable::OWN_MAX..];
         let mut others: Vec<&str> = others.iter().map(|row| strings.get(row.name)).collect();
+        // Which comes first depends on how many kinds there are.
         others.sort_unstable();
         assert_eq!(others, ["[other categories: kernel]", "[other categories: other]"]);
         let mut notices = Notices::default();

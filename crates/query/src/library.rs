@@ -57,13 +57,15 @@ const VIEWS: &[(&str, &str, &str)] = &[
          frames.mapping AS mapping, frames.kind AS kind, stacks.self_cpu_ns AS self_ns, \
          iif(stacks.recursive, 0, stacks.total_cpu_ns) AS total_ns, stacks.samples AS samples \
          FROM stacks CROSS JOIN frames ON frames.id = stacks.frame WHERE stacks.total_cpu_ns > 0 \
-         UNION ALL SELECT trace, '[no stack]', NULL, NULL, cpu_ns, cpu_ns, 1 \
+         UNION ALL SELECT trace, '[no stack]', NULL, NULL, cpu_ns, cpu_ns, \
+         iif(time IS NULL, NULL, 1) \
          FROM samples WHERE stack IS NULL AND cpu_ns IS NOT NULL \
          UNION ALL SELECT trace, '[no sample]', NULL, NULL, no_sample_ns, no_sample_ns, 0 \
          FROM tracks WHERE no_sample_ns > 0) \
          SELECT rows.trace AS trace, function, mapping, kind, sum(self_ns) AS self_cpu_ns, \
          sum(total_ns) AS total_cpu_ns, sum(samples) AS samples, \
-         100.0 * sum(self_ns) / ran.ns AS share_percent FROM rows JOIN ran ON ran.trace = rows.trace \
+         100.0 * sum(self_ns) / ran.ns AS share_percent \
+         FROM rows JOIN ran ON ran.trace = rows.trace \
          GROUP BY rows.trace, function, mapping, kind",
     ),
     (

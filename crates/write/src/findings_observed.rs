@@ -12,6 +12,10 @@ use crate::units::{count_text, nanos_text, percent_text};
 
 /// Shares from samples say how many these are, and by how much the share may be off.
 fn basis(samples: u64, all: u64) -> String {
+    // Sums of samples do not say of how many.
+    if all == 0 {
+        return "number of samples unknown".to_owned();
+    }
     let counts = format!("{} of {} samples", count_text(samples.into()), count_text(all.into()));
     match share_error_percent(samples, all) {
         Some(percent) => format!("{counts}, ± {percent:.1} %"),

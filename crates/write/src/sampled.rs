@@ -31,8 +31,8 @@ pub fn cpu_section(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Se
             error_cell(functions, row),
             row.total.into(),
             Cell::Share(row.total, functions.total),
-            row.samples.into(),
-            row.total_samples.into(),
+            count_cell(functions, row.samples),
+            count_cell(functions, row.total_samples),
             row.kind.text().into(),
             row.name.as_str().into(),
             place(row).into(),
@@ -92,7 +92,7 @@ pub fn python_section(
             error_cell(functions, row),
             native.into(),
             row.total.into(),
-            row.samples.into(),
+            count_cell(functions, row.samples),
             row.name.as_str().into(),
             line.into(),
             row.file.as_str().into(),
@@ -110,6 +110,9 @@ fn basis(functions: &SampledFunctions, time: &CpuTime) -> String {
         ns => format!(" at {} Hz", (1e9 / ns as f64).round()),
     };
     let total = nanos_text(functions.total);
+    if *samples == 0 && !event.is_empty() {
+        return format!("{total} ({event}{rate})");
+    }
     match time.is_exact {
         true => format!("{total} in {samples} samples ({event}{rate})"),
         false => format!("about {total}, {samples} samples ({event}{rate})"),
@@ -122,6 +125,11 @@ fn error_cell(functions: &SampledFunctions, row: &SampledFunction) -> Cell {
         Some(percent) => Cell::Share((percent * 1e4).round() as i128, 1_000_000),
         None => Cell::from(None::<i128>),
     }
+}
+
+/// A number of samples; unknown where a source has sums of them alone.
+fn count_cell(functions: &SampledFunctions, samples: u64) -> Cell {
+    Cell::from((functions.samples > 0).then_some(i128::from(samples)))
 }
 
 /// The file that was mapped, by its last part.
@@ -151,7 +159,7 @@ pub fn events_section(events: &[SampledFunctions], top: Top) -> Section {
                 Cell::Share(row.own, functions.total),
                 error_cell(functions, row),
                 row.total.into(),
-                row.samples.into(),
+                count_cell(functions, row.samples),
                 row.name.as_str().into(),
                 place(row).into(),
             ]);

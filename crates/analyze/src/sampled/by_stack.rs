@@ -13,8 +13,8 @@ pub struct CpuByStack {
     pub own_ns: Vec<Nanos>,
     /// The same with all stacks above it.
     pub total_ns: Vec<Nanos>,
-    /// Samples with exactly this stack.
-    pub samples: Vec<u64>,
+    /// Samples with exactly this stack; nothing where a source has sums of them alone.
+    pub samples: Option<Vec<u64>>,
     /// The function stands further out in the stack, too: totals of functions leave it out.
     pub is_recursive: Vec<bool>,
 }
@@ -25,9 +25,8 @@ pub fn cpu_by_stack(trace: &Trace, time: &CpuTime) -> CpuByStack {
     let (stacks, samples) = (trace.stacks(), trace.samples());
     let mut own = vec![StackWeight::default(); stacks.len()];
     for row in (0..samples.len()).filter(|&row| Some(samples.event[row]) == time.event) {
-        let sum = &mut own[samples.stack[row] as usize];
-        sum.weight += i128::from(time.sample_ns[row]);
-        sum.samples += 1;
+        let weight = StackWeight::new(time.sample_ns[row], time.count());
+        own[samples.stack[row] as usize].add(weight);
     }
     let all = with_called(stacks, &own);
     let functions = functions_of_frames(trace);
@@ -40,7 +39,7 @@ pub fn cpu_by_stack(trace: &Trace, time: &CpuTime) -> CpuByStack {
     CpuByStack {
         own_ns: own.iter().map(nanos).collect(),
         total_ns: all.iter().map(nanos).collect(),
-        samples: own.iter().map(|sum| sum.samples).collect(),
+        samples: (time.samples > 0).then(|| own.iter().map(|sum| sum.samples).collect()),
         is_recursive,
     }
 }
@@ -63,10 +62,21 @@ fn functions_of_frames(trace: &Trace) -> FrameFunctions {
 }
 
 /// What samples of one stack amount to.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct StackWeight {
     pub(super) weight: i128,
     pub(super) samples: u64,
+}
+
+impl StackWeight {
+    pub(super) fn new(weight: i64, samples: u64) -> Self {
+        StackWeight { weight: weight.into(), samples }
+    }
+
+    pub(super) fn add(&mut self, other: StackWeight) {
+        self.weight += other.weight;
+        self.samples += other.samples;
+    }
 }
 
 /// The weights of stacks with those of all that they called.
@@ -76,8 +86,7 @@ pub(super) fn with_called(stacks: &Stacks, own: &[StackWeight]) -> Vec<StackWeig
     for stack in (1..stacks.len()).rev() {
         let parent = stacks.parent(StackId(stack as u32)).index();
         let below = all[stack];
-        all[parent].weight += below.weight;
-        all[parent].samples += below.samples;
+        all[parent].add(below);
     }
     all
 }

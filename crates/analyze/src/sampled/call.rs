@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use spanwise_model::{FrameId, Nanos, SpanId, SpanKind, StackId, StrId, Trace};
 
+use super::by_stack::StackWeight;
 use super::functions::{FunctionBy, SampledFunctions, event_name, frame_name, functions};
 use crate::{CpuTime, TotalNanos};
 
@@ -119,7 +120,8 @@ pub fn cpu_functions_within(
     let tracks = 0..trace.tracks().len() as u32;
     let rows = tracks.flat_map(|track| rows_within(trace, track, window.clone()));
     let of_event = rows.filter(|&row| samples.event[row] == event);
-    let weights = of_event.map(|row| (StackId(samples.stack[row]), time.sample_ns[row]));
+    let weight = |row: usize| StackWeight::new(time.sample_ns[row], time.count());
+    let weights = of_event.map(|row| (StackId(samples.stack[row]), weight(row)));
     let found = functions(trace, weights, FunctionBy::Function);
     SampledFunctions {
         event: event_name(trace, event),

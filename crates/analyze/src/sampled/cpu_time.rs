@@ -35,7 +35,7 @@ pub struct CpuTime {
     is_weight: bool,
     /// Nanoseconds by row of the trace's samples; 0 for those of other events.
     pub sample_ns: Vec<Nanos>,
-    /// Samples of that event.
+    /// Samples of that event; 0 where a source has sums of them, and does not say of how many.
     pub samples: u64,
     /// By track: how long it ran, by its states or else by its samples.
     pub track_ns: Vec<Nanos>,
@@ -56,7 +56,7 @@ impl CpuTime {
 
     /// True where there is something to say.
     pub fn is_recorded(&self) -> bool {
-        self.is_exact || self.samples > 0
+        self.is_exact || self.samples > 0 || self.is_weight
     }
 
     /// Works it out; [`crate::Facts::cpu_time`] does so once for all that ask.
@@ -67,7 +67,7 @@ impl CpuTime {
             event: event.map(|event| event.0),
             interval_ns: event.map_or(0, |event| event.1),
             usual_weight: event.and_then(|event| usual_weight(trace, event.0)),
-            is_weight: clock.is_none(),
+            is_weight: clock.is_none() && event.is_some(),
             sample_ns: vec![0; trace.samples().len()],
             track_ns: vec![0; trace.tracks().len()],
             is_exact: !trace.thread_states().is_empty(),
@@ -92,7 +92,7 @@ impl CpuTime {
         let mut ran = Ran { track, ns: running.total_ns(), samples: Vec::new() };
         let mut apart: Nanos = 0;
         for row in samples.of_track(track).filter(|&row| Some(samples.event[row]) == self.event) {
-            self.samples += 1;
+            self.samples += self.count();
             match running.at(samples.time[row]) {
                 Some(at) => ran.samples.push((row, at)),
                 // Nothing says how long the thread ran around it.
@@ -104,6 +104,11 @@ impl CpuTime {
         }
         self.track_ns[track.index()] = ran.ns.saturating_add(apart);
         ran
+    }
+
+    /// How many samples a row of the event is; 0 where nobody knows.
+    pub(crate) fn count(&self) -> u64 {
+        u64::from(!self.is_weight)
     }
 
     /// What a sample stands for by itself.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use spanwise_model::{Frame, FrameId, FrameKind, StackId, StrId, Trace};
+use spanwise_model::{Frame, FrameId, FrameKind, NO_TIME, StackId, StrId, Trace};
 
 use super::by_stack::{StackWeight, outermost_of_each, with_called};
 use crate::python::{is_entry_script, is_library_file};
@@ -28,7 +28,7 @@ pub struct SampledFunctions {
     pub total: i128,
     /// CPU time that no sample speaks for.
     pub no_sample: i128,
-    /// All samples of the event.
+    /// All samples of the event; 0 where a source has sums of them, and does not say of how many.
     pub samples: u64,
 }
 
@@ -86,7 +86,8 @@ pub fn cpu_functions(facts: &Facts<'_>, by: FunctionBy) -> SampledFunctions {
     };
     let samples = trace.samples();
     let of_event = (0..samples.len()).filter(|&row| samples.event[row] == event);
-    let weights = of_event.map(|row| (StackId(samples.stack[row]), time.sample_ns[row]));
+    let weight = |row: usize| StackWeight::new(time.sample_ns[row], time.count());
+    let weights = of_event.map(|row| (StackId(samples.stack[row]), weight(row)));
     let found = functions(trace, weights, by);
     SampledFunctions {
         event: event_name(trace, event),
@@ -102,7 +103,9 @@ pub fn event_functions(facts: &Facts<'_>, event: u16, by: FunctionBy) -> Sampled
     let trace = facts.trace();
     let samples = trace.samples();
     let of_event = (0..samples.len()).filter(|&row| samples.event[row] == event);
-    let weights = of_event.map(|row| (StackId(samples.stack[row]), samples.weight[row]));
+    let count = sample_count(trace, event);
+    let weight = |row: usize| StackWeight::new(samples.weight[row], count(samples.weight[row]));
+    let weights = of_event.map(|row| (StackId(samples.stack[row]), weight(row)));
     let found = functions(trace, weights, by);
     let unit = trace.sample_events().rows()[usize::from(event)].unit;
     SampledFunctions {
@@ -119,7 +122,21 @@ pub fn other_events(facts: &Facts<'_>, by: FunctionBy) -> Vec<SampledFunctions> 
     let events = 0..facts.trace().sample_events().len() as u16;
     let others = events.filter(|&event| Some(event) != clock);
     let found = others.map(|event| event_functions(facts, event, by));
-    found.filter(|functions| functions.samples > 0).collect()
+    found.filter(|functions| !functions.rows.is_empty()).collect()
+}
+
+/// How many samples a row of an event is. Profiles have sums: of those that count samples it
+/// is the weight, of others nobody knows, which is 0.
+fn sample_count(trace: &Trace, event: u16) -> fn(i64) -> u64 {
+    let samples = trace.samples();
+    let mut rows = (0..samples.len()).filter(|&row| samples.event[row] == event);
+    let row = trace.sample_events().rows()[usize::from(event)];
+    let is_timed = rows.any(|row| samples.time[row] != NO_TIME) || row.interval_ns.is_some();
+    match trace.strings().get(row.unit) {
+        _ if is_timed => |_| 1,
+        "samples" => |weight| u64::try_from(weight).unwrap_or(0),
+        _ => |_| 0,
+    }
 }
 
 pub(super) fn event_name(trace: &Trace, event: u16) -> String {
@@ -141,17 +158,15 @@ type RowKey = (String, StrId, FrameKind, StrId, u32);
 
 pub(super) fn functions(
     trace: &Trace,
-    weights: impl Iterator<Item = (StackId, i64)>,
+    weights: impl Iterator<Item = (StackId, StackWeight)>,
     by: FunctionBy,
 ) -> SampledFunctions {
     let stacks = trace.stacks();
     let mut own = vec![StackWeight::default(); stacks.len()];
     let mut samples = 0;
     for (stack, weight) in weights {
-        let sum = &mut own[stack.index()];
-        sum.weight += i128::from(weight);
-        sum.samples += 1;
-        samples += 1;
+        own[stack.index()].add(weight);
+        samples += weight.samples;
     }
     let all = with_called(stacks, &own);
     let (row_of, mut rows) = rows(trace, by);
@@ -168,7 +183,7 @@ pub(super) fn functions(
         row.total += all[stack.index()].weight;
         row.total_samples += all[stack.index()].samples;
     }
-    if nothing_known.samples > 0 {
+    if nothing_known != StackWeight::default() {
         let StackWeight { weight, samples } = std::mem::take(&mut nothing_known);
         rows.push(SampledFunction {
             name: "[no stack]".to_owned(),
@@ -179,7 +194,7 @@ pub(super) fn functions(
             ..empty_row()
         });
     }
-    rows.retain(|row| row.total_samples > 0);
+    rows.retain(|row| row.total_samples > 0 || row.total != 0);
     rows.sort_by(|a, b| {
         let key =
             |row: &SampledFunction| (std::cmp::Reverse(row.own), std::cmp::Reverse(row.total));
@@ -286,11 +301,12 @@ pub fn python_functions(facts: &Facts<'_>, by: FunctionBy) -> PythonFunctions {
     if weights.iter().all(|&(_, python, _)| python == StackId::EMPTY) {
         return PythonFunctions::default();
     }
-    let python = weights.iter().map(|&(_, python, ns)| (python, ns));
+    let weight = |ns: i64| StackWeight::new(ns, time.count());
+    let python = weights.iter().map(|&(_, python, ns)| (python, weight(ns)));
     let mut found = functions(trace, python, by);
     found.rows.retain(|row| row.kind == FrameKind::Python);
     let native = weights.iter().filter(|(stack, python, _)| stack != python);
-    let native = functions(trace, native.map(|&(_, python, ns)| (python, ns)), by);
+    let native = functions(trace, native.map(|&(_, python, ns)| (python, weight(ns))), by);
     let key = |row: &SampledFunction| (row.name.clone(), row.file.clone(), row.line);
     let native_ns: HashMap<_, i128> = native.rows.iter().map(|row| (key(row), row.own)).collect();
     let native = found.rows.iter().map(|row| native_ns.get(&key(row)).copied().unwrap_or(0));

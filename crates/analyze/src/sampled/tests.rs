@@ -61,6 +61,26 @@ fn columns_of_profiles_are_cpu_time_as_they_are() {
 }
 
 #[test]
+fn sums_of_samples_do_not_say_of_how_many() {
+    let mut sample = Sample::default();
+    let count = sample.event("samples", "samples", None);
+    let cpu = sample.event("cpu", "ns", None);
+    let bytes = sample.event("space", "bytes", None);
+    for (event, weight) in [(count, 7), (cpu, 70 * MS), (bytes, 512)] {
+        sample.taken(("1", "1"), (event, weight), NO_TIME, &["f"]);
+    }
+    let trace = sample.finish();
+    let facts = Facts::new(&trace);
+    let of_cpu = cpu_functions(&facts, FunctionBy::Function);
+    assert_eq!((of_cpu.samples, of_cpu.error_percent(0)), (0, None));
+    let others = other_events(&facts, FunctionBy::Function);
+    let counts: Vec<_> =
+        others.iter().map(|event| (&*event.event, event.samples, event.rows[0].own)).collect();
+    assert_eq!(counts, [("samples", 7, 7), ("space", 0, 512)]);
+    assert_eq!(cpu_by_stack(&trace, facts.cpu_time()).samples, None);
+}
+
+#[test]
 fn samples_that_stand_for_few_cycles_stand_for_little_time() {
     let mut sample = Sample::default();
     let cycles = sample.event("cycles", "cycles", Some(10 * MS));

@@ -148,7 +148,7 @@ fn stacks(facts: &Facts<'_>) -> Columns {
         ("depth", Arc::new(UInt32Array::from(depths))),
         ("function", functions(trace, ids())),
         ("recursive", flags(ids().map(|at| Some(by_stack?.is_recursive[at.index()])))),
-        ("samples", number(&|at| i64::try_from(by_stack?.samples[at.index()]).ok())),
+        ("samples", number(&|at| i64::try_from(by_stack?.samples.as_ref()?[at.index()]).ok())),
         ("self_cpu_ns", number(&|at| Some(by_stack?.own_ns[at.index()]))),
         ("total_cpu_ns", number(&|at| Some(by_stack?.total_ns[at.index()]))),
     ]

@@ -107,7 +107,8 @@ fn stack_sums(traces: &Arc<Traces>, len: Len) -> Vec<Column> {
             Some(opened.cpu_by_stack()?.is_recursive[stack_of(row).index()].into())
         }),
         known(traces, len, "samples", "samples of CPU time with this stack", |opened, row| {
-            Some(opened.cpu_by_stack()?.samples[stack_of(row).index()] as i64)
+            let samples = opened.cpu_by_stack()?.samples.as_ref()?;
+            Some(samples[stack_of(row).index()] as i64)
         }),
         known(traces, len, "self_cpu_ns", "the CPU time of these samples", |opened, row| {
             Some(opened.cpu_by_stack()?.own_ns[stack_of(row).index()])
