@@ -267,7 +267,11 @@ mod tests {
                 let jumps =
                     text.iter().enumerate().filter_map(|(at, one)| Some((at, one.jumps()?)));
                 for (from, over) in jumps {
-                    assert!(from + 1 + over < text.len(), "{at:?}: from {from} over {over}");
+                    let to = from as isize + 1 + over;
+                    assert!(
+                        (0..text.len() as isize).contains(&to),
+                        "{at:?}: from {from} over {over}"
+                    );
                 }
             }
         }

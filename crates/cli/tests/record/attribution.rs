@@ -15,7 +15,7 @@ use crate::python::interpreters;
 /// Enough samples in a second that chance alone makes no error worth speaking of.
 const RATE_HZ: &str = "4999";
 
-const SECONDS: &str = "1.2";
+const SECONDS: &str = "1";
 
 /// A recording in which a processor was busy with others at a bad time is made anew.
 const TRIES: usize = 2;

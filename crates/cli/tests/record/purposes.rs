@@ -186,3 +186,19 @@ fn a_program_that_loads_data_has_that_first() {
         one.check_share("data_loading_overhead", loading, loading);
     }
 }
+
+#[test]
+fn who_sleeps_in_an_event_loop_blocks_it() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "blocking");
+    for one in &recorded {
+        let found = one.findings();
+        let waits = found.iter().filter_map(|finding| match &finding.kind {
+            FindingKind::OffCpu(waits) => Some(waits),
+            _ => None,
+        });
+        let blocking: Vec<_> = waits.filter(|waits| waits.blocks_event_loop).collect();
+        let [waits] = blocking[..] else { panic!("{found:?}") };
+        assert!(waits.stack.iter().any(|name| name.starts_with("ask_slowly")), "{waits:?}");
+    }
+}

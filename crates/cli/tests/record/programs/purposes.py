@@ -24,6 +24,22 @@ def do_asyncio(end):
     asyncio.run(main())
 
 
+def ask_slowly():
+    time.sleep(0.05)
+
+
+def do_blocking(end):
+    async def handle():
+        ask_slowly()
+
+    async def main():
+        while time.monotonic() < end:
+            await handle()
+            await asyncio.sleep(0.005)
+
+    asyncio.run(main())
+
+
 def do_pickle(end):
     message = {"names": [str(number) for number in range(5000)], "values": list(range(5000))}
     while time.monotonic() < end:
@@ -106,6 +122,7 @@ def do_loading(end):
     while time.monotonic() < end:
         batches = iter(loader)
         while True:
+            batch = None
             start = time.monotonic()
             batch = next(batches, None)
             spent["loading"] += time.monotonic() - start
