@@ -151,7 +151,7 @@ fn check(mode: &str) {
             let found = compare(&trace, &notes);
             let (right, error) = (found.right_percent(), found.error_percent(&notes));
             let judged = found.judged;
-            println!(
+            eprintln!(
                 "{mode} {}: {right:.2} % of {judged} right, {error:.2} % off",
                 python.display()
             );

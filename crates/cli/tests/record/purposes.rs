@@ -81,7 +81,7 @@ impl Recorded {
     #[track_caller]
     fn check_share(&self, name: &str, least: f64, most: f64) {
         let found = self.share(name).expect("it is known");
-        println!("{name}: {found:.1} %, by its own clocks {least:.1} to {most:.1} %");
+        eprintln!("{name}: {found:.1} %, by its own clocks {least:.1} to {most:.1} %");
         let is_near = (least - TOLERANCE..=most + TOLERANCE).contains(&found);
         assert!(is_near, "{name}: {found} of {least} to {most}, {:?}", self.clocks);
     }
