@@ -57,6 +57,37 @@ def test_what_was_slow_is_recorded_again(tmp_path, recorder):
     assert slow[0][1].is_file()
 
 
+HOT = """
+import time
+def hot():
+    return sum(number * number % 7 for number in range(2000))
+end = time.thread_time() + 0.5
+while time.thread_time() < end:
+    hot()
+"""
+
+
+def test_recordings_of_python_name_its_functions(tmp_path, recorder):
+    script, recording = tmp_path / "hot.py", tmp_path / "hot.spanwise-recording"
+    script.write_text(HOT)
+    command = [main.command_line(), "run", "--quiet", "--no-decode", "--rate", "999"]
+    command += ["--recording", str(recording), "--", sys.executable, str(script)]
+    subprocess.run(command, check=True)
+    trace = sw.open(recording)
+    if not any(frame.endswith("(hot.py:3)") for frame in trace.hot_functions()["name"]):
+        pytest.skip("functions of Python cannot be read here")
+    first = trace.hot_functions(top=1).to_dicts()[0]
+    assert "(hot.py:" in first["name"] and first["samples"] > 100 and first["error"] < 0.1
+    both = sw.correlate_traces_with_metrics(trace, {"accuracy": 0.9})
+    assert "(hot.py:" in both["hot_functions"][0]["name"]
+    metrics = {row["metric"]: row for row in trace.metrics().to_dicts()}
+    assert metrics["python_overhead"]["samples"] > 100 and metrics["python_overhead"]["error"] < 0.1
+    assert metrics["gpu_utilization"]["error"] is None
+    found = sw.TraceAnalyzer().analyze_stress_test_trace(recording)
+    assert found["gpu_utilization"] is None and found["data_loading_overhead"] == 0.0
+    assert 0.0 < found["python_overhead"] <= 1.0
+
+
 def test_a_command_that_cannot_start_says_so(tmp_path):
     with pytest.raises(RuntimeError, match="nothing was recorded: .*no-such-program"):
         sw.Tracer(tmp_path).trace_experiment("no-such-program-at-all")

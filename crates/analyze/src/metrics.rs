@@ -1,6 +1,6 @@
 //! Single numbers that say how well a run went: what a gate can hold on to.
 
-use spanwise_model::{SpanKind, ThreadState, TrackId};
+use spanwise_model::{SpanKind, StackId, ThreadState, TrackId};
 
 use crate::findings::{Spending, SpentOn, spent_on};
 use crate::sampled::{ObservedSpending, ObservedSpent, main_observed, share_error_percent};
@@ -135,8 +135,9 @@ impl Host {
         let loading = loading.unwrap_or_default();
         let working = facts.cpu_time().track_ns[main.index()];
         // Others take the processor from whatever it does.
-        let with_waiting = i128::from(working) + waiting_for_cpu_ns(facts, main);
-        let loading_ns = loading.cpu_ns * with_waiting / i128::from(working.max(1));
+        let with_waiting = i128::from(working) + unplaced_waiting_ns(facts, main);
+        let loading_ns =
+            loading.cpu_ns * with_waiting / i128::from(working.max(1)) + loading.runnable_ns;
         let samples = SampleCounts::of(facts, main);
         let allocation = spending.total(SpentOn::Allocation);
         Some(Host {
@@ -172,12 +173,12 @@ fn error(spent: ObservedSpent, all_samples: u64, whole_ns: TotalNanos) -> Option
     Some(MetricError { samples: spent.samples, ns })
 }
 
-/// How long a thread could have run and had no processor.
-fn waiting_for_cpu_ns(facts: &Facts<'_>, track: TrackId) -> TotalNanos {
-    let states = facts.trace().thread_states();
-    let rows = states.of_track(track);
-    let waits = rows.filter(|&row| matches!(states.state(row), ThreadState::Runnable(_)));
-    waits.map(|row| i128::from(states.dur[row])).sum()
+/// How long a thread could have run and had no processor, where nothing says what it was doing.
+fn unplaced_waiting_ns(facts: &Facts<'_>, track: TrackId) -> TotalNanos {
+    let states = facts.trace().thread_states().iter_counted();
+    let waits = states.filter(|state| state.track == track && state.stack == StackId::EMPTY);
+    let waits = waits.filter(|state| matches!(state.state, ThreadState::Runnable(_)));
+    waits.map(|state| i128::from(state.dur)).sum()
 }
 
 /// What the interpreter itself takes on the main thread.

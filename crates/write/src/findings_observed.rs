@@ -109,7 +109,10 @@ pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragra
 }
 
 pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
-    let (what, advice) = wait_words(waits.on);
+    let (what, advice) = match waits.blocks_event_loop && waits.on.is_idle() {
+        true => ("waits", ""),
+        false => wait_words(waits.on),
+    };
     let place = match waits.stack.is_empty() {
         true => String::new(),
         false => format!(" in {}", caller_text(&waits.stack)),
@@ -127,9 +130,10 @@ pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
     };
     Paragraph {
         title: format!(
-            "{} {what} for {} of the time{place}",
+            "{} {what} for {} of the time{}{place}",
             waits.thread,
-            percent_text(waits.thread_ns, waits.window_ns)
+            percent_text(waits.thread_ns, waits.window_ns),
+            if waits.blocks_event_loop { ", with its event loop blocked," } else { "" }
         ),
         evidence: format!(
             "{} of {}{others}; {} {}, the longest {} from {} on.{waker}",
@@ -140,9 +144,13 @@ pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
             nanos_text(waits.longest_ns),
             nanos_text(waits.longest_from)
         ),
-        advice: match waits.is_for_others {
-            true => "It waits for what others do: look at those.",
-            false => advice,
+        advice: match (waits.blocks_event_loop, waits.is_for_others) {
+            (true, _) => {
+                "Nothing else of the event loop runs meanwhile: await it, or hand it to a thread \
+                 (asyncio.to_thread)."
+            }
+            (false, true) => "It waits for what others do: look at those.",
+            (false, false) => advice,
         }
         .to_owned(),
     }
@@ -275,6 +283,7 @@ mod tests {
             waker: Some("worker 8".to_owned()),
             waker_stack: vec!["main".to_owned(), "pop".to_owned()],
             is_for_others: false,
+            blocks_event_loop: false,
         };
         let paragraph = off_cpu(&waits);
         assert_eq!(

@@ -8,7 +8,7 @@ use spanwise_model::{BlockedOn, NO_CPU, RunnableSince, StackId, ThreadState, Tra
 use super::{Finding, FindingKind, SpentOn, Thresholds, reaches};
 use crate::locks::user_stack;
 use crate::off_cpu::thread_name;
-use crate::sampled::{ObservedSpending, PythonWait, python_waits};
+use crate::sampled::{ObservedSpending, PythonWait, in_event_loop, python_waits};
 use crate::{Facts, FunctionBy, SampledFunctions, TotalNanos, cpu_functions, python_functions};
 
 /// CPU time that went into one kind of work.
@@ -62,6 +62,8 @@ pub struct OffCpuWaits {
     pub waker_stack: Vec<String>,
     /// For the result or the end of something that others do.
     pub is_for_others: bool,
+    /// An event loop runs what waits: it serves nobody meanwhile.
+    pub blocks_event_loop: bool,
 }
 
 /// Threads that could run and had no processor.
@@ -159,6 +161,7 @@ struct WaitSum {
     by_thread: BTreeMap<TrackId, TotalNanos>,
     by_waker: BTreeMap<(TrackId, StackId), TotalNanos>,
     meaning: PythonWait,
+    blocks_event_loop: bool,
 }
 
 /// Waits that keep a thread from working for a good part of the recording. Who waits for
@@ -167,15 +170,20 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let trace = facts.trace();
     let mut sums: BTreeMap<(BlockedOn, Vec<String>), WaitSum> = BTreeMap::new();
     let mut by_stack: BTreeMap<(BlockedOn, StackId), WaitSum> = BTreeMap::new();
-    let meanings = python_waits(trace);
+    let (meanings, in_loop) = (python_waits(trace), in_event_loop(trace));
     for state in trace.thread_states().iter_counted() {
         let ThreadState::Blocked(on) = state.state else { continue };
         let meaning = meanings[state.stack.index()];
-        if on.is_idle() || on == BlockedOn::Unknown || meaning == PythonWait::Idle {
+        // An event loop waits in functions of its own; what waits in others stops it, also where
+        // the kernel calls that polling, as for `time.sleep` of older versions.
+        let blocks_loop = in_loop[state.stack.index()] && meaning != PythonWait::Idle;
+        let is_idle = on.is_idle() && !blocks_loop || meaning == PythonWait::Idle;
+        if is_idle || on == BlockedOn::Unknown {
             continue;
         }
         let sum = by_stack.entry((on, state.stack)).or_default();
         sum.meaning = meaning;
+        sum.blocks_event_loop = blocks_loop;
         sum.add(&state);
     }
     for ((on, stack), sum) in by_stack {
@@ -201,7 +209,8 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
             stack,
             waker: waker.map(|(track, _)| name(track)),
             waker_stack: waker.map(|(_, stack)| user_stack(trace, stack)).unwrap_or_default(),
-            is_for_others: sum.meaning == PythonWait::ForOthers,
+            is_for_others: sum.meaning == PythonWait::ForOthers && !sum.blocks_event_loop,
+            blocks_event_loop: sum.blocks_event_loop,
         });
         Some(Finding { kind, about_ns: thread_ns, gain_ns: Some(thread_ns) })
     });
@@ -231,6 +240,7 @@ impl WaitSum {
         self.count += other.count;
         self.longest = self.longest.max(other.longest);
         self.meaning = self.meaning.max(other.meaning);
+        self.blocks_event_loop |= other.blocks_event_loop;
         for (track, ns) in other.by_thread {
             *self.by_thread.entry(track).or_default() += ns;
         }

@@ -25,4 +25,4 @@ pub(crate) use profile::{
     NO_SAMPLE, ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
 pub(crate) use spending::{ObservedSpending, Spent as ObservedSpent, main_observed};
-pub(crate) use waiting::{PythonWait, python_waits};
+pub(crate) use waiting::{PythonWait, in_event_loop, python_waits};

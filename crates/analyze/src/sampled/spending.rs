@@ -147,6 +147,8 @@ pub(crate) struct Spent {
     pub(crate) cpu_ns: TotalNanos,
     /// Blocked, except where it waited for something to do.
     pub(crate) blocked_ns: TotalNanos,
+    /// Without a processor, where the stack of that is known.
+    pub(crate) runnable_ns: TotalNanos,
     pub(crate) samples: u64,
 }
 
@@ -193,13 +195,17 @@ impl ObservedSpending {
             }
         }
         for state in trace.thread_states().iter_counted() {
-            let ThreadState::Blocked(reason) = state.state else { continue };
-            let bits = bits[state.stack.index()];
+            let (bits, ns) = (bits[state.stack.index()], i128::from(state.dur));
             for on in SpentOn::ALL.into_iter().filter(|on| bits & on.bit() != 0) {
-                let is_idle = reason.is_idle() && on == SpentOn::EventLoop;
-                if !is_idle {
-                    let spent = found.by_thread.entry((state.track, on)).or_default();
-                    spent.blocked_ns += i128::from(state.dur);
+                let spent = found.by_thread.entry((state.track, on)).or_default();
+                match state.state {
+                    ThreadState::Blocked(reason)
+                        if !(reason.is_idle() && on == SpentOn::EventLoop) =>
+                    {
+                        spent.blocked_ns += ns;
+                    }
+                    ThreadState::Runnable(_) => spent.runnable_ns += ns,
+                    _ => {}
                 }
             }
         }
@@ -212,6 +218,7 @@ impl ObservedSpending {
         rows.fold(Spent::default(), |sum, (_, row)| Spent {
             cpu_ns: sum.cpu_ns + row.cpu_ns,
             blocked_ns: sum.blocked_ns + row.blocked_ns,
+            runnable_ns: sum.runnable_ns + row.runnable_ns,
             samples: sum.samples + row.samples,
         })
     }

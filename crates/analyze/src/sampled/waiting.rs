@@ -76,6 +76,28 @@ pub(crate) fn python_waits(trace: &Trace) -> Vec<PythonWait> {
     found
 }
 
+/// For every stack whether an event loop runs what is on it, and runs nothing else meanwhile.
+pub(crate) fn in_event_loop(trace: &Trace) -> Vec<bool> {
+    let frames = (0..trace.frames().len() as u32).map(|frame| trace.frames().get(FrameId(frame)));
+    let runs_loop: Vec<bool> = frames
+        .map(|frame| {
+            let (file, function) =
+                (trace.strings().get(frame.file), trace.strings().get(frame.function));
+            let is_step =
+                function.split(' ').next().is_some_and(|name| name.ends_with("_run_once"));
+            is_step && from_package(file) == "asyncio/base_events.py"
+        })
+        .collect();
+    let stacks = trace.stacks();
+    let mut found = vec![false; stacks.len()];
+    for stack in 1..stacks.len() {
+        let id = StackId(stack as u32);
+        let own = stacks.frame(id).is_some_and(|frame| runs_loop[frame.index()]);
+        found[stack] = own || found[stacks.parent(id).index()];
+    }
+    found
+}
+
 /// `None` for native code, and nothing inside for functions that wait for who calls them.
 fn of_frame(trace: &Trace, frame: FrameId) -> Option<Option<PythonWait>> {
     let frame = trace.frames().get(frame);

@@ -122,7 +122,7 @@ pub(crate) fn put(table: &OwnedFd, key: u32, value: u64) -> io::Result<()> {
 }
 
 /// A table from 32-bit numbers to values of this many bytes, which takes memory as it grows.
-pub(crate) fn growing_table(value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
+pub(super) fn growing_table(value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
     const AS_IT_GROWS: u32 = 1;
     let numbers = [(0, HASH), (4, 4), (8, value_bytes), (12, entries), (16, AS_IT_GROWS)];
     Request::new(&[], &numbers).make(MAP_CREATE)

@@ -268,8 +268,10 @@ mod tests {
                     text.iter().enumerate().filter_map(|(at, one)| Some((at, one.jumps()?)));
                 for (from, over) in jumps {
                     let to = from as isize + 1 + over;
-                    let is_inside = (0..text.len() as isize).contains(&to);
-                    assert!(is_inside, "{at:?}: from {from} over {over}");
+                    assert!(
+                        (0..text.len() as isize).contains(&to),
+                        "{at:?}: from {from} over {over}"
+                    );
                 }
             }
         }

@@ -30,7 +30,7 @@ const ROOM_BYTES: i32 = HEAD_BYTES + FRAMES_MAX * FRAME_BYTES_MAX as i32;
 /// that the frame is, or less than zero where nothing is in between; how much of a frame is
 /// copied, and where in it the next one is.
 const THREAD_WORDS: usize = 4;
-const THREADS_MAX: u32 = 1 << 16;
+const THREADS_MAX: u32 = 1 << 14;
 
 /// For all frames between two looks at the ring.
 const RING_BYTES_OF_PROCESSOR: u32 = 512 << 10;
@@ -84,7 +84,7 @@ impl OpenFrameMaps {
         let ring_bytes = RING_BYTES_OF_PROCESSOR.saturating_mul(processors).min(RING_BYTES_MAX);
         let ring_bytes = ring_bytes.next_power_of_two();
         Ok(OpenFrameMaps {
-            threads: bpf::growing_table(8 * THREAD_WORDS as u32, THREADS_MAX)?,
+            threads: bpf::table(THREAD_WORDS, THREADS_MAX)?,
             room: bpf::room(ROOM_BYTES as u32, 2)?,
             ring: bpf::ring(ring_bytes)?,
             ring_bytes,

@@ -15,7 +15,7 @@ use crate::python::interpreters;
 /// Enough samples in a second that chance alone makes no error worth speaking of.
 const RATE_HZ: &str = "4999";
 
-const SECONDS: &str = "1.2";
+const SECONDS: &str = "1";
 
 /// A recording in which a processor was busy with others at a bad time is made anew.
 const TRIES: usize = 2;
@@ -151,7 +151,7 @@ fn check(mode: &str) {
             let found = compare(&trace, &notes);
             let (right, error) = (found.right_percent(), found.error_percent(&notes));
             let judged = found.judged;
-            println!(
+            eprintln!(
                 "{mode} {}: {right:.2} % of {judged} right, {error:.2} % off",
                 python.display()
             );

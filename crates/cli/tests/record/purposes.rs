@@ -81,7 +81,7 @@ impl Recorded {
     #[track_caller]
     fn check_share(&self, name: &str, least: f64, most: f64) {
         let found = self.share(name).expect("it is known");
-        println!("{name}: {found:.1} %, by its own clocks {least:.1} to {most:.1} %");
+        eprintln!("{name}: {found:.1} %, by its own clocks {least:.1} to {most:.1} %");
         let is_near = (least - TOLERANCE..=most + TOLERANCE).contains(&found);
         assert!(is_near, "{name}: {found} of {least} to {most}, {:?}", self.clocks);
     }
@@ -184,5 +184,21 @@ fn a_program_that_loads_data_has_that_first() {
     for one in &recorded {
         let loading = one.clock_share("loading");
         one.check_share("data_loading_overhead", loading, loading);
+    }
+}
+
+#[test]
+fn who_sleeps_in_an_event_loop_blocks_it() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let recorded = record(&bench, "blocking");
+    for one in &recorded {
+        let found = one.findings();
+        let waits = found.iter().filter_map(|finding| match &finding.kind {
+            FindingKind::OffCpu(waits) => Some(waits),
+            _ => None,
+        });
+        let blocking: Vec<_> = waits.filter(|waits| waits.blocks_event_loop).collect();
+        let [waits] = blocking[..] else { panic!("{found:?}") };
+        assert!(waits.stack.iter().any(|name| name.starts_with("ask_slowly")), "{waits:?}");
     }
 }

@@ -181,7 +181,7 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, value: MetricValue, holds: bool) {
-        let metric = Metric { name: "m", value: Some(value), about: "" };
+        let metric = Metric { name: "m", value: Some(value), about: "", error: None };
         let row = rule(line).expect("a rule").check(&[metric], &[]).expect("comparable");
         assert_eq!(row.holds, holds, "{line}");
     }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_is_not_recorded_does_not_hold() {
-        let metric = Metric { name: "m", value: None, about: "" };
+        let metric = Metric { name: "m", value: None, about: "", error: None };
         let row = rule("m <= 100%").expect("a rule").check(&[metric], &[]).expect("known");
         assert_eq!((row.holds, &*row.found), (false, "not recorded"));
     }
