@@ -112,11 +112,32 @@ fn signs(trace: &Trace, frame: &Frame) -> u8 {
 const IN_ITERATION: u8 = 1 << 6;
 const IF_IN_ITERATION: u8 = 1 << 7;
 
+/// What a frame says, wherever it stands.
+#[derive(Clone, Copy)]
+struct FrameSigns {
+    bits: u8,
+    is_python: bool,
+    /// A call of the system that an event loop makes for others: what polls is its own.
+    is_io: bool,
+}
+
+impl FrameSigns {
+    fn of(trace: &Trace, frame: &Frame) -> FrameSigns {
+        let name = trace.strings().get(frame.function);
+        let call = name.split_once("_sys_").map(|(_, call)| call);
+        let is_poll = |call: &str| call.contains("poll") || call.contains("select");
+        FrameSigns {
+            bits: signs(trace, frame),
+            is_python: frame.kind == FrameKind::Python,
+            is_io: frame.kind == FrameKind::Kernel && call.is_some_and(|call| !is_poll(call)),
+        }
+    }
+}
+
 /// For every stack what its time goes into, as bits.
 fn spending_of_stacks(trace: &Trace) -> Vec<u8> {
     let frames = (0..trace.frames().len() as u32).map(|frame| trace.frames().get(FrameId(frame)));
-    let of_frame: Vec<(u8, bool)> =
-        frames.map(|frame| (signs(trace, &frame), frame.kind == FrameKind::Python)).collect();
+    let of_frame: Vec<FrameSigns> = frames.map(|frame| FrameSigns::of(trace, &frame)).collect();
     let inherited = SpentOn::ALL
         .iter()
         .filter(|on| on.counts_calls())
@@ -127,10 +148,10 @@ fn spending_of_stacks(trace: &Trace) -> Vec<u8> {
         let id = StackId(stack as u32);
         let Some(frame) = stacks.frame(id) else { continue };
         let around = bits[stacks.parent(id).index()];
-        let (own, is_python) = of_frame[frame.index()];
+        let FrameSigns { bits: own, is_python, is_io } = of_frame[frame.index()];
         // An event loop runs other people's functions: what those take is not its own. Native
         // code belongs to the function that called it.
-        let around = if is_python { around & inherited } else { around };
+        let around = if is_python || is_io { around & inherited } else { around };
         let loads = own & IF_IN_ITERATION != 0 && around & IN_ITERATION != 0;
         let loads = if loads { SpentOn::DataLoading.bit() } else { 0 };
         let all = own & !IF_IN_ITERATION | around | loads;

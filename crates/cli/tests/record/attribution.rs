@@ -13,12 +13,15 @@ use crate::bench::{Bench, Running, text};
 use crate::python::interpreters;
 
 /// Enough samples in a second that chance alone makes no error worth speaking of.
-const RATE_HZ: &str = "4999";
+const RATE_HZ: &str = "2999";
 
-const SECONDS: &str = "1";
+/// The recorder gets its turn late: with so much of each stack, rings have room until then.
+const STACK_BYTES: &str = "8192";
+
+const SECONDS: &str = "1.2";
 
 /// A recording in which a processor was busy with others at a bad time is made anew.
-const TRIES: usize = 2;
+const TRIES: usize = 3;
 
 /// A call as the program saw it.
 struct NotedCall {
@@ -130,8 +133,8 @@ fn script() -> PathBuf {
 
 fn record(bench: &Bench, python: &Path, mode: &str, folder: &str) -> (Trace, Notes) {
     let notes = bench.path(&format!("{folder}.notes"));
-    let options = ["run", "--quiet", "--no-decode", "--rate", RATE_HZ, "--recording", folder, "--"];
-    let mut run = bench.spanwise(&options);
+    let mut run = bench.spanwise(&["run", "--quiet", "--no-decode", "--recording", folder]);
+    run.args(["--rate", RATE_HZ, "--stack-bytes", STACK_BYTES, "--"]);
     let output = run.arg(python).arg(script()).args([mode, SECONDS]).arg(&notes).output();
     let output = output.expect("built for this test");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
