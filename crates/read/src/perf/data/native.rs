@@ -55,13 +55,33 @@ fn innermost_first(sample: &sample::Sample<'_>) -> Vec<u64> {
     }
 }
 
+/// Puts the program's own part of a stack behind the kernel's. It begins with the address that was
+/// sampled where the program itself ran then: that one is there already.
+fn join_unwound(ips: &mut Vec<u64>, unwound: &[u64]) {
+    let is_sampled = match ips[..] {
+        [ip, mark] => mark >= MARKS_FROM && ip >> 63 == 0,
+        _ => false,
+    };
+    let unwound = match unwound {
+        [_, callers @ ..] if is_sampled => {
+            ips.truncate(1);
+            callers
+        }
+        _ => {
+            ips.push(u64::MAX);
+            unwound
+        }
+    };
+    ips.extend(unwound);
+}
+
 impl State<'_> {
     /// The stack, from the outermost frame on.
     pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
         let mut ips = innermost_first(sample);
         if let (Some(stacks), Some(stack)) = (&mut self.stacks, &sample.stack) {
-            ips.push(u64::MAX);
-            ips.extend(stacks.unwind(&mut self.files, &self.maps, pid, stack));
+            let unwound = stacks.unwind(&mut self.files, &self.maps, pid, stack);
+            join_unwound(&mut ips, &unwound);
         }
         let mut frames: Vec<Place> = Vec::new();
         // The innermost of each part is where it stands; the others are where they return to.
@@ -169,6 +189,19 @@ mod tests {
         let (ip, chain) = (Some(ip), Some(chain.to_vec()));
         let sample = sample::Sample { ip, chain, ..sample::Sample::default() };
         assert_eq!(innermost_first(&sample), expected);
+    }
+
+    #[test]
+    fn what_was_sampled_stands_once_before_its_callers() {
+        let check = |ips: &[u64], unwound: &[u64], expected: &[u64]| {
+            let mut ips = ips.to_vec();
+            join_unwound(&mut ips, unwound);
+            assert_eq!(ips, expected);
+        };
+        check(&[7, u64::MAX], &[7, 9], &[7, 9]);
+        check(&[7, u64::MAX], &[], &[7, u64::MAX, u64::MAX]);
+        check(&[KERNEL, u64::MAX], &[7, 9], &[KERNEL, u64::MAX, u64::MAX, 7, 9]);
+        check(&[KERNEL, KERNEL + 9], &[7], &[KERNEL, KERNEL + 9, u64::MAX, 7]);
     }
 
     #[test]
