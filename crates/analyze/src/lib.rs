@@ -138,8 +138,8 @@ pub use roofline::{
     Bound, Cost, DevicePeaks, Least, NumberType, Peaks, Roofline, RooflineRow, Uncovered, roofline,
 };
 pub use sampled::{
-    CpuTime, FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions,
-    event_functions, other_events, python_functions,
+    CpuTime, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledFunction, SampledFunctions,
+    cpu_functions, event_functions, other_events, python_functions,
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spanwise_model::{BlockedOn, RunnableSince, StackId, ThreadState, TrackId};
+use spanwise_model::{BlockedOn, RunnableSince, StackId, ThreadState, Trace, Track, TrackId};
 
 use super::{Finding, FindingKind, SpentOn, Thresholds, reaches};
 use crate::locks::user_stack;
@@ -148,9 +148,12 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let trace = facts.trace();
     let mut sums: BTreeMap<(BlockedOn, Vec<String>), WaitSum> = BTreeMap::new();
     let mut by_stack: BTreeMap<(BlockedOn, StackId), WaitSum> = BTreeMap::new();
+    let is_service: Vec<bool> =
+        trace.tracks().iter().map(|(_, track)| is_service_thread(trace, track)).collect();
     for state in trace.thread_states().iter_counted() {
         let ThreadState::Blocked(on) = state.state else { continue };
-        if on.is_idle() || on == BlockedOn::Unknown {
+        let is_idle = on.is_idle() || (on.is_of_threads() && is_service[state.track.index()]);
+        if is_idle || on == BlockedOn::Unknown {
             continue;
         }
         by_stack.entry((on, state.stack)).or_default().add(&state);
@@ -182,6 +185,15 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
         Some(Finding { kind, about_ns: thread_ns, gain_ns: Some(thread_ns) })
     });
     rows.collect()
+}
+
+/// Threads of Java that wait for garbage, and do so in interpreted code, which has no names. The
+/// kernel keeps 15 letters of a name.
+const SERVICE_THREADS: [&str; 4] =
+    ["Finalizer", "Reference Handl", "Common-Cleaner", "Signal Dispatch"];
+
+fn is_service_thread(trace: &Trace, track: &Track) -> bool {
+    SERVICE_THREADS.contains(&trace.strings().get(track.thread_name))
 }
 
 fn largest<K: Ord>(sums: &BTreeMap<K, TotalNanos>) -> Option<(&K, &TotalNanos)> {

@@ -5,6 +5,7 @@ mod functions;
 mod pools;
 mod profile;
 mod spending;
+mod switching;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ pub use functions::{
     other_events, python_functions,
 };
 pub(crate) use functions::{frame_name, python_callers};
+pub use profile::{NO_SAMPLE, SWITCHING};
 pub(crate) use profile::{
     ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
