@@ -30,6 +30,7 @@ impl ProcessTree {
             ring: threads.as_raw_fd(),
             stacks: threads.as_raw_fd(),
             interrupts: None,
+            has_waker_stacks: false,
             threads: threads.as_raw_fd(),
             shared: shared.as_raw_fd(),
             thread: btf::thread_layout()
