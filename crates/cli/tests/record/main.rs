@@ -21,4 +21,5 @@ mod run;
 mod step;
 mod terminal;
 mod torch;
+mod truth;
 mod waits;
