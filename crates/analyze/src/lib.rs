@@ -138,9 +138,10 @@ pub use roofline::{
     Bound, Cost, DevicePeaks, Least, NumberType, Peaks, Roofline, RooflineRow, Uncovered, roofline,
 };
 pub use sampled::{
-    CpuByStack, CpuTime, FunctionBy, PythonFunctions, SampledCall, SampledEvent, SampledFunction,
-    SampledFunctions, SampledLine, cpu_by_stack, cpu_functions, cpu_functions_within,
-    event_functions, frame_name, other_events, python_functions, sampled_call, share_error_percent,
+    CpuByStack, CpuTime, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledCall,
+    SampledEvent, SampledFunction, SampledFunctions, SampledLine, cpu_by_stack, cpu_functions,
+    cpu_functions_within, event_functions, frame_name, other_events, python_functions,
+    sampled_call, share_error_percent,
 };
 pub use self_time::{SelfTime, TrackTime, self_time};
 pub use serving::Batch;

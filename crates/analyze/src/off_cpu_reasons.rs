@@ -20,7 +20,8 @@ pub struct OffCpuReason {
     pub waits: Percentiles,
 }
 
-/// Off-CPU time of all threads by reason and stack, the longest first. A wait for a processor
+/// Off-CPU time of all threads by reason and stack, the longest first; what threads spend waiting
+/// for something to do keeps nobody from anything and comes last. A wait for a processor
 /// after another wait has a row of its own.
 pub fn off_cpu_reasons(facts: &Facts<'_>) -> Vec<OffCpuReason> {
     let trace = facts.trace();
@@ -59,7 +60,8 @@ fn reasons(trace: &Trace, states: impl Iterator<Item = StateRow>) -> Vec<OffCpuR
         }
     };
     let mut rows: Vec<OffCpuReason> = groups.into_iter().map(row).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
+    let is_idle = |state| matches!(state, ThreadState::Blocked(on) if on.is_idle());
+    rows.sort_by_key(|row| (is_idle(row.state), std::cmp::Reverse(row.total_ns)));
     rows
 }
 

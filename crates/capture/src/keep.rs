@@ -91,6 +91,7 @@ impl SideCounts {
             about.number("wait_threshold_max_ns", waits.threshold_max_ns);
             about.number("wait_stacks_of_long", waits.long);
             about.number("wait_stacks_for_short", waits.shares);
+            about.number("wait_stacks_of_wakers", waits.wakers);
             about.number("wait_skipped_ns", waits.skipped_ns);
         }
         if let Some(trace) = self.trace {

@@ -39,6 +39,7 @@ mod sys;
 mod timer;
 mod torch;
 mod trigger;
+mod urgency;
 mod wait_stacks;
 mod waits;
 mod watch;
@@ -53,7 +54,7 @@ pub use doctor::{Ability, Finding, examine, examine_one};
 pub use error::CaptureError;
 pub use event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
 pub use opened::ClockOf;
-pub use processes::{mapped_files, program_path, running_processes};
+pub use processes::{ChildProcess, child_processes, mapped_files, program_path, running_processes};
 pub use pt::{CodeRange, PtOptions, TraceRecorded, TraceScope};
 #[doc(hidden)]
 pub use pt::{TraceClock, TraceRings, TraceSource, record_rings};

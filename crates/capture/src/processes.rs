@@ -150,6 +150,38 @@ pub(crate) fn command(pid: i32) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
+/// A process that another one has started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildProcess {
+    pub pid: i32,
+    pub name: String,
+}
+
+/// The processes that these have started and that run, with those that they have started
+/// themselves, by number.
+pub fn child_processes(pids: &[i32]) -> Vec<ChildProcess> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let with_parent = |pid| Some((pid, status(pid, "PPid:")?.parse::<i32>().ok()?));
+    let all: Vec<(i32, i32)> = entries.filter_map(number).filter_map(with_parent).collect();
+    let mut found: BTreeSet<i32> = pids.iter().copied().collect();
+    loop {
+        let before = found.len();
+        let new = all.iter().filter(|(_, parent)| found.contains(parent)).map(|(pid, _)| *pid);
+        let new: Vec<i32> = new.collect();
+        found.extend(new);
+        if found.len() == before {
+            break;
+        }
+    }
+    let children = found.into_iter().filter(|pid| !pids.contains(pid) && is_running(*pid));
+    let named = |pid| {
+        let name = String::from_utf8_lossy(&name(pid, pid)?).into_owned();
+        Some(ChildProcess { pid, name })
+    };
+    children.filter_map(named).collect()
+}
+
 /// Processes that run a program, but for this one: number and command, the latest first.
 pub fn running_processes() -> Vec<(i32, String)> {
     let own = std::process::id() as i32;

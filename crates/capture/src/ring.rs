@@ -29,7 +29,7 @@ const HAS_ZERO: u64 = 1 << 4;
 pub(crate) struct Ring {
     base: NonNull<u8>,
     page_bytes: usize,
-    data_bytes: usize,
+    pub(crate) data_bytes: usize,
 }
 
 impl Ring {

@@ -13,7 +13,7 @@ use crate::{Ability, CaptureError, examine_one, processes, sys};
 
 /// The rings of all processors together are at most so large, and each at most this.
 const RINGS_BYTES_MAX: usize = 256 << 20;
-const RING_BYTES_MAX: usize = 8 << 20;
+const RING_BYTES_MAX: usize = 16 << 20;
 /// What one may have without privileges on a machine that nobody has set up.
 const RING_BYTES_MIN: usize = 64 << 10;
 /// The hardware's own trace fills its ring within a hundredth of a second.
@@ -242,6 +242,13 @@ impl Rings {
             })?;
         }
         self.family.as_mut().map_or(Ok(()), |family| take(&mut family.own()))
+    }
+}
+
+impl Rings {
+    /// The room of each ring.
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.processors.first().map_or(0, |processor| processor.ring.data_bytes)
     }
 }
 

@@ -21,6 +21,7 @@ use crate::step::{self, StepOptions, Steps};
 use crate::timer::Timer;
 use crate::torch::Torch;
 use crate::trigger::{Reason, SignalTrigger, Triggers};
+use crate::urgency::Urgency;
 use crate::waits::Waits;
 use crate::watch::Watch;
 use crate::{CaptureError, private_stack, processes, recording, sys};
@@ -265,8 +266,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Files that the loader has mapped by now. What cannot be watched does not end a program that
-    /// has begun.
+    /// Files that the loader has mapped by now. What cannot be watched ends no program.
     fn watch_what_is_mapped(&mut self, pid: i32) {
         for mapping in processes::mappings(pid) {
             if let Err(error) = self.file_mapped(pid, &mapping.path) {
@@ -298,8 +298,9 @@ impl<'a> Session<'a> {
 
     /// Records until something ends it.
     fn record(mut self, mut signals: Signals) -> Result<Recorded, CaptureError> {
-        let duration = self.facts.options.duration;
-        let until = duration.and_then(|duration| Instant::now().checked_add(duration));
+        let _urgency = Urgency::begin();
+        let until =
+            self.facts.options.duration.and_then(|duration| Instant::now().checked_add(duration));
         let mut stops = 0;
         let mut timer = Timer::new(self.facts.options.flight.map(|flight| flight.triggers));
         let ended = loop {
@@ -393,9 +394,9 @@ impl<'a> Session<'a> {
     }
 
     fn empty_rings(&mut self) -> Result<(), CaptureError> {
-        let Session {
-            rings, tracer, keeper, tally, watch, waits, python, calls, new_files, ..
-        } = self;
+        let Session { rings, tracer, keeper, tally, watch, .. } = self;
+        let (waits, python, calls) = (&mut self.waits, &mut self.python, &mut self.calls);
+        let new_files = &mut self.new_files;
         let has_steps = self.steps.is_some();
         let mut trouble = None;
         let mut executed = Vec::new();

@@ -245,6 +245,18 @@ pub(crate) fn raise_file_limit() {
     }
 }
 
+/// How much this thread lets others go first.
+pub(crate) fn niceness() -> i32 {
+    // SAFETY: reads a number that the kernel keeps of the calling thread.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+/// Changes that, where this is allowed.
+pub(crate) fn set_niceness(niceness: i32) {
+    // SAFETY: sets a number that the kernel keeps of the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
+}
+
 /// True where a process with this number exists.
 pub(crate) fn exists(pid: i32) -> bool {
     // SAFETY: signal 0 is never delivered; only its permission is checked.

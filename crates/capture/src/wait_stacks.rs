@@ -6,6 +6,9 @@
 //! thread has one, which stands for all of it. Sums by stack are then those of all waits, but for
 //! chance, however many there were.
 //!
+//! Of a wait that was long when another recorded thread ended it, that one's stack is taken, too:
+//! it says who held the lock, and where.
+//!
 //! A stack costs ten microseconds or so. Where there are too many, the threshold rises: longer
 //! waits than that still have theirs, and sums stay what they are.
 
@@ -16,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::event::{Attr, Event, Stacks};
-use crate::follow::{Followed, WAIT_PREEMPTED, WAIT_SHARE};
+use crate::follow::{Followed, WAIT_PREEMPTED, WAIT_SHARE, WAIT_WAKER};
 use crate::records::records;
 use crate::rings::{ANYBODY, Rings};
 use crate::{processes, sys};
@@ -35,8 +38,12 @@ const NAME: &str = "offcpu-time";
 /// Stacks that stand for several waits, and those of threads that others took the processor from.
 const SHARE_NAME: &str = "offcpu-time-sampled";
 
-/// Stacks of the latter carry this id, which no event has.
+/// Stacks of threads that ended a long wait of another.
+const WAKER_NAME: &str = "offcpu-waker";
+
+/// Stacks of the latter two carry these ids, which no event has.
 const SHARE_ID: u64 = 1 << 62 | 2;
+const WAKER_ID: u64 = 1 << 62 | 3;
 
 /// What became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +55,8 @@ pub struct WaitCounts {
     pub long: u64,
     /// Stacks that stand for shorter ones.
     pub shares: u64,
+    /// Stacks of threads that ended waits of others.
+    pub wakers: u64,
     /// How much waiting no stack stands for.
     pub skipped_ns: u64,
 }
@@ -56,10 +65,12 @@ pub struct WaitCounts {
 pub(crate) struct WaitStacks {
     _open: Vec<OwnedFd>,
     ids: BTreeSet<u64>,
-    events: [Event; 2],
+    events: [Event; 3],
     threshold_ns: u64,
     /// None where there may be any number.
     per_second: Option<u64>,
+    /// So many fit into half of a ring until it is emptied: the clock's samples need the rest.
+    at_once: u64,
     since: Instant,
     in_second: u64,
     pub(crate) counts: WaitCounts,
@@ -84,16 +95,19 @@ impl WaitStacks {
         let threshold_ns = threshold_ns.min(i64::MAX as u64);
         let processors = processes::processors().len() as u64;
         let per_second = threshold.map(|_| STACKS_MAX * processors.max(1));
+        let at_once = (rings.data_bytes() / 2 / record_bytes(how)).max(1) as u64;
         let event = Event { name: NAME.to_owned(), attr, ids: ids.clone() };
         let share = Event { name: SHARE_NAME.to_owned(), attr, ids: vec![SHARE_ID] };
+        let waker = Event { name: WAKER_NAME.to_owned(), attr, ids: vec![WAKER_ID] };
         let counts =
             WaitCounts { threshold_ns, threshold_max_ns: threshold_ns, ..WaitCounts::default() };
         let stacks = WaitStacks {
             _open: open,
             ids: ids.into_iter().collect(),
-            events: [event, share],
+            events: [event, share, waker],
             threshold_ns,
             per_second,
+            at_once,
             since: Instant::now(),
             in_second: 0,
             counts,
@@ -107,7 +121,7 @@ impl WaitStacks {
     }
 
     fn most(&self) -> i64 {
-        self.per_second.map_or(i64::MAX, |most| most as i64)
+        self.per_second.map_or(i64::MAX, |most| most.min(self.at_once) as i64)
     }
 
     /// Makes samples of what the program has written: of the moment before the thread came back,
@@ -125,8 +139,7 @@ impl WaitStacks {
             kept += match Wait::of(record).filter(|_| is_wait) {
                 Some(wait) => {
                     self.in_second += 1;
-                    let is_short = wait.flags & WAIT_SHARE as u64 != 0;
-                    *(if is_short { &mut self.counts.shares } else { &mut self.counts.long }) += 1;
+                    *wait.count_of(&mut self.counts) += 1;
                     wait.put(record)
                 }
                 None => len,
@@ -161,6 +174,16 @@ impl WaitStacks {
     }
 }
 
+/// How much room a stack takes at most.
+fn record_bytes(how: Stacks) -> usize {
+    /// What is there beside the copy: callers in the kernel, registers.
+    const BESIDE: usize = 2048;
+    match how {
+        Stacks::Dwarf { bytes } => BESIDE + bytes as usize,
+        Stacks::FramePointers => BESIDE,
+    }
+}
+
 /// What a record of the program says, and where.
 struct Wait {
     weight: u64,
@@ -186,12 +209,26 @@ impl Wait {
         Some(Wait { weight: weight?, came: came?, flags: flags?, raw_at, raw_bytes })
     }
 
+    fn has(&self, flags: i32) -> bool {
+        self.flags & flags as u64 != 0
+    }
+
+    fn count_of<'a>(&self, counts: &'a mut WaitCounts) -> &'a mut u64 {
+        match (self.has(WAIT_WAKER), self.has(WAIT_SHARE)) {
+            (true, _) => &mut counts.wakers,
+            (false, true) => &mut counts.shares,
+            (false, false) => &mut counts.long,
+        }
+    }
+
     /// Gives how long the record is now.
     fn put(&self, record: &mut [u8]) -> usize {
         let len = record.len() - self.raw_bytes;
         record.copy_within(self.raw_at + self.raw_bytes.., self.raw_at);
         record[6..8].copy_from_slice(&(len as u16).to_ne_bytes());
-        if self.flags & (WAIT_SHARE | WAIT_PREEMPTED) as u64 != 0 {
+        if self.has(WAIT_WAKER) {
+            record[8..16].copy_from_slice(&WAKER_ID.to_ne_bytes());
+        } else if self.has(WAIT_SHARE | WAIT_PREEMPTED) {
             record[8..16].copy_from_slice(&SHARE_ID.to_ne_bytes());
         }
         record[32..40].copy_from_slice(&self.came.saturating_sub(1).to_ne_bytes());
@@ -230,9 +267,10 @@ mod tests {
         WaitStacks {
             _open: Vec::new(),
             ids: BTreeSet::from([3]),
-            events: [event(), event()],
+            events: [event(), event(), event()],
             threshold_ns: 1000,
             per_second: None,
+            at_once: 1,
             since: Instant::now(),
             in_second: 0,
             counts: WaitCounts::default(),
@@ -256,13 +294,16 @@ mod tests {
         let mut stacks = stacks();
         let rest = vec![2, 0x10, 0x20, 2, 7, 7];
         let bytes = [written(3, 4000, 0), test_sample(5), written(3, 1000, 1), written(9, 1, 1)];
-        let found = mended(&mut stacks, &bytes.concat());
-        assert_eq!(found.len(), 4);
+        let of_waker = written(3, 70, 4);
+        let found = mended(&mut stacks, &[bytes.concat(), of_waker].concat());
+        assert_eq!(found.len(), 5);
+        assert_eq!(found[4], (WAKER_ID, 499, 70, rest.clone()));
         assert_eq!(found[0], (3, 499, 4000, rest.clone()));
         assert_eq!(found[1].1, 5, "others stay as they are");
         assert_eq!(found[2], (SHARE_ID, 499, 1000, rest));
         assert_eq!((found[3].0, found[3].1), (9, 900));
-        assert_eq!((stacks.counts.long, stacks.counts.shares), (1, 1));
+        let WaitCounts { long, shares, wakers, .. } = stacks.counts;
+        assert_eq!((long, shares, wakers), (1, 1, 1));
     }
 
     #[test]

@@ -206,6 +206,11 @@ impl Waits {
         if let Some(kernel) = &mut self.kernel {
             self.made = kernel.take();
         }
+        // Written after it was decided to stop and before the program had: with no other switch
+        // behind it, a thread that came would run for ever.
+        if self.switches.as_ref().is_some_and(Kept::is_off) {
+            self.made.0.clear();
+        }
     }
 
     /// What became of the stacks of waits.
@@ -399,6 +404,10 @@ impl Kept {
 
     fn by_program(self) -> Kept {
         Kept { is_by_program: true, ..self }
+    }
+
+    fn is_off(&self) -> bool {
+        self.is_by_program && self.budget.as_ref().is_some_and(Budget::is_off)
     }
 
     /// `left` is how many more the kernel's program lets pass by itself.

@@ -161,17 +161,68 @@ fn waker_at(row: &LockRow) -> Option<String> {
     Some(caller_text(&waker.stack))
 }
 
-/// Libraries' own part of a lock: the caller of these is who asked for it.
-fn is_of_library(name: &str) -> bool {
-    let name = name.trim_start_matches('_');
-    ["futex_", "lll_", "GI_", "pthread_", "clone", "start_thread", "sem_", "new_sem_"]
-        .iter()
-        .any(|known| name.starts_with(known))
+/// How the names of functions begin that locks, and the waiting of runtimes, are made of: the
+/// caller of these is who asked for it.
+const LOCK_PARTS: &[&str] = &[
+    // The C library.
+    "futex_",
+    "lll_",
+    "GI_",
+    "pthread_",
+    "clone",
+    "start_thread",
+    "sem_",
+    "new_sem_",
+    // C++ and Rust.
+    "gthread_",
+    "std::condition_variable",
+    "std::mutex::",
+    "std::unique_lock",
+    "std::sync::",
+    "std::sys::sync::",
+    "std::sys::pal::unix::futex",
+    "std::thread::park",
+    "parking_lot",
+    "absl::Mutex::",
+    // Python.
+    "PyThread_acquire_lock",
+    "PyCOND_",
+    "PyMUTEX_",
+    "PyEval_RestoreThread",
+    "PyEval_AcquireThread",
+    "PyGILState_Ensure",
+    "take_gil",
+    "acquire_timed",
+    "lock_PyThread_acquire_lock",
+    "rlock_acquire",
+    "eval_frame_handle_pending",
+    "Py_HandlePending",
+    // Java, Node and Go.
+    "os::Platform",
+    "ObjectMonitor::",
+    "ObjectSynchronizer::",
+    "Monitor::",
+    "PosixSemaphore::",
+    "JVM_MonitorWait",
+    "uv_cond_",
+    "uv_mutex_",
+    "uv_sem_",
+    "uv__sem_",
+    "runtime.futex",
+    "runtime.note",
+    "runtime.mPark",
+    "runtime.semacquire",
+    "runtime.lock",
+];
+
+fn is_part_of_lock(name: &str) -> bool {
+    let plain = name.trim_start_matches('_');
+    LOCK_PARTS.iter().any(|known| name.starts_with(known) || plain.starts_with(known))
 }
 
 /// The innermost three calls of the program itself, the nearest first.
 pub(crate) fn caller_text(stack: &[String]) -> String {
-    let own = stack.iter().rev().filter(|name| !is_of_library(name));
+    let own = stack.iter().rev().filter(|name| !is_part_of_lock(name));
     let nearest: Vec<&str> = own.take(3).map(String::as_str).collect();
     match nearest[..] {
         [] => stack.last().cloned().unwrap_or_else(|| "[stack not recorded]".to_owned()),
@@ -217,6 +268,11 @@ mod tests {
         };
         check("clone3;start_thread;work;push;___pthread_mutex_lock", "push < work");
         check("a;b;c;d", "d < c < b");
+        check(
+            "main;f (a.py:1);PyEval_RestoreThread;take_gil;PyCOND_TIMEDWAIT",
+            "f (a.py:1) < main",
+        );
+        check("worker;uv_cond_wait;___pthread_cond_wait", "worker");
         check("__futex_abstimed_wait_common", "__futex_abstimed_wait_common");
         check("", "[stack not recorded]");
     }

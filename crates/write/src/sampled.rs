@@ -1,6 +1,8 @@
 //! CPU time and other events by function, as samples show them.
 
-use spanwise_analyze::{CpuTime, PythonFunctions, SampledFunction, SampledFunctions};
+use spanwise_analyze::{
+    CpuTime, NO_SAMPLE, PythonFunctions, SWITCHING, SampledFunction, SampledFunctions,
+};
 
 use crate::Top;
 use crate::document::Section;
@@ -40,24 +42,27 @@ pub fn cpu_section(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Se
             row.file.as_str().into(),
         ]);
     }
-    if functions.no_sample > 0 && !table.is_empty() {
+    let other = [(SWITCHING, functions.switching), (NO_SAMPLE, functions.no_sample)];
+    let other = other.into_iter().filter(|&(_, ns)| ns > 0 && !functions.rows.is_empty());
+    let mut silent = 0;
+    for (name, ns) in other {
+        silent += 1;
         let nothing = || Cell::from("");
         table.push([
-            functions.no_sample.into(),
-            Cell::Share(functions.no_sample, functions.total),
+            ns.into(),
+            Cell::Share(ns, functions.total),
             Cell::from(None::<i128>),
-            functions.no_sample.into(),
-            Cell::Share(functions.no_sample, functions.total),
+            ns.into(),
+            Cell::Share(ns, functions.total),
             0_u64.into(),
             0_u64.into(),
             nothing(),
-            "[no sample]".into(),
+            name.into(),
             nothing(),
             nothing(),
             nothing(),
         ]);
     }
-    let silent = usize::from(functions.no_sample > 0 && !table.is_empty());
     let shown = section("cpu", "", table, functions.rows.len() + silent);
     Section { title: format!("CPU time by function: {}", basis(functions, time)), ..shown }
 }

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spanwise_model::{BlockedOn, NO_CPU, RunnableSince, StackId, ThreadState, TrackId};
+use spanwise_model::{
+    BlockedOn, NO_CPU, RunnableSince, StackId, ThreadState, Trace, Track, TrackId,
+};
 
 use super::{Finding, FindingKind, SpentOn, Thresholds, reaches};
 use crate::locks::user_stack;
@@ -171,13 +173,17 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     let mut sums: BTreeMap<(BlockedOn, Vec<String>), WaitSum> = BTreeMap::new();
     let mut by_stack: BTreeMap<(BlockedOn, StackId), WaitSum> = BTreeMap::new();
     let (meanings, in_loop) = (python_waits(trace), in_event_loop(trace));
+    let is_service: Vec<bool> =
+        trace.tracks().iter().map(|(_, track)| is_service_thread(trace, track)).collect();
     for state in trace.thread_states().iter_counted() {
         let ThreadState::Blocked(on) = state.state else { continue };
         let meaning = meanings[state.stack.index()];
         // An event loop waits in functions of its own; what waits in others stops it, also where
         // the kernel calls that polling, as for `time.sleep` of older versions.
         let blocks_loop = in_loop[state.stack.index()] && meaning != PythonWait::Idle;
-        let is_idle = on.is_idle() && !blocks_loop || meaning == PythonWait::Idle;
+        let is_idle = on.is_idle() && !blocks_loop
+            || meaning == PythonWait::Idle
+            || on.is_of_threads() && is_service[state.track.index()];
         if is_idle || on == BlockedOn::Unknown {
             continue;
         }
@@ -215,6 +221,15 @@ fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
         Some(Finding { kind, about_ns: thread_ns, gain_ns: Some(thread_ns) })
     });
     rows.collect()
+}
+
+/// Threads of Java that wait for garbage, and do so in interpreted code, which has no names. The
+/// kernel keeps 15 letters of a name.
+const SERVICE_THREADS: [&str; 4] =
+    ["Finalizer", "Reference Handl", "Common-Cleaner", "Signal Dispatch"];
+
+fn is_service_thread(trace: &Trace, track: &Track) -> bool {
+    SERVICE_THREADS.contains(&trace.strings().get(track.thread_name))
 }
 
 fn largest<K: Ord>(sums: &BTreeMap<K, TotalNanos>) -> Option<(&K, &TotalNanos)> {

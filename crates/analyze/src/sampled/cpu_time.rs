@@ -3,6 +3,9 @@
 //! How long a thread ran is known exactly where switches were recorded. Samples say what it
 //! ran, so its time is divided among them in proportion to their weights, within the time
 //! that they can speak for: a sample says nothing about what ran long before or after it.
+//! Long time is divided piece by piece, so that a part of a program which was sampled less takes
+//! nothing from another, and the start of slices is left out, which samples cannot see
+//! ([`super::switching`]).
 //! Threads that ran too short for samples of their own are taken together with others like
 //! them ([`super::pools`]), or bursts between two samples would be nobody's.
 //!
@@ -16,11 +19,15 @@
 use spanwise_model::{Nanos, SampleEvent, ThreadState, Trace, TrackId, TrackKind};
 
 use super::pools::{Ran, pools};
+use super::switching::SwitchDistances;
 use crate::TotalNanos;
 
 /// Samples speak for so many of their intervals before and after them. By chance alone, one
 /// distance in 3,000 between two samples is longer than twice that.
 const REACH_INTERVALS: Nanos = 4;
+
+/// So many samples are enough for a piece of a thread's time that is divided by itself.
+const PIECE_SAMPLES: usize = 20;
 
 /// CPU time of a trace, by sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,6 +48,8 @@ pub struct CpuTime {
     pub track_ns: Vec<Nanos>,
     /// Time of threads that no sample speaks for; only threads that have some.
     pub no_sample: Vec<(TrackId, Nanos)>,
+    /// Time at the start of slices, in which the kernel switches threads and takes no samples.
+    pub switching: Vec<(TrackId, Nanos)>,
     /// Switches were recorded: how long threads ran is exact.
     pub is_exact: bool,
 }
@@ -52,6 +61,10 @@ impl CpuTime {
 
     pub fn no_sample_ns(&self) -> TotalNanos {
         self.no_sample.iter().map(|&(_, ns)| i128::from(ns)).sum()
+    }
+
+    pub fn switching_ns(&self) -> TotalNanos {
+        self.switching.iter().map(|&(_, ns)| i128::from(ns)).sum()
     }
 
     /// True where there is something to say.
@@ -74,7 +87,10 @@ impl CpuTime {
             ..CpuTime::default()
         };
         let threads = trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread);
-        let ran: Vec<Ran> = threads.map(|(track, _)| time.begin(trace, track)).collect();
+        let threads: Vec<TrackId> = threads.map(|(track, _)| track).collect();
+        let unseen_ns = time.unseen_ns(trace, &threads);
+        let ran: Vec<Ran> =
+            threads.into_iter().map(|track| time.begin(trace, track, unseen_ns)).collect();
         for pool in pools(trace, &ran, time.interval_ns) {
             match pool[..] {
                 [only] => time.divide_alone(trace, &ran[only]),
@@ -85,13 +101,42 @@ impl CpuTime {
         time
     }
 
+    /// How much of the start of each slice samples cannot see.
+    fn unseen_ns(&self, trace: &Trace, threads: &[TrackId]) -> Nanos {
+        if !self.is_exact || self.event.is_none() {
+            return 0;
+        }
+        let mut distances = SwitchDistances::default();
+        for &track in threads {
+            let running = Running::of(trace, track, 0);
+            running.slices.iter().for_each(|slice| distances.slice(slice.end - slice.start));
+            for row in self.rows(trace, track) {
+                let time = trace.samples().time[row];
+                if let Some(slice) = running.slice_at(time) {
+                    distances.sample(time - slice.start);
+                }
+            }
+        }
+        distances.unseen_ns(self.interval_ns)
+    }
+
+    /// The samples of a thread that stand for its CPU time.
+    fn rows<'t>(&self, trace: &'t Trace, track: TrackId) -> impl Iterator<Item = usize> + use<'t> {
+        let (samples, event) = (trace.samples(), self.event);
+        samples.of_track(track).filter(move |&row| Some(samples.event[row]) == event)
+    }
+
     /// Counts what a thread is known to have run, and samples beside that.
-    fn begin(&mut self, trace: &Trace, track: TrackId) -> Ran {
+    fn begin(&mut self, trace: &Trace, track: TrackId, unseen_ns: Nanos) -> Ran {
         let samples = trace.samples();
-        let running = Running::of(trace, track);
-        let mut ran = Ran { track, ns: running.total_ns(), samples: Vec::new() };
+        let running = Running::of(trace, track, unseen_ns);
+        let mut ran = Ran { track, ns: running.seen_ns, samples: Vec::new() };
         let mut apart: Nanos = 0;
-        for row in samples.of_track(track).filter(|&row| Some(samples.event[row]) == self.event) {
+        let switching = running.total_ns - running.seen_ns;
+        if switching > 0 {
+            self.switching.push((track, switching));
+        }
+        for row in self.rows(trace, track) {
             self.samples += self.count();
             match running.at(samples.time[row]) {
                 Some(at) => ran.samples.push((row, at)),
@@ -102,7 +147,7 @@ impl CpuTime {
                 }
             }
         }
-        self.track_ns[track.index()] = ran.ns.saturating_add(apart);
+        self.track_ns[track.index()] = running.total_ns.saturating_add(apart);
         ran
     }
 
@@ -136,12 +181,34 @@ impl CpuTime {
                 end = at.saturating_add(reach).min(ran.ns);
                 to += 1;
             }
-            let rows = ran.samples[from..to].iter().map(|&(row, _)| row);
-            self.share(trace, i128::from(end - start), rows);
+            self.divide_pieces(trace, &ran.samples[from..to], (start, end));
             silent -= end - start;
             from = to;
         }
         self.silent(ran.track, silent);
+    }
+
+    /// Divides a time among the samples in it, piece by piece: pieces end in the middle between
+    /// two samples.
+    fn divide_pieces(
+        &mut self,
+        trace: &Trace,
+        samples: &[(usize, Nanos)],
+        (start, end): (Nanos, Nanos),
+    ) {
+        let pieces = (samples.len() / PIECE_SAMPLES).max(1);
+        let mut from = 0;
+        let mut since = start;
+        for piece in 1..=pieces {
+            let to = samples.len() * piece / pieces;
+            let until = match (samples.get(to - 1), samples.get(to)) {
+                (Some(&(_, last)), Some(&(_, next))) => last + (next - last) / 2,
+                _ => end,
+            };
+            let rows = samples[from..to].iter().map(|&(row, _)| row);
+            self.share(trace, i128::from(until - since), rows);
+            (from, since) = (to, until);
+        }
     }
 
     /// Divides the time of threads among all their samples.
@@ -231,38 +298,45 @@ fn usual_weight(trace: &Trace, event: u16) -> Option<i64> {
 }
 
 /// When a thread ran, with the CPU time that it had had by then.
-struct Running(Vec<RunningSlice>);
+struct Running {
+    slices: Vec<RunningSlice>,
+    /// How much of the start of each slice samples cannot see.
+    unseen_ns: Nanos,
+    total_ns: Nanos,
+    /// Of it, what samples can see.
+    seen_ns: Nanos,
+}
 
 struct RunningSlice {
     start: Nanos,
     end: Nanos,
-    /// CPU time before it.
+    /// CPU time before it that samples can see.
     before: Nanos,
 }
 
 impl Running {
-    fn of(trace: &Trace, track: TrackId) -> Running {
+    fn of(trace: &Trace, track: TrackId, unseen_ns: Nanos) -> Running {
         let states = trace.thread_states();
-        let mut before: Nanos = 0;
+        let mut running = Running { slices: Vec::new(), unseen_ns, total_ns: 0, seen_ns: 0 };
         let rows = states.of_track(track);
-        let running = rows.filter(|&row| states.state(row) == ThreadState::Running);
-        let slice = |row: usize| {
+        for row in rows.filter(|&row| states.state(row) == ThreadState::Running) {
             let (start, dur) = (states.start[row], states.dur[row]);
-            let slice = RunningSlice { start, end: start.saturating_add(dur), before };
-            before = before.saturating_add(dur);
-            slice
-        };
-        Running(running.map(slice).collect())
+            let (end, before) = (start.saturating_add(dur), running.seen_ns);
+            running.slices.push(RunningSlice { start, end, before });
+            running.total_ns = running.total_ns.saturating_add(dur);
+            running.seen_ns = running.seen_ns.saturating_add((dur - unseen_ns).max(0));
+        }
+        running
     }
 
-    fn total_ns(&self) -> Nanos {
-        self.0.last().map_or(0, |last| last.before.saturating_add(last.end - last.start))
+    fn slice_at(&self, time: Nanos) -> Option<&RunningSlice> {
+        let after = self.slices.partition_point(|slice| slice.start <= time);
+        self.slices[..after].last().filter(|slice| time <= slice.end)
     }
 
-    /// The CPU time of the thread up to a time at which it ran.
+    /// The CPU time of the thread up to a time at which it ran, as far as samples can see it.
     fn at(&self, time: Nanos) -> Option<Nanos> {
-        let after = self.0.partition_point(|slice| slice.start <= time);
-        let slice = self.0[..after].last().filter(|slice| time <= slice.end)?;
-        Some(slice.before + (time - slice.start))
+        let slice = self.slice_at(time)?;
+        Some(slice.before + (time - slice.start - self.unseen_ns).max(0))
     }
 }

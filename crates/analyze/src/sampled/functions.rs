@@ -28,6 +28,8 @@ pub struct SampledFunctions {
     pub total: i128,
     /// CPU time that no sample speaks for.
     pub no_sample: i128,
+    /// CPU time in which the kernel switched threads, where no samples can be.
+    pub switching: i128,
     /// All samples of the event; 0 where a source has sums of them, and does not say of how many.
     pub samples: u64,
 }
@@ -94,6 +96,7 @@ pub fn cpu_functions(facts: &Facts<'_>, by: FunctionBy) -> SampledFunctions {
         unit: "ns".to_owned(),
         total: time.total_ns(),
         no_sample: time.no_sample_ns(),
+        switching: time.switching_ns(),
         ..found
     }
 }
@@ -316,6 +319,7 @@ pub fn python_functions(facts: &Facts<'_>, by: FunctionBy) -> PythonFunctions {
         unit: "ns".to_owned(),
         total: time.total_ns(),
         no_sample: time.no_sample_ns(),
+        switching: time.switching_ns(),
         ..found
     };
     PythonFunctions { functions, native }

@@ -9,6 +9,7 @@ mod interpreting;
 mod pools;
 mod profile;
 mod spending;
+mod switching;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -21,8 +22,9 @@ pub use functions::{
     FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions, event_functions,
     frame_name, other_events, python_functions, share_error_percent,
 };
+pub use profile::{NO_SAMPLE, SWITCHING};
 pub(crate) use profile::{
-    NO_SAMPLE, ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
+    ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
 pub(crate) use spending::{ObservedSpending, Spent as ObservedSpent, main_observed};
 pub(crate) use waiting::{PythonWait, in_event_loop, python_waits};

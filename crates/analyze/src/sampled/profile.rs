@@ -124,10 +124,13 @@ pub(crate) fn add_cpu_time(
         builder.add_to(row_of, columns.samples, 1);
         builder.add_to(row_of, columns.weight, time.sample_ns[row]);
     }
-    if !time.no_sample.is_empty() {
-        let frame = made_up(builder, NO_SAMPLE);
+    for (name, times) in [(NO_SAMPLE, &time.no_sample), (SWITCHING, &time.switching)] {
+        if times.is_empty() {
+            continue;
+        }
+        let frame = made_up(builder, name);
         let stack = builder.push(StackId::EMPTY, frame);
-        for &(track, ns) in &time.no_sample {
+        for &(track, ns) in times {
             let labels = labels.of(builder, track);
             builder.add(stack, labels, columns.weight, ns);
         }
@@ -135,7 +138,9 @@ pub(crate) fn add_cpu_time(
 }
 
 /// The frame of CPU time that no sample speaks for.
-pub(crate) const NO_SAMPLE: &str = "[no sample]";
+pub const NO_SAMPLE: &str = "[no sample]";
+/// The frame of CPU time in which the kernel switches threads.
+pub const SWITCHING: &str = "[context switch]";
 
 /// Numbers of label sets by thread.
 struct ThreadLabels<'a> {

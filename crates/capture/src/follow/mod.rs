@@ -17,8 +17,8 @@ mod btf;
 mod frames;
 mod program;
 mod shared;
+mod slices;
 mod tree;
-mod unseen;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -34,10 +34,13 @@ use program::{
     FROM_EXEC, IS_INTERRUPT, IS_LAST, IS_OUT, IS_PREEMPTED, IS_WAKING, Maps, SHARED_BYTES,
     THREAD_WORDS,
 };
-pub(crate) use program::{IS_PREEMPTED as WAIT_PREEMPTED, IS_SHARE as WAIT_SHARE};
+pub(crate) use program::{
+    IS_PREEMPTED as WAIT_PREEMPTED, IS_SHARE as WAIT_SHARE, IS_WAKER as WAIT_WAKER,
+};
 use shared::Shared;
+use slices::Slices;
+pub(crate) use slices::Written;
 pub(crate) use tree::ProcessTree;
-use unseen::Unseen;
 
 /// Room for the switches between two looks at the ring.
 const RING_BYTES: u32 = 16 << 20;
@@ -56,7 +59,7 @@ pub(crate) struct Followed {
     programs: Programs,
     ring: HitRing,
     shared: Shared,
-    unseen: Unseen,
+    slices: Slices,
     maps: OpenMaps,
 }
 
@@ -71,8 +74,10 @@ struct Programs {
 
 impl Programs {
     fn load(maps: Maps) -> io::Result<Programs> {
-        let unsure = Maps { interrupts: None, ..maps };
-        let mut wakings = [maps, unsure].into_iter();
+        // What some kernels do not let programs do is left out, the last first.
+        let plain = Maps { has_waker_stacks: false, ..maps };
+        let unsure = Maps { interrupts: None, ..plain };
+        let mut wakings = [maps, plain, unsure].into_iter();
         Ok(Programs {
             switching: bpf::tracepoint_program(&program::switching(maps))?,
             sampling: bpf::sample_program(&program::sampling(maps))?,
@@ -114,6 +119,7 @@ impl OpenMaps {
             thread: btf::thread_layout().ok_or_else(unknown)?,
             interrupts: btf::stack_layout(),
             frames: self.frames.as_ref().map(OpenFrameMaps::for_programs),
+            has_waker_stacks: true,
         })
     }
 }
@@ -144,7 +150,7 @@ impl Followed {
             programs: Programs::load(maps)?,
             ring: HitRing::map(&open.ring, RING_BYTES as usize)?,
             shared: Shared::map(&open.numbers)?,
-            unseen: Unseen::default(),
+            slices: Slices::default(),
             maps: open,
         };
         add_threads(&followed.maps.threads, pids, if is_from_exec { FROM_EXEC } else { 0 })?;
@@ -158,7 +164,7 @@ impl Followed {
 
     /// Writes switches from now on, at most so many, and wake-ups.
     pub(crate) fn start(&mut self, most: i64) -> io::Result<()> {
-        self.unseen = Unseen::default();
+        self.slices.pause();
         if self.switching.is_none() {
             self.shared.switches_left().store(0, Ordering::Relaxed);
             let program = &self.programs.switching;
@@ -260,26 +266,19 @@ impl Followed {
 
     /// What was written since the last time, and how much there was no room for.
     pub(crate) fn take(&mut self) -> (Vec<Written>, u64) {
-        let mut all = Vec::new();
-        let unseen = &mut self.unseen;
+        let slices = &mut self.slices;
         self.ring.drain(|bytes| match raw(bytes) {
             Some(Raw::Switch { switch, ran, is_last }) => {
-                all.extend(unseen.before(switch, ran).map(Written::Switch));
-                // A thread that has ended waits for nothing: this only tells that it had come.
-                all.extend((!is_last).then_some(Written::Switch(switch)));
+                slices.switch(switch, ran);
+                if is_last {
+                    slices.forget(switch.tid);
+                }
             }
-            Some(Raw::Waking(waking)) => all.push(Written::Waking(waking)),
+            Some(Raw::Waking(waking)) => slices.waking(waking),
             None => {}
         });
-        (all, self.shared.take_lost())
+        (slices.take(), self.shared.take_lost())
     }
-}
-
-/// What the programs write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
-    Switch(Switch),
-    Waking(Waking),
 }
 
 /// What they start from then on, a program puts into the table.
@@ -299,7 +298,7 @@ fn add_threads(table: &OwnedFd, pids: &[i32], mark: u64) -> io::Result<()> {
 enum Raw {
     Switch {
         switch: Switch,
-        /// How long the thread has run in all, where it leaves.
+        /// How long the thread has run in all.
         ran: u64,
         is_last: bool,
     },

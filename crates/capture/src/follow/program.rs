@@ -15,8 +15,8 @@ use crate::calls::program::{
     store,
 };
 
-/// What a switch leaves behind: time; process and thread; processor and flags; and of a thread
-/// that leaves how long it has run in all. A wake-up leaves the same, with the thread that wakes
+/// What a switch leaves behind: time; process and thread; processor and flags; and how long the
+/// thread has run in all. A wake-up leaves the same, with the thread that wakes
 /// and, in the place of the last, the one that is woken.
 pub(super) const SWITCH_BYTES: i16 = 32;
 
@@ -63,6 +63,8 @@ const SCRATCH: i16 = 40;
 pub(super) const WAIT_BYTES: i16 = 24;
 /// It stands for other waits as well, all of them shorter than the threshold.
 pub(crate) const IS_SHARE: i32 = 1;
+/// It is of the thread that ended the wait.
+pub(crate) const IS_WAKER: i32 = 4;
 
 /// The maps that the programs use.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +80,8 @@ pub(super) struct Maps {
     pub(super) interrupts: Option<StackLayout>,
     /// Where frames of Python are copied.
     pub(super) frames: Option<FrameMaps>,
+    /// Whether stacks are taken of threads that end waits.
+    pub(super) has_waker_stacks: bool,
 }
 
 /// Where on the stack a key is, and a value.
@@ -259,10 +263,11 @@ pub(super) fn switching(maps: Maps) -> Vec<Instruction> {
     let gone = take_out(maps);
     out.extend([copy(1, 7), instruction(code::AND, 1, 0, 0, IS_LAST)]);
     out.extend(unless_zero(1, &gone));
-    let mut came = vec![copy(9, 0), set(7, 0), store(RAN, 7)];
+    let mut came = vec![copy(9, 0), set(7, 0)];
     came.push(instruction(code::SHIFT_LEFT, 1, 0, 0, 32));
     came.push(instruction(code::OR_REGISTER, 8, 1, 0, 0));
     came.extend(note_time(CAME));
+    came.extend(read_of(2, maps.thread.ran, RAN, 8));
     came.extend(write_switch(maps));
     let mut text = vec![copy(6, 1)];
     text.extend(key_of_current());
@@ -337,8 +342,7 @@ fn take_or_add(maps: Maps) -> Vec<Instruction> {
 
 /// Takes the stack of the thread that runs; it stands for as much waiting as register 7 says.
 fn take_stack(maps: Maps) -> Vec<Instruction> {
-    const CURRENT_PROCESSOR: i32 = -1;
-    let mut taken = count(maps, STACKS_LEFT_AT, -1);
+    let mut taken = Vec::new();
     if let Some(frames) = maps.frames {
         // That loses the registers.
         let registers = [6, 7, 9].into_iter().zip([SAVED, SAVED - 8, SAVED - 16]);
@@ -350,15 +354,7 @@ fn take_stack(maps: Maps) -> Vec<Instruction> {
     taken.extend([instruction(code::LOAD_64, 1, 9, HOW, 0), load(2, WAIT + 16)]);
     taken.push(instruction(code::AND, 1, 0, 0, IS_PREEMPTED));
     taken.extend([instruction(code::OR_REGISTER, 1, 2, 0, 0), store(WAIT + 16, 1)]);
-    taken.push(copy(1, 6));
-    taken.extend(map(2, maps.stacks));
-    // Without the sign.
-    taken.push(instruction(code::COPY_NUMBER_32, 3, 0, 0, CURRENT_PROCESSOR));
-    taken.extend([copy(4, FRAME), add(4, WAIT.into()), set(5, WAIT_BYTES.into())]);
-    taken.push(call(function::EVENT_OUTPUT));
-    let lost = count(maps, LOST_AT, 1);
-    taken.push(skip_if_zero(lost.len() as i16));
-    taken.extend(lost);
+    taken.extend(output_stack(maps));
     let mut skipped = vec![copy(2, 7)];
     skipped.extend(count_register(maps, SKIPPED_AT));
     taken.push(instruction(code::JUMP, 0, 0, skipped.len() as i16, 0));
@@ -367,11 +363,59 @@ fn take_stack(maps: Maps) -> Vec<Instruction> {
     text
 }
 
+/// Has the kernel write the stack of the thread that runs, with what is said of a wait.
+fn output_stack(maps: Maps) -> Vec<Instruction> {
+    const CURRENT_PROCESSOR: i32 = -1;
+    let mut text = count(maps, STACKS_LEFT_AT, -1);
+    text.push(copy(1, 6));
+    text.extend(map(2, maps.stacks));
+    // Without the sign.
+    text.push(instruction(code::COPY_NUMBER_32, 3, 0, 0, CURRENT_PROCESSOR));
+    text.extend([copy(4, FRAME), add(4, WAIT.into()), set(5, WAIT_BYTES.into())]);
+    text.push(call(function::EVENT_OUTPUT));
+    let lost = count(maps, LOST_AT, 1);
+    text.push(skip_if_zero(lost.len() as i16));
+    text.extend(lost);
+    text
+}
+
+/// Waits are long for this where they took so many times the threshold, as a power of two: who wakes
+/// others does so often, and a stack takes its time from whoever waits for it next.
+const WAKER_SHIFT: i32 = 3;
+
+/// Takes the stack of a thread that ends a long wait of another, if it is recorded itself.
+/// Register 9 leads to what is known of the other, register 8 has process and thread of this one;
+/// both stay, and so does register 7, which the table keeps for a moment.
+fn take_waker(maps: Maps) -> Vec<Instruction> {
+    let mut taken = vec![store(WAIT, 7), set(1, IS_WAKER), store(WAIT + 16, 1)];
+    taken.extend(output_stack(maps));
+    let mut known = vec![instruction(code::STORE_32, FRAME, 8, KEY, 0)];
+    known.extend(look_up(maps, &if_left(maps, STACKS_LEFT_AT, &taken)));
+    // Register 7 has how long the other has waited.
+    let mut left = vec![instruction(code::STORE_64, 9, 7, SCRATCH, 0), call(function::TIME)];
+    left.extend([store(WAIT + 8, 0), copy(7, 0)]);
+    left.push(instruction(code::LOAD_64, 1, 9, LEFT, 0));
+    left.push(instruction(code::SUBTRACT_REGISTER, 7, 1, 0, 0));
+    left.extend(load_shared(2, maps, THRESHOLD_AT));
+    left.push(instruction(code::SHIFT_LEFT, 2, 0, 0, WAKER_SHIFT));
+    left.extend(unless_below(7, 2, &known));
+    left.push(instruction(code::LOAD_64, 7, 9, SCRATCH, 0));
+    let mut text = vec![instruction(code::LOAD_64, 1, 9, LEFT, 0)];
+    text.extend(unless_zero(1, &left));
+    // Who serves an interrupt ends waits that are none of its business.
+    let mut thread = vec![instruction(code::JUMP_BITS, 7, 0, text.len() as i16, IS_INTERRUPT)];
+    thread.extend(text);
+    thread
+}
+
 /// A thread wakes another (the one that is woken).
 pub(super) fn waking(maps: Maps) -> Vec<Instruction> {
     let mut found = vec![copy(9, 0), store(RAN, 8), set(7, IS_WAKING)];
     found.extend(interrupt_flag(maps.interrupts));
     found.extend([call(function::PID_TGID), copy(8, 0)]);
+    if maps.has_waker_stacks {
+        found.extend(take_waker(maps));
+    }
     found.extend(write_switch(maps));
     let mut woken = key_of_thread(maps, 0);
     woken.extend(look_up(maps, &if_begun(&found)));
@@ -514,9 +558,21 @@ mod tests {
     #[test]
     fn every_jump_stays_inside() {
         let (thread, interrupts) = (ThreadLayout { tid: 1000, ran: 80 }, None);
-        let frames = None;
-        let maps = Maps { ring: 3, threads: 4, shared: 5, stacks: 6, thread, interrupts, frames };
-        let known = Maps { interrupts: Some(StackLayout { stack: 32, call: 120 }), ..maps };
+        let maps = Maps {
+            ring: 3,
+            threads: 4,
+            shared: 5,
+            stacks: 6,
+            thread,
+            interrupts,
+            frames: None,
+            has_waker_stacks: false,
+        };
+        let known = Maps {
+            interrupts: Some(StackLayout { stack: 32, call: 120 }),
+            has_waker_stacks: true,
+            ..maps
+        };
         let kept = [making(maps), ending(maps), executing(maps)];
         let used = [switching(maps), sampling(maps), choosing(maps), coming(maps)];
         for text in kept.into_iter().chain(used).chain([waking(maps), waking(known)]) {

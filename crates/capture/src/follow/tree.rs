@@ -31,6 +31,7 @@ impl ProcessTree {
             stacks: threads.as_raw_fd(),
             interrupts: None,
             frames: None,
+            has_waker_stacks: false,
             threads: threads.as_raw_fd(),
             shared: shared.as_raw_fd(),
             thread: btf::thread_layout()

@@ -51,12 +51,14 @@ pub(crate) struct RunArgs {
 
 /// Record processes that run already, until Ctrl-C
 ///
-/// All their threads, and the threads and programs that these start. The processes are not
+/// All their threads, and the threads and programs that these start from then on; with
+/// --children also the processes that they have started before. The processes are not
 /// stopped and not changed, also if spanwise is killed; when they end, the recording ends.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   spanwise attach -p 1234 --duration 10s
+  spanwise attach -p $(head -1 postmaster.pid) --children
   spanwise attach -p 1234 --snapshot-size 32M --trigger-signal USR1 --multi-snapshot
   spanwise attach -p $(pgrep -d, worker) --output workers.pb.gz")]
 pub(crate) struct AttachArgs {
@@ -64,6 +66,9 @@ pub(crate) struct AttachArgs {
     #[arg(long, short, value_name = "PID", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pid: Vec<i32>,
+    /// Record the processes that these have started as well, such as the workers of a server
+    #[arg(long)]
+    pub(crate) children: bool,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use std::process::{ExitCode, ExitStatus};
 
 use anyhow::bail;
 use spanwise_capture::{
-    COMPANION, CallsBy, CallsOptions, ClockOf, Ended, FlightOptions, FunctionTrigger,
+    COMPANION, CallsBy, CallsOptions, ChildProcess, ClockOf, Ended, FlightOptions, FunctionTrigger,
     PythonOptions, RecordOptions, Recorded, SignalTrigger, Snapshot, Stacks, StepOptions,
     SymbolPlaces, TorchRecorded, Triggers, Wanted, WatchedFunction, When,
 };
@@ -60,6 +60,12 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
         },
         pids => pids.to_vec(),
     };
+    let children = spanwise_capture::child_processes(&pids);
+    match args.children {
+        true => pids.extend(children.iter().map(|child| child.pid)),
+        false if !args.result.quiet && !children.is_empty() => tell_of_children(&children),
+        false => {}
+    }
     pids.sort_unstable();
     pids.dedup();
     if !args.result.quiet && args.sampling.duration.is_none() && io::stderr().is_terminal() {
@@ -82,6 +88,20 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
         Ended::Failed => ExitCode::from(failure::ERROR),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// A server that lets others do its work does nothing itself.
+fn tell_of_children(children: &[ChildProcess]) {
+    const NAMED: usize = 3;
+    let named = children.iter().take(NAMED).map(|child| format!("{} {}", child.name, child.pid));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = if children.len() > NAMED { ", …" } else { "" };
+    let count = spanwise_write::count_text(children.len() as i128);
+    let processes = if children.len() == 1 { "child process" } else { "child processes" };
+    note(&format!(
+        "{count} {processes} ({named}{more}) that run already are not recorded: --children records \
+         them as well"
+    ));
 }
 
 /// The signal to watch: the one that was asked for, or the one by which programs that know other

@@ -16,6 +16,37 @@ pub(crate) fn endless(bench: &Bench) -> Option<Running> {
 }
 
 #[test]
+fn workers_of_a_server_are_told_of_and_recorded_where_that_is_wanted() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(deep) = bench.deep() else { return };
+    let script = format!("{0} 0 & {0} 0 & wait", deep.display());
+    let mut server = Command::new("sh");
+    let server = Running::start(server.args(["-c", &script]).current_dir(bench.path(".")));
+    wait_until("the workers run", || {
+        let children = spanwise_capture::child_processes(&[server.0.id() as i32]);
+        children.iter().filter(|child| child.name == "deep").count() == 2
+    });
+    let attach = |recording: &str, more: &[&str]| {
+        let attach = ["attach", "--no-decode", "--duration", "1s", "--recording", recording];
+        let output = bench.spanwise(&attach).args(more).arg("-p").arg(server.pid()).output();
+        let output = output.expect("built for this test");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let without = attach("without", &[]);
+    assert!(without.contains("2 child processes (deep "), "{without}");
+    let with = attach("with", &["--children"]);
+    assert!(!with.contains("child processes"), "{with}");
+    let work = count_by_thread(&bench.open("with"), &["leaf_work"]);
+    let workers = work.iter().filter(|((name, _), count)| name == "worker" && **count > 0);
+    let pids = spanwise_capture::child_processes(&[server.0.id() as i32]);
+    for child in pids {
+        let _ = Command::new("kill").arg(child.pid.to_string()).status();
+    }
+    assert_eq!(workers.count(), 4, "two of each: {work:?}");
+}
+
+#[test]
 fn threads_that_run_already_are_sampled_with_their_names() {
     let Some(bench) = Bench::set_up() else { return };
     let Some(mut deep) = endless(&bench) else { return };

@@ -23,4 +23,5 @@ mod run;
 mod step;
 mod terminal;
 mod torch;
+mod truth;
 mod waits;

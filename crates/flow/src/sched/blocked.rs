@@ -49,7 +49,8 @@ fn plain(name: &str) -> Option<String> {
     if let Some((python, _)) = name.split_once(".py:") {
         return Some(format!("{python}.py"));
     }
-    let name = name.split_once('(').map_or(name, |(name, _)| name);
+    let named = name.replace("(anonymous namespace)::", "");
+    let name = named.split_once('(').map_or(&*named, |(name, _)| name);
     if !name.contains("::") {
         return None;
     }

@@ -185,6 +185,13 @@ impl Sched {
         }
     }
 
+    /// A thread ends: the next time that it leaves its processor, it waits for nothing.
+    pub fn ended(&mut self, tid: i64, time: Nanos) {
+        if let Some(thread) = self.thread(tid) {
+            thread.ended(time);
+        }
+    }
+
     /// One event of a thread, with the stack that it was raised on, outermost frame first.
     pub fn event(
         &mut self,

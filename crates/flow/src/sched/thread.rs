@@ -87,6 +87,8 @@ pub(super) struct Thread {
     last_time: Nanos,
     /// Somebody told of a switch; without, nothing is known about running.
     has_switches: bool,
+    /// It leaves its processor once more, and for good.
+    has_ended: bool,
     /// It was recorded itself, not only mentioned as the one that came next.
     is_recorded: bool,
     pub(super) wait: Option<Wait>,
@@ -114,8 +116,14 @@ impl Thread {
         };
         if is_free {
             let time = self.reach(time);
+            self.has_ended = false;
             self.state = State::Created(time);
         }
+    }
+
+    pub(super) fn ended(&mut self, time: Nanos) {
+        self.reach(time);
+        self.has_ended = true;
     }
 
     /// The thread raised an event, so it runs.
@@ -145,6 +153,8 @@ impl Thread {
 
     /// Nobody tells of switches any more.
     pub(super) fn lose(&mut self, time: Nanos) {
+        // Nobody told that it left for good, and it can have run on for a moment only.
+        let time = if self.has_ended { self.last_time } else { time };
         let time = self.reach(time);
         self.state = match std::mem::take(&mut self.state) {
             State::Unseen => State::Unseen,
@@ -169,6 +179,7 @@ impl Thread {
     /// The thread left its processor. False where that was known already.
     pub(super) fn left(&mut self, time: Nanos, by: By, left: LeftAs, stood: Stood<'_>) -> bool {
         (self.has_switches, self.is_recorded) = (true, true);
+        let left = if self.has_ended { LeftAs::Dead } else { left };
         if let State::Off(off) = &mut self.state
             && off.told & by as u8 == 0
         {

@@ -67,6 +67,13 @@ impl OffCpu {
         }
     }
 
+    /// A thread ends: it leaves its processor once more, and for good.
+    pub(super) fn ended(&mut self, thread: ThreadKey, time: Option<Nanos>) {
+        if let Some(time) = time.filter(|&time| time != 0) {
+            self.sched.ended(thread.tid, time);
+        }
+    }
+
     /// The thread's stack is known up to a time: what switches say about it until then is
     /// nothing new.
     pub(super) fn stands(&mut self, thread: ThreadKey, until: Nanos) {

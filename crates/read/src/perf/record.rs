@@ -49,6 +49,8 @@ pub(crate) enum What {
     Named(ThreadKey, StrId),
     /// A thread of a process.
     Forked(ThreadKey),
+    /// A thread that ends.
+    Ended(ThreadKey),
     /// Events that perf could not keep.
     Lost(u64),
 }

@@ -325,6 +325,7 @@ impl Timeline {
                 }
                 self.processes.insert(made.tid, made.pid);
             }
+            What::Ended(ended) => self.off_cpu.ended(ended, time),
             What::Lost(count) => self.notices.add_count(NoticeKind::EventsLost, count, offset),
         }
     }
@@ -464,8 +465,12 @@ pub(super) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
         What::Stood { frames, .. } => frames.iter_mut().for_each(place),
         What::Error { message, .. } => text(message),
         What::Moment(name) | What::Named(_, name) => text(name),
-        What::Frequency(_) | What::Switch { .. } | What::Seen | What::Forked(_) | What::Lost(_) => {
-        }
+        What::Frequency(_)
+        | What::Switch { .. }
+        | What::Seen
+        | What::Forked(_)
+        | What::Ended(_)
+        | What::Lost(_) => {}
     }
     record
 }

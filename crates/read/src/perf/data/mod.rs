@@ -215,6 +215,7 @@ impl Reader {
             has_switches: header.events.iter().any(|event| event.has_switches),
             has_waits: header.events.iter().any(waits::is_share),
             leaving: HashMap::new(),
+            waking: HashMap::new(),
             python: &mut self.python,
             calls: &mut self.calls,
             steps: &mut self.steps,
@@ -291,6 +292,8 @@ struct State<'a> {
     has_waits: bool,
     /// Stacks of threads that are about to leave their processor.
     leaving: HashMap<i32, Vec<Place>>,
+    /// Stacks of threads that are about to wake another.
+    waking: HashMap<i32, Vec<Place>>,
     python: &'a mut PythonStacks,
     calls: &'a mut Hits,
     steps: &'a mut Steps,
@@ -340,6 +343,9 @@ impl State<'_> {
                 self.maps.fork(parent, pid);
                 self.forget_stacks(pid);
                 Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
+            }
+            records::What::Ended { pid, tid } => {
+                Some(What::Ended(ThreadKey { pid: pid.into(), tid: tid.into() }))
             }
             records::What::Switch { is_out, is_preempted } => {
                 Some(self.switch((common.tid, thread), time, (is_out, is_preempted)))

@@ -72,6 +72,10 @@ pub(super) enum What<'a> {
         name: String,
         is_exec: bool,
     },
+    Ended {
+        pid: i32,
+        tid: i32,
+    },
     Forked {
         pid: i32,
         parent: i32,
@@ -295,7 +299,10 @@ impl<'a> RawRecord<'a> {
                     _ => What::TraceCut { at: start.wrapping_add(size) },
                 }
             }
-            kind::EXIT => What::Other(self.kind),
+            kind::EXIT => {
+                let (pid, _parent, tid) = (body.i32()?, body.i32()?, body.i32()?);
+                What::Ended { pid, tid }
+            }
             other => What::Other(other),
         })
     }

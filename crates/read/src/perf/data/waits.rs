@@ -14,6 +14,8 @@ use super::{Scheduled, State, What};
 
 const EXACT: &str = "offcpu-time";
 const SHARE: &str = "offcpu-time-sampled";
+/// Stacks of threads that are about to end a wait of another, by which they are weighed.
+const WAKER: &str = "offcpu-waker";
 
 /// The id that our recorder gives wake-ups, which no event of the kernel has.
 const OWN_WAKINGS: u64 = 1 << 62 | 1;
@@ -40,6 +42,12 @@ impl State<'_> {
         if self.has_waits && (event.name == EXACT || is_share(event)) {
             return Some(self.waited(of, sample, event));
         }
+        if self.has_waits && event.name == WAKER {
+            let mut frames = self.frames(of, sample, When::Running);
+            leave_waking_out(self.names(), &mut frames);
+            self.waking.insert(of.tid, frames);
+            return None;
+        }
         if self.has_switches && event.name == SWITCH_EVENT {
             let frames = self.frames(of, sample, When::Leaving);
             self.leaving.insert(of.tid, frames);
@@ -48,7 +56,11 @@ impl State<'_> {
         // What we write beside the kernel's samples to know who wakes whom is no event that
         // somebody asked for.
         let is_own = event.ids == [OWN_WAKINGS];
-        let what = self.sample(of, sample, &event.name, is_own);
+        let mut what = self.sample(of, sample, &event.name, is_own);
+        if let Some(What::Sched(scheduled)) = what.as_mut().filter(|_| is_own) {
+            // Wake-ups of ours have no stack themselves.
+            scheduled.frames = self.waking.remove(&of.tid).unwrap_or_default();
+        }
         let is_waking = matches!(&what, Some(What::Sched(scheduled))
             if matches!(scheduled.event, SchedEvent::Wake { .. }));
         let content = self.formats.content(sample.raw).filter(|_| is_waking);
@@ -103,6 +115,18 @@ fn leave_program_out(names: &Names, frames: &mut Vec<Place>) {
     }
 }
 
+/// Takes the kernel's part of waking another thread off a stack, and with it the recorder's own
+/// program: what is left is who asked for it.
+fn leave_waking_out(names: &Names, frames: &mut Vec<Place>) {
+    let is_waking = |place: &Place| {
+        let name = names.name_text(place.function);
+        place.is_kernel() && (name.starts_with("try_to_wake_up") || name == "wake_up_q")
+    };
+    if let Some(at) = frames.iter().position(is_waking) {
+        frames.truncate(at);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +143,21 @@ mod tests {
         let mut frames: Vec<Place> = stack.iter().map(place).collect();
         leave_program_out(&names, &mut frames);
         assert_eq!(frames.len(), expected, "{stack:?}");
+    }
+
+    #[test]
+    fn a_stack_of_a_waker_ends_where_it_wakes() {
+        const KERNEL: u64 = 1 << 63;
+        let mut names = Names::default();
+        let place = |name: &&str| Place {
+            function: names.function(name, "[kernel.kallsyms]"),
+            ip: KERNEL,
+            ..Place::NOWHERE
+        };
+        let stack = ["main", "futex_wake", "wake_up_q", "try_to_wake_up", "bpf_trace_run1"];
+        let mut frames: Vec<Place> = stack.iter().map(place).collect();
+        leave_waking_out(&names, &mut frames);
+        assert_eq!(frames.len(), 2);
     }
 
     #[test]
