@@ -6,8 +6,8 @@
 //! among them. No unwinding needs anything from there, so copies are cut where the auxiliary
 //! vector begins.
 //!
-//! Where a stack ends before the copy does, the kernel leaves what stood in the ring before: parts of
-//! older copies, uncut. That is cleared, too.
+//! Where a stack ends before the copy does, the kernel leaves what stood in the ring before: parts
+//! of older copies, uncut. That is cleared, too.
 //!
 //! The place is recognized by the vector's content, which the kernel writes in the same order
 //! since Linux 2.6. `/proc/PID/stat` says it too, but not of processes that have ended or that run

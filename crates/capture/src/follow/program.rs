@@ -379,8 +379,8 @@ fn output_stack(maps: Maps) -> Vec<Instruction> {
     text
 }
 
-/// Waits are long for this where they took so many times the threshold, as a power of two: who wakes
-/// others does so often, and a stack takes its time from whoever waits for it next.
+/// Waits are long for this where they took so many times the threshold, as a power of two: who
+/// wakes others does so often, and a stack takes its time from whoever waits for it next.
 const WAKER_SHIFT: i32 = 3;
 
 /// Takes the stack of a thread that ends a long wait of another, if it is recorded itself.

@@ -2,8 +2,8 @@
 //!
 //! The process runs on while it is read, so what is read may not have been there at one time.
 //! Every frame is read twice: where the second reading is the first, the stack was as it says
-//! in between; where it is not, it is read anew, a few times. Frames that the kernel has copied while
-//! their thread stood still need none of that.
+//! in between; where it is not, it is read anew, a few times. Frames that the kernel has copied
+//! while their thread stood still need none of that.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
