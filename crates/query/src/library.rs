@@ -61,7 +61,9 @@ const VIEWS: &[(&str, &str, &str)] = &[
          iif(time IS NULL, NULL, 1) \
          FROM samples WHERE stack IS NULL AND cpu_ns IS NOT NULL \
          UNION ALL SELECT trace, '[no sample]', NULL, NULL, no_sample_ns, no_sample_ns, 0 \
-         FROM tracks WHERE no_sample_ns > 0) \
+         FROM tracks WHERE no_sample_ns > 0 \
+         UNION ALL SELECT trace, '[context switch]', NULL, NULL, switching_ns, switching_ns, 0 \
+         FROM tracks WHERE switching_ns > 0) \
          SELECT rows.trace AS trace, function, mapping, kind, sum(self_ns) AS self_cpu_ns, \
          sum(total_ns) AS total_cpu_ns, sum(samples) AS samples, \
          100.0 * sum(self_ns) / ran.ns AS share_percent \

@@ -82,7 +82,7 @@ impl Folding<'_> {
         let strings = trace.strings();
         let file = strings.get(frame.mapping);
         let name = strings.get(frame.function);
-        let is_unknown = frame.address != 0 || name.starts_with("[unknown]");
+        let is_unknown = frame.address != 0 || name.is_empty() || name.starts_with("[unknown]");
         let name = if is_unknown { "[unknown]" } else { name };
         if name.starts_with('(') {
             return;

@@ -90,7 +90,8 @@ fn pieces(facts: &Facts<'_>, window: &Window) -> Vec<Piece> {
             pieces.push(Piece { at, of: Spent::Sampled(sample.stack), ns });
         }
     }
-    for &(_, ns) in time.no_sample.iter().filter(|row| is_observed(row.0)) {
+    let unseen = time.no_sample.iter().chain(&time.switching);
+    for &(_, ns) in unseen.filter(|row| is_observed(row.0)) {
         // Nobody knows in which step that was.
         let at = in_phase(window.only_step());
         pieces.push(Piece { at, of: Spent::NoSample, ns });

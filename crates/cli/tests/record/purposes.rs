@@ -72,6 +72,14 @@ impl Recorded {
         }
     }
 
+    /// How far a metric may be off by chance, in percent, as the report says it.
+    fn error(&self, name: &str) -> f64 {
+        let facts = Facts::new(&self.trace);
+        let row = metrics(&facts).into_iter().find(|row| row.name == name);
+        let error = row.and_then(|row| row.error);
+        error.map_or(0.0, |error| 100.0 * error.ns as f64 / facts.window_ns() as f64)
+    }
+
     /// What the program says, in percent of the recording.
     fn clock_share(&self, clock: &str) -> f64 {
         let facts = Facts::new(&self.trace);
@@ -82,7 +90,8 @@ impl Recorded {
     fn check_share(&self, name: &str, least: f64, most: f64) {
         let found = self.share(name).expect("it is known");
         eprintln!("{name}: {found:.1} %, by its own clocks {least:.1} to {most:.1} %");
-        let is_near = (least - TOLERANCE..=most + TOLERANCE).contains(&found);
+        let tolerance = TOLERANCE + self.error(name);
+        let is_near = (least - tolerance..=most + tolerance).contains(&found);
         assert!(is_near, "{name}: {found} of {least} to {most}, {:?}", self.clocks);
     }
 }

@@ -100,8 +100,12 @@ fn check(options: &[&str], args: &[&str], names: &[&str]) {
         let runnable = time_in(&trace, waits_for_cpu);
         // The first and last of each thread are not in the kernel's file, or not in the recording.
         let threads = trace.tracks().len() as i128;
-        if truth["runnable"] > 0 && threads == 1 {
-            check_near("runnable", runnable, truth["runnable"], 20_000_000);
+        // The kernel counts from when a thread stands in the queue of its processor, and we from
+        // when it was woken: where another processor does that, the two are some time apart.
+        let counted = truth["runnable"];
+        if counted > 0 && threads == 1 {
+            let range = counted - 20_000_000..=counted * 3 / 2 + 100_000_000;
+            assert!(range.contains(&runnable), "runnable: {runnable} ns, the kernel: {counted}");
         }
     }
 }

@@ -35,6 +35,9 @@ pub(super) fn tracks(traces: &Arc<Traces>) -> Relation {
         known(traces, len, "no_sample_ns", "the part of it that no sample speaks for", {
             |opened, row| opened.no_sample_ns(TrackId(row as u32))
         }),
+        known(traces, len, "switching_ns", "the part in which the kernel switched threads", {
+            |opened, row| opened.switching_ns(TrackId(row as u32))
+        }),
     ];
     relation(traces, "tracks", "threads, GPU streams, counters and the like", len, columns)
 }

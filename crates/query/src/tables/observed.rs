@@ -80,12 +80,12 @@ impl Opened {
 
     /// Without states nobody knows of time between samples.
     pub(super) fn no_sample_ns(&self, track: TrackId) -> Option<Nanos> {
-        let silent = || {
-            let rows = &self.cpu().no_sample;
-            let found = rows.binary_search_by_key(&track, |row| row.0);
-            found.map_or(0, |at| rows[at].1)
-        };
-        self.has_states(track).then(silent)
+        self.has_states(track).then(|| of_track(&self.cpu().no_sample, track))
+    }
+
+    /// The same of time in which the kernel switched threads.
+    pub(super) fn switching_ns(&self, track: TrackId) -> Option<Nanos> {
+        self.has_states(track).then(|| of_track(&self.cpu().switching, track))
     }
 
     fn has_states(&self, track: TrackId) -> bool {
@@ -273,4 +273,9 @@ fn wait_columns(traces: &Arc<Traces>, len: Len) -> Vec<Column> {
             (lock != NO_LOCK).then_some(lock as i64)
         }),
     ]
+}
+
+/// The time of a track among rows that are in order of tracks.
+fn of_track(rows: &[(TrackId, Nanos)], track: TrackId) -> Nanos {
+    rows.binary_search_by_key(&track, |row| row.0).map_or(0, |at| rows[at].1)
 }

@@ -87,7 +87,7 @@ impl Drawing {
     fn draws_next(&mut self) -> bool {
         self.count += 1;
         let mixed = self.count.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let draws = self.one_in == 1 || (mixed >> 32) % self.one_in.unsigned_abs() == 0;
+        let draws = self.one_in == 1 || (mixed >> 32).is_multiple_of(self.one_in.unsigned_abs());
         self.left_out += u64::from(!draws);
         draws
     }
