@@ -131,7 +131,9 @@ fn a_program_that_only_pickles_has_pickling_first() {
     let recorded = record(&bench, "pickle");
     check_first(&recorded, Some(SpentOn::Serialisation), &["do_pickle"]);
     for one in &recorded {
-        one.check_share("python_overhead", 0.0, one.clock_share("startup"));
+        // What was read is freed by the interpreter itself or by native code, as versions have it.
+        let most = one.clock_share("freeing") + one.clock_share("startup");
+        one.check_share("python_overhead", 0.0, most);
     }
 }
 
