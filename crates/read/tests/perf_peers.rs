@@ -2,12 +2,15 @@
 //! threads ran from switch to switch.
 #![expect(clippy::print_stderr, reason = "a test that skips something says so")]
 
+mod traces;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use spanwise_model::{FrameKind, Nanos, ThreadState, Trace};
 use spanwise_read::{IndexUse, OpenOptions};
+use traces::{at_root, files_below};
 
 /// Functions that take time, page faults or both, under names that no library has.
 const PROGRAM: &str = r#"
@@ -88,8 +91,9 @@ fn ours(trace: &Trace) -> Shares {
     shares
 }
 
-/// `perf report` of a recording, by event: period, samples and name of each function.
-fn of_perf(text: &str) -> Shares {
+/// `perf report` of a recording, by event: period, samples and name of each function, which stands
+/// in this column.
+fn of_perf(text: &str, name_at: usize) -> Shares {
     let mut shares = Shares::new();
     let mut event = String::new();
     for line in text.lines() {
@@ -98,9 +102,12 @@ fn of_perf(text: &str) -> Shares {
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, samples, period, _, name, ..] = words[..] else { continue };
+        let ([_, samples, period, ..], Some(name)) = (&words[..], words.get(name_at)) else {
+            continue;
+        };
         if let (Ok(samples @ 1..), Ok(period)) = (samples.parse::<u64>(), period.parse::<i64>()) {
-            let sum = shares.entry(event.clone()).or_default().entry(name.to_owned()).or_default();
+            let sum =
+                shares.entry(event.clone()).or_default().entry((*name).to_owned()).or_default();
             *sum = (sum.0 + period, sum.1 + samples);
         }
     }
@@ -125,7 +132,7 @@ fn functions_have_the_shares_that_perf_report_gives_them() {
         let report = ["report", "--stdio", "-g", "none", "--percent-limit", "0", "-s", "sym"];
         let report = [&report[..], &["-F", "overhead,sample,period,sym", "--no-inline"]].concat();
         let Some(text) = perf(&report, &data, None) else { return };
-        let (ours, theirs) = (ours(&open(&data)), of_perf(&text));
+        let (ours, theirs) = (ours(&open(&data)), of_perf(&text, 4));
         assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());
         for (event, theirs) in &theirs {
             let ours = &ours[event];
@@ -144,6 +151,50 @@ fn functions_have_the_shares_that_perf_report_gives_them() {
                 .values()
                 .any(|rows| rows.contains_key("peer_spins") || rows.contains_key("peer_faults"))
         );
+    }
+}
+
+/// Weight and samples by event and mapped file of the innermost function.
+fn ours_by_file(trace: &Trace) -> Shares {
+    let mut shares = Shares::new();
+    for sample in trace.samples().iter() {
+        let event = trace.sample_events().rows()[usize::from(sample.event)].name;
+        let frame = trace.stacks().frame(sample.stack).map(|id| trace.frames().get(id));
+        let path = frame.map_or("", |frame| trace.strings().get(frame.mapping));
+        let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("[unknown]");
+        let events = shares.entry(trace.strings().get(event).to_owned()).or_default();
+        let sum = events.entry(name.to_owned()).or_default();
+        *sum = (sum.0 + sample.weight, sum.1 + 1);
+    }
+    shares
+}
+
+/// Recordings of others, whose programs are not here: by file, since names are in the programs.
+#[test]
+fn files_of_recorded_programs_have_the_shares_that_perf_report_gives_them() {
+    let mut compared = 0;
+    for folder in ["../shared/corpora/perf", "../shared/corpora/producers"] {
+        let folder = at_root(folder);
+        if !folder.exists() {
+            eprintln!("skipped: {} is not there", folder.display());
+            continue;
+        }
+        let is_recording =
+            |path: &PathBuf| std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"PERFILE2"));
+        for path in files_below(&folder).into_iter().filter(is_recording) {
+            let report = ["report", "--stdio", "--force", "-g", "none", "--no-children"];
+            let columns = ["--percent-limit", "0", "-F", "overhead,sample,period,dso", "-s", "dso"];
+            // perf does not read the recordings of all of its versions.
+            let Some(text) = perf(&[&report[..], &columns].concat(), &path, None) else { continue };
+            let (ours, theirs) = (ours_by_file(&open(&path)), of_perf(&text, 3));
+            for (event, theirs) in theirs {
+                assert_eq!(ours.get(&event), Some(&theirs), "{} {event}", path.display());
+                compared += 1;
+            }
+        }
+    }
+    if compared == 0 {
+        eprintln!("skipped: no recording that this perf reads");
     }
 }
 
