@@ -230,8 +230,8 @@ class Trace:
     def samples(self) -> Table:
         """Stacks seen at an instant, with a weight in the unit of their event.
 
-        `cpu_ns` is the CPU time that a sample stands for, unknown for other events than the one
-        that tells it; `function` is the innermost. `track`, `stack` and `event` are rows of
+        `cpu_ns` is the CPU time that a sample stands for, unknown for events that do not stand
+        for CPU time; `function` is the innermost. `track`, `stack` and `event` are rows of
         `tracks`, `stacks` and `sample_events`. A trace without samples has no rows.
 
         >>> import spanwise as sw

@@ -248,7 +248,7 @@ fn chained_flows(events: usize) -> String {
     json.finish()
 }
 
-/// Threads that wait for locks with ever deeper stacks, as `perf script` tells of switches.
+/// Threads that wait for locks with ever deeper stacks, as `perf script` prints switches.
 fn deep_lock_waits(events: usize) -> String {
     let mut text = String::new();
     let deep = events / 4;

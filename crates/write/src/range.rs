@@ -11,7 +11,7 @@ use crate::units::nanos_text;
 /// How many rows of each table a range shows.
 const RANGE_ROWS_MAX: usize = 50;
 
-/// What lies in a stretch of time.
+/// What lies in a time range.
 pub fn range_sections(trace: &Trace, window: (Nanos, Nanos), rows: &[NameUse]) -> Vec<Section> {
     let length = i128::from(window.1) - i128::from(window.0);
     let part = |is_on_gpu: bool, key, title: &str| {

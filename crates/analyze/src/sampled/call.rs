@@ -1,4 +1,4 @@
-//! What samples say of a call that was drawn from them, and of a stretch of time.
+//! What samples say of a call that was drawn from them, and of a time range.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub struct SampledCall {
     pub lines: Vec<SampledLine>,
     /// By event, in order of the trace's events.
     pub events: Vec<SampledEvent>,
-    /// What these samples stand for; unknown where none of them tells CPU time.
+    /// What these samples stand for; unknown where none of them stands for CPU time.
     pub cpu_ns: Option<TotalNanos>,
 }
 

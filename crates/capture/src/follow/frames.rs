@@ -1,4 +1,4 @@
-//! Frames of Python, copied at the moment of a sample by the program that chooses samples.
+//! Python frames, copied at each sample by the program that chooses samples.
 //!
 //! What is read of an interpreter from outside is of another moment than the kernel's samples. The
 //! program runs on the thread itself, which stands still meanwhile: it follows the frames of
@@ -231,7 +231,7 @@ pub(crate) struct Copied<'a> {
     pub(crate) frames: &'a [u8],
 }
 
-/// What the programs have copied, and what tells them where to.
+/// What the programs have copied, and the table that says from where.
 #[derive(Debug)]
 pub(crate) struct FrameCopies {
     threads: OwnedFd,

@@ -385,7 +385,7 @@ const WAKER_SHIFT: i32 = 3;
 
 /// Takes the stack of a thread that ends a long wait of another, if it is recorded itself.
 /// Register 9 leads to what is known of the other, register 8 has process and thread of this one;
-/// both stay, and so does register 7, which the table keeps for a moment.
+/// both stay, and so does register 7, which the table keeps meanwhile.
 fn take_waker(maps: Maps) -> Vec<Instruction> {
     let mut taken = vec![store(WAIT, 7), set(1, IS_WAKER), store(WAIT + 16, 1)];
     taken.extend(output_stack(maps));

@@ -1,9 +1,9 @@
 //! How long threads ran, as the kernel counts it.
 //!
 //! What a program sees of a switch comes some microseconds after the kernel has begun to count for
-//! the thread that comes: it has chosen it before it tells. Of threads that run for a few hundred
-//! microseconds at a time that would be some percent of their CPU time. So the end of each slice
-//! is moved until the slice is as long as the kernel's own count, which is what
+//! the thread that comes: it has chosen it before it reports the switch. Of threads that run for a
+//! few hundred microseconds at a time that would be some percent of their CPU time. So the end of
+//! each slice is moved until the slice is as long as the kernel's own count, which is what
 //! `CLOCK_THREAD_CPUTIME_ID` and `getrusage` show.
 //!
 //! Some machines hide what a few of their own processes do, and with it each switch from one of
@@ -15,8 +15,8 @@ use std::collections::HashMap;
 use crate::records::{Switch, Waking};
 
 /// The most that the end of a slice is moved. Where the counts differ by more, something was not
-/// told. Where the kernel counts less, time was taken from the thread in the middle of it, by the
-/// machine's host or by interrupts, and it is not known when.
+/// reported. Where the kernel counts less, time was taken from the thread in the middle of it, by
+/// the machine's host or by interrupts, and it is not known when.
 const MOVED_MAX_NS: u64 = 50_000;
 
 /// What has been written, in the order of time.
@@ -54,7 +54,7 @@ struct Count {
 struct Slice {
     /// When it came, while it runs.
     came: Option<Count>,
-    /// When it left the last time, as it was told.
+    /// When it left the last time, as it was reported.
     left: Option<Count>,
     /// Where that is among what is not handed out yet, and when it was seen to leave.
     end: Option<SliceEnd>,
@@ -131,7 +131,7 @@ impl Slices {
         written
     }
 
-    /// Nothing is told for a while.
+    /// Nothing is reported for a while.
     pub(super) fn pause(&mut self) {
         self.threads.clear();
     }
@@ -150,7 +150,7 @@ fn end_of_slice(came: Count, seen: Count) -> u64 {
     if moved > MOVED_MAX_NS { seen.time } else { seen.time + moved }
 }
 
-/// The coming of a thread that leaves now and has not come, so far as it was told.
+/// The coming of a thread that leaves now and has not come, so far as it was reported.
 fn unseen_coming(switch: Switch, left: Count, ran: u64) -> Option<Switch> {
     let came = switch.time.checked_sub(ran.checked_sub(left.ran)?)?;
     // What interrupts take is of no thread: it may have come a little sooner.

@@ -153,7 +153,7 @@ impl Thread {
 
     /// Nobody tells of switches any more.
     pub(super) fn lose(&mut self, time: Nanos) {
-        // Nobody told that it left for good, and it can have run on for a moment only.
+        // Its end was not reported, and it can have run on only briefly.
         let time = if self.has_ended { self.last_time } else { time };
         let time = self.reach(time);
         self.state = match std::mem::take(&mut self.state) {

@@ -134,19 +134,10 @@ impl SampleRows {
         self.weight.push(row.weight);
     }
 
-    pub fn get(&self, row: usize) -> SampleRow {
-        SampleRow {
-            time: self.time[row],
-            track: TrackId(self.track[row]),
-            cpu: self.cpu[row],
-            stack: StackId(self.stack[row]),
-            event: self.event[row],
-            weight: self.weight[row],
-        }
-    }
-
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = SampleRow> + '_ {
-        (0..self.len()).map(|row| self.get(row))
+    /// Thread and time of the samples of an event, as they came.
+    pub fn times(&self, event: u16) -> impl Iterator<Item = (TrackId, Nanos)> + '_ {
+        let rows = self.track.iter().zip(&self.time).zip(&self.event);
+        rows.filter(move |(_, of)| **of == event).map(|((track, time), _)| (TrackId(*track), *time))
     }
 
     /// Gives every row other numbers of its track, its stack and its event.

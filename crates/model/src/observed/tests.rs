@@ -120,3 +120,29 @@ fn a_selection_keeps_what_lies_in_it() {
     let expected = ["a 20 main;f", "b 4 main;g", "b 5 main", "a 2+2 wait by waker"];
     assert_eq!(lines(&part), expected);
 }
+
+#[test]
+fn rows_are_sorted_by_thread_and_time_and_else_stay_as_they_came() {
+    let mut seed = 7_u64;
+    let mut random = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    let mut rows: Vec<SampleRow> = (0..500)
+        .map(|weight| SampleRow {
+            time: random(40) as Nanos,
+            track: TrackId(random(5) as u32),
+            cpu: random(3) as u16,
+            stack: StackId(random(9) as u32),
+            event: random(2) as u16,
+            weight,
+        })
+        .collect();
+    let found: Vec<SampleRow> =
+        rows.iter().copied().collect::<SampleRows>().finish().iter().collect();
+    rows.sort_by_key(|row| (row.track, row.time));
+    assert_eq!(found, rows);
+    let again: Vec<SampleRow> =
+        rows.iter().copied().collect::<SampleRows>().finish().iter().collect();
+    assert_eq!(again, rows);
+}

@@ -183,7 +183,7 @@ fn samples(facts: &Facts<'_>) -> Columns {
     ]
 }
 
-/// The CPU time that each sample stands for, of the event that tells it.
+/// The CPU time that each sample stands for; null of events that do not stand for any.
 pub(super) fn sample_cpu_ns(facts: &Facts<'_>) -> ArrayRef {
     let (samples, time) = (facts.trace().samples(), facts.cpu_time());
     let cpu_ns = (0..samples.len())

@@ -6,6 +6,7 @@
 
 mod branch;
 pub(crate) mod data;
+mod drawing;
 mod event;
 mod form;
 mod gathered;

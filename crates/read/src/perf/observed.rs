@@ -139,12 +139,9 @@ impl Observations {
     fn usual_distance(&self, event: u16) -> Option<Nanos> {
         let mut last: Vec<Option<Nanos>> = vec![None; self.threads.len()];
         let mut by_size: BTreeMap<u32, Vec<Nanos>> = BTreeMap::new();
-        for sample in self.samples.iter().filter(|sample| sample.event == event) {
-            if sample.time == NO_TIME {
-                continue;
-            }
-            let before = last[sample.track.index()].replace(sample.time);
-            let distance = before.map_or(0, |before| sample.time.saturating_sub(before));
+        for (track, time) in self.samples.times(event).filter(|&(_, time)| time != NO_TIME) {
+            let before = last[track.index()].replace(time);
+            let distance = before.map_or(0, |before| time.saturating_sub(before));
             if distance > 0 {
                 by_size.entry(size_class(distance)).or_default().push(distance);
             }

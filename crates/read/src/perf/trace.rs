@@ -13,6 +13,7 @@ use spanwise_model::{
 };
 
 use super::data::PYTHON_FILE_MARK;
+use super::drawing::Drawing;
 use super::event::{EventRate, is_clock, is_in_nanoseconds};
 use super::lanes::{Block, Join};
 use super::observed::Observations;
@@ -57,42 +58,6 @@ pub(super) struct SampleOf<'a> {
     pub(super) frames: &'a [Place],
 }
 
-/// Which samples are drawn on the timeline. All of them count; but of many millions no screen
-/// shows each, and calls that are drawn take ten times the space of samples.
-#[derive(Debug)]
-struct Drawing {
-    one_in: i64,
-    /// Samples so far.
-    count: u64,
-    left_out: u64,
-}
-
-/// Samples of so many words are drawn, about: a sample has a word for each frame, and each frame
-/// may begin a call.
-const DRAWN_WORDS_MAX: u64 = 2_000_000;
-
-impl Default for Drawing {
-    fn default() -> Self {
-        Drawing { one_in: 1, count: 0, left_out: 0 }
-    }
-}
-
-impl Drawing {
-    fn of(words: u64) -> Self {
-        let one_in = i64::try_from(words.div_ceil(DRAWN_WORDS_MAX)).unwrap_or(i64::MAX).max(1);
-        Drawing { one_in, ..Drawing::default() }
-    }
-
-    /// Chosen by number as if at random: processors take turns, and so would a fixed distance.
-    fn draws_next(&mut self) -> bool {
-        self.count += 1;
-        let mixed = self.count.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let draws = self.one_in == 1 || (mixed >> 32).is_multiple_of(self.one_in.unsigned_abs());
-        self.left_out += u64::from(!draws);
-        draws
-    }
-}
-
 /// A counter over time.
 #[derive(Debug, Default)]
 struct Counter {
@@ -128,9 +93,9 @@ impl Timeline {
         }
     }
 
-    /// Says about how many words the samples have that will come.
-    pub(super) fn expect_words(&mut self, words: u64) {
-        self.drawing = Drawing::of(words);
+    /// Chooses which of the samples that will come are drawn.
+    pub(super) fn draw(&mut self, drawing: Drawing) {
+        self.drawing = drawing;
     }
 
     /// Whether the next sample is drawn on the timeline; to be asked once of each.
@@ -366,7 +331,7 @@ impl Timeline {
         };
         if is_stack && is_drawn && !sample.frames.is_empty() {
             let period = i64::try_from(sample.period).unwrap_or(i64::MAX);
-            let drawn = period.saturating_mul(self.drawing.one_in);
+            let drawn = period.saturating_mul(self.drawing.one_in());
             let speaks_for = (is_in_nanoseconds(name) && period > 1).then_some(drawn);
             let reach = SampleReach { speaks_for, not_before };
             self.flow.sample(thread, time, sample.frames, reach);
@@ -384,7 +349,7 @@ impl Timeline {
         let counts = self.counts;
         let (names, calls, oddities) = flow.finish();
         tell(&mut notices, oddities);
-        notices.add_count(NoticeKind::SamplesNotDrawn, self.drawing.left_out, NO_OFFSET);
+        notices.add_count(NoticeKind::SamplesNotDrawn, self.drawing.left_out(), NO_OFFSET);
         let mut output = Output {
             batch: Batch::default(),
             names: &names,

@@ -57,3 +57,50 @@ impl Chains {
 fn key(caller: StackRef, at: ChainAddress) -> (u32, u64) {
     (caller.0 << 1 | u32::from(at.is_return), at.ip)
 }
+
+#[cfg(test)]
+mod tests {
+    use spanwise_model::{NoticeKind, SourceInfo, Trace};
+
+    use crate::binary::{Feed, Records};
+    use crate::perf::data::Reader;
+
+    fn read(bytes: &[u8], drawn_words_max: u64) -> Trace {
+        let mut reader = Reader { drawn_words_max, ..Reader::closed() };
+        reader.feed(bytes, 0, true);
+        let trace = Box::new(reader).finish(SourceInfo::default(), 1).expect("a recording");
+        assert_eq!(trace.check(), Ok(()));
+        trace
+    }
+
+    /// Each sample with its frames.
+    fn samples(trace: &Trace) -> Vec<String> {
+        let text = |id| trace.strings().get(id);
+        let sample = |row: spanwise_model::SampleRow| {
+            let frames = trace.stacks().frames(row.stack).map(|id| trace.frames().get(id));
+            let frame = |frame: spanwise_model::Frame| {
+                format!("{} {:x} {:?}", text(frame.function), frame.address, frame.kind)
+            };
+            let frames: Vec<String> = frames.map(frame).collect();
+            let thread = text(trace.tracks().get(row.track).thread);
+            format!("{} {thread} {} {frames:?}", row.time, row.weight)
+        };
+        let mut samples: Vec<String> = trace.samples().iter().map(sample).collect();
+        // Threads have other numbers where calls are drawn first.
+        samples.sort_unstable();
+        samples
+    }
+
+    #[test]
+    fn samples_that_are_not_drawn_are_the_same() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/perf/small.perf.data");
+        let bytes = std::fs::read(path).expect("part of the repository");
+        let (drawn, not_drawn) = (read(&bytes, u64::MAX), read(&bytes, 1));
+        assert!(drawn.samples().len() > 1);
+        assert_eq!(samples(&drawn), samples(&not_drawn));
+        let left_out = |trace: &Trace| trace.notices().count(NoticeKind::SamplesNotDrawn);
+        assert_eq!(left_out(&drawn), 0);
+        assert!(left_out(&not_drawn) > 0);
+        assert!(not_drawn.spans().len() < drawn.spans().len());
+    }
+}

@@ -39,6 +39,7 @@ use std::rc::Rc;
 use spanwise_flow::{FlowOptions, Moment, Names, Place, SchedEvent, StackRef, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
+use super::drawing::{DRAWN_WORDS_MAX, Drawing};
 use super::event::{EventClass, EventRate, event_class_of};
 use super::lanes::Join;
 use super::map::PerfMap;
@@ -90,6 +91,8 @@ pub(crate) struct Reader {
     /// Where it was kept beside the records.
     kernel: Option<KernelCode>,
     records: Option<PathBuf>,
+    /// Of larger recordings a part is drawn on the timeline.
+    drawn_words_max: u64,
 }
 
 /// A recording that came packed is kept whole; what is larger has to be unpacked first.
@@ -114,6 +117,7 @@ impl Default for Reader {
             steps,
             kernel,
             records,
+            drawn_words_max: DRAWN_WORDS_MAX,
         }
     }
 }
@@ -194,6 +198,7 @@ impl Reader {
         let build_ids = std::mem::take(&mut header.build_ids);
         let release = std::mem::take(&mut header.kernel_release);
         let shelf = Shelf::default();
+        let drawn_words_max = self.drawn_words_max;
         self.tell_steps_of_switches(&header);
         self.tell_python_of_threads(&header);
         let mut state = State {
@@ -226,7 +231,7 @@ impl Reader {
             chains: Chains::default(),
         };
         state.name_events(&header.events);
-        state.timeline.expect_words(records::about_words(&header));
+        state.timeline.draw(Drawing::of(records::about_words(&header), drawn_words_max));
         state.decode_hardware(&header);
         let senseless = records::each_record(&header, |record| {
             if !state.is_of_stepping(&record) {

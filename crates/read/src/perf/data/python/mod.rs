@@ -4,7 +4,7 @@
 //! Python's own stack says which functions of Python that is. [`readings`] chooses the reading,
 //! [`joined`] makes one stack of both. Where the reading is of another moment, functions that run
 //! shorter than readings are apart are right in sum, not each time; how many samples that are is
-//! counted and told.
+//! counted and reported.
 
 mod joined;
 mod readings;
@@ -158,14 +158,14 @@ impl PythonStacks {
         of.push(stack);
     }
 
-    /// A thread came to a processor or left it; told in order of time.
+    /// A thread came to a processor or left it; called in order of time.
     pub(super) fn switched(&mut self, tid: i32, time: u64, is_out: bool) {
         if let (Some(readings), Ok(time)) = (self.threads.get_mut(&tid), Nanos::try_from(time)) {
             if is_out { readings.left(time) } else { readings.came(time) }
         }
     }
 
-    /// A sample of a thread was taken; told in order of time.
+    /// A sample of a thread was taken; called in order of time.
     pub(super) fn sampled(&mut self, tid: i32, time: u64) {
         if let (Some(readings), Ok(time)) = (self.threads.get_mut(&tid), Nanos::try_from(time)) {
             readings.samples.push(time);
@@ -257,7 +257,7 @@ fn short(file: &str) -> &str {
 }
 
 impl Reader {
-    /// Tells the readings of Python when threads came to a processor, left it and were sampled.
+    /// Passes on when threads came to a processor, left it and were sampled.
     pub(super) fn tell_python_of_threads(&mut self, header: &Header<'_>) {
         if self.python.is_empty() {
             return;

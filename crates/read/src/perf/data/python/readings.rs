@@ -86,13 +86,13 @@ pub(in crate::perf::data) enum When {
 }
 
 impl ThreadReadings {
-    /// It came to a processor; told in order of time.
+    /// It came to a processor; called in order of time.
     pub(super) fn came(&mut self, time: Nanos) {
         let ran = self.ran_until(time);
         self.slices.push(Slice { start: time, end: None, ran });
     }
 
-    /// It left its processor; told in order of time.
+    /// It left its processor; called in order of time.
     pub(super) fn left(&mut self, time: Nanos) {
         match self.slices.last_mut() {
             Some(Slice { end: end @ None, .. }) => *end = Some(time),
