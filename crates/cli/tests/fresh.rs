@@ -187,12 +187,14 @@ fn waits_that_we_record_are_those_that_the_program_measured() {
 }
 
 #[test]
-fn blocked_time_that_we_record_is_that_which_the_program_measured() {
+fn time_off_the_cpu_that_we_record_is_that_which_the_program_measured() {
     check("spanwise run --stacks fp --wait-stacks never", |trace, tid, what| {
         let rows = off_cpu(&Facts::new(trace));
         let row = rows.iter().find(|row| row.thread.ends_with(tid));
         let row = row.unwrap_or_else(|| panic!("no row of {tid}"));
+        // The program's clock goes on until the thread runs again, not just until it is woken.
+        let off_cpu_ns = row.blocked_total_ns() + row.runnable_ns.unwrap_or(0);
         // Workers also sleep, which only a stack would tell apart from waiting.
-        (what == "condition").then(|| row.blocked_total_ns())
+        (what == "condition").then_some(off_cpu_ns)
     });
 }
