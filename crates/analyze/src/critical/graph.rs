@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use spanwise_model::{NO_ROW, Nanos, SpanId, SpanKind, TrackId, TrackKind};
 
 use super::PathKind;
-use crate::device::{Device, WorkKind, WorkKinds, devices};
-use crate::self_time::{innermost_pieces, takes_part};
+use crate::cpu::self_time::{innermost_pieces, takes_part};
+use crate::gpu::device::{Device, WorkKind, WorkKinds, devices};
 use crate::{Facts, WaitKind};
 
 /// A stretch of a thread inside one innermost span, or one piece of GPU work.

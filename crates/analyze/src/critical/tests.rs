@@ -6,7 +6,7 @@ use spanwise_model::{Nanos, SpanId, SpanKind, Trace};
 
 use super::graph::{Edge, Follows, Node, Point};
 use super::*;
-use crate::sample::Sample;
+use crate::base::sample::Sample;
 
 #[track_caller]
 fn check(sample: &mut Sample, expected: &[(PathKind, TotalNanos)]) -> CriticalPath {

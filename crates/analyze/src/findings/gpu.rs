@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, TrackId};
 
 use super::{Doing, Finding, FindingKind, Thresholds, reaches};
-use crate::gpu::gpu_work;
-use crate::self_time::self_time_within;
+use crate::cpu::self_time::self_time_within;
+use crate::gpu::usage::gpu_work;
 use crate::{DeviceUse, Facts, Origin, ThreadTime, TotalNanos, main_thread};
 
 /// A GPU without work for a good part of the window.

@@ -272,7 +272,7 @@ mod tests {
 
     use super::*;
     use crate::WaitKind;
-    use crate::sample::Sample;
+    use crate::base::sample::Sample;
 
     #[track_caller]
     fn check(sample: &mut Sample, expected: &[FindingKind]) {

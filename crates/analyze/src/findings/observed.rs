@@ -8,9 +8,9 @@ use spanwise_model::{
 };
 
 use super::{Finding, FindingKind, SpentOn, Thresholds, reaches};
-use crate::locks::user_stack;
-use crate::off_cpu::thread_name;
-use crate::sampled::{ObservedSpending, PythonWait, in_event_loop, python_waits};
+use crate::cpu::locks::user_stack;
+use crate::cpu::off_cpu::thread_name;
+use crate::cpu::sampled::{ObservedSpending, PythonWait, in_event_loop, python_waits};
 use crate::{Facts, FunctionBy, SampledFunctions, TotalNanos, cpu_functions, python_functions};
 
 /// CPU time that went into one kind of work.
@@ -307,7 +307,7 @@ fn processors(facts: &Facts<'_>) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::base::sample::Sample;
 
     const MS: i64 = 1_000_000;
 

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use spanwise_model::{SpanId, SpanKind, StrId, TrackId, TrackKind};
 
 use super::{Doing, Finding, FindingKind, Thresholds, largest, reaches};
-use crate::device::{busy, devices};
-use crate::intervals::IntervalSet;
-use crate::python::Frame;
+use crate::base::intervals::IntervalSet;
+use crate::cpu::python::Frame;
+use crate::gpu::device::{busy, devices};
 use crate::{Facts, TotalNanos, main_thread};
 
 /// What time was spent on.
@@ -262,7 +262,7 @@ pub(crate) fn spent_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::base::sample::Sample;
 
     #[track_caller]
     fn check(kind: SpanKind, name: &str, expected: &[SpentOn]) {

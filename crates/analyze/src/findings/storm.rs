@@ -114,7 +114,7 @@ mod tests {
     use spanwise_model::SpanKind;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::base::sample::Sample;
     use crate::{Thresholds, findings};
 
     /// Allocations each `every_ns` under one line, each freed at once.

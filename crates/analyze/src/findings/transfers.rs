@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use spanwise_model::{ArgValue, SpanKind, StrId};
 
 use super::{Finding, FindingKind, Thresholds, reaches};
-use crate::gpu::gpu_work;
-use crate::launch::Launchers;
+use crate::gpu::launcher::Launchers;
+use crate::gpu::usage::gpu_work;
 use crate::{Facts, SyncRow, TotalNanos, breakdown, syncs};
 
 /// A line that makes the host wait for the GPU.

@@ -2,7 +2,7 @@
 
 use spanwise_model::{SpanId, Trace, TrackId};
 
-use crate::self_time::{is_asynchronous, on_stack_by_category};
+use crate::cpu::self_time::{is_asynchronous, on_stack_by_category};
 
 /// For each of the ascending moments the innermost span open on the thread.
 ///
@@ -37,7 +37,7 @@ mod tests {
     use spanwise_model::SpanKind;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::base::sample::Sample;
 
     fn traced(spans: &[(i64, i64)]) -> Trace {
         let mut sample = Sample::default();

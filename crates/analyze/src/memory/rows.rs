@@ -193,7 +193,7 @@ mod tests {
     use spanwise_model::{SpanKind, Trace};
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::base::sample::Sample;
 
     /// 500 bytes are there from before; two lines and a backward thread ask for more.
     fn traced() -> Trace {

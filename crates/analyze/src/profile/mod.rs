@@ -13,6 +13,8 @@ mod labels;
 mod memory;
 mod off_cpu;
 mod prefix;
+pub(super) mod profile_use;
+pub(super) mod span_stacks;
 mod stretches;
 mod sweep;
 #[cfg(test)]
@@ -25,8 +27,8 @@ pub use grouped::{profile_by_label, profiles_side_by_side};
 pub use off_cpu::{ThreadProfile, event_profile, thread_profile};
 pub use prefix::without_prefix;
 
-use crate::sampled::{ObservedStacks, WeightColumns, add_cpu_time};
-use crate::steps::ignored_steps;
+use crate::cpu::sampled::{ObservedStacks, WeightColumns, add_cpu_time};
+use crate::training::steps::ignored_steps;
 use crate::{CpuTime, FunctionBy, Memory, Names};
 use stretches::Shares;
 

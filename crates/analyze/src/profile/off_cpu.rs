@@ -9,9 +9,9 @@ use spanwise_model::{
 };
 
 use super::{ProfileOptions, made_up, profile, value};
-use crate::locks::lock_waits;
-use crate::off_cpu::thread_name;
-use crate::sampled::{ObservedStacks, cpu_profile, text_labels};
+use crate::cpu::locks::lock_waits;
+use crate::cpu::off_cpu::thread_name;
+use crate::cpu::sampled::{ObservedStacks, cpu_profile, text_labels};
 use crate::{Facts, WaitForLock};
 
 /// What a profile is about.
@@ -63,7 +63,7 @@ pub fn event_profile(trace: &Trace, event: &str, options: &ProfileOptions) -> Op
     };
     let builder = builder(trace, &[("samples", "count"), (event, unit)], 1);
     let number = u16::try_from(number).ok()?;
-    Some(crate::sampled::event_profile(trace, number, options, builder))
+    Some(crate::cpu::sampled::event_profile(trace, number, options, builder))
 }
 
 fn builder(trace: &Trace, types: &[(&str, &str)], default_value: usize) -> ProfileBuilder {
@@ -262,8 +262,8 @@ mod tests {
     use spanwise_model::BlockedOn;
 
     use super::*;
-    use crate::off_cpu::off_cpu;
-    use crate::sample::Sample;
+    use crate::base::sample::Sample;
+    use crate::cpu::off_cpu::off_cpu;
     use crate::{TotalNanos, locks};
 
     #[test]

@@ -14,8 +14,8 @@ use super::memory::Allocated;
 use super::sweep::{DEPTH_MAX, Ground, Launch, Launches, Walked, walk};
 use super::{Backward, ProfileOptions};
 use crate::Names;
-use crate::self_time::on_stack_by_category;
-use crate::steps::Steps;
+use crate::cpu::self_time::on_stack_by_category;
+use crate::training::steps::Steps;
 
 /// How the work is shared out.
 #[derive(Debug, Clone, Copy)]

@@ -18,10 +18,10 @@ use super::labels::{Context, Labels};
 use super::memory::Allocated;
 use super::stretches::Stretch;
 use super::{ProfileOptions, VALUE_TYPES, value};
-use crate::phase::PhaseMarks;
-use crate::self_time::is_asynchronous;
-use crate::steps::Steps;
-use crate::waits::WaitMarks;
+use crate::cpu::self_time::is_asynchronous;
+use crate::cpu::waits::WaitMarks;
+use crate::training::phase::PhaseMarks;
+use crate::training::steps::Steps;
 use crate::{Names, Phase};
 
 /// Spans open at once beyond this number have no stack of their own: no program

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use spanwise_model::{LabelValue, Profile, SpanKind, Trace};
 
 use super::*;
-use crate::sample::Sample;
+use crate::base::sample::Sample;
 
 /// The rows of one value, as `root;…;leaf` → sum.
 fn folded(profile: &Profile, value_type: usize) -> BTreeMap<String, i64> {

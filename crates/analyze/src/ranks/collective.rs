@@ -10,7 +10,7 @@ use spanwise_model::{ArgValue, Nanos, SpanId, SpanKind, Trace};
 
 use super::digest::Once;
 use crate::Facts;
-use crate::device::is_communication;
+use crate::gpu::device::is_communication;
 
 /// What a collective does; it decides how many bytes cross the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId};
 
 use super::collective::{CollectiveCall, CollectiveKey, collective_calls, sort_calls};
-use crate::device::is_communication;
-use crate::gpu::gpu_work;
-use crate::launch::Launchers;
-use crate::steps::Steps;
+use crate::gpu::device::is_communication;
+use crate::gpu::launcher::Launchers;
+use crate::gpu::usage::gpu_work;
+use crate::training::steps::Steps;
 use crate::{BreakdownRow, Facts, TotalNanos, WaitKind, breakdown, main_thread};
 
 /// Functions and kernels kept for comparing ranks, most time first.
@@ -154,7 +154,7 @@ fn digest(digester: &RankDigester, facts: &Facts<'_>, file: &str, rank: Option<i
         exposed_copy_ns: gpu(|row| row.exposed_copy_ns),
         idle_ns: gpu(|row| row.idle_ns),
         gpu_work_ns: facts.gpu().work_ns,
-        collective_ns: crate::cover::covered_ns(intervals),
+        collective_ns: crate::base::cover::covered_ns(intervals),
         base_ns,
         collectives,
         doing: doing(facts, &digester.activities),

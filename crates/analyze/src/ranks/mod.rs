@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::TotalNanos;
-use crate::cover::covered_ns;
+use crate::base::cover::covered_ns;
 
 mod collective;
 mod digest;

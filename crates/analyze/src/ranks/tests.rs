@@ -4,7 +4,7 @@ use spanwise_model::SpanKind;
 
 use super::*;
 use crate::Facts;
-use crate::sample::Sample;
+use crate::base::sample::Sample;
 
 /// A rank whose collectives last from each start to the common end.
 fn digest(rank: i64, clock_ahead: i64, calls: &[(i64, i64)], sleep: i64) -> RankDigest {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use spanwise_model::{NO_ROW, Nanos, SpanId, StrId, Trace, TrackKind};
 
 use crate::TotalNanos;
-use crate::self_time::self_time_within;
+use crate::cpu::self_time::self_time_within;
 
 /// What spans of one name amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +145,7 @@ mod tests {
     use spanwise_model::SpanKind;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::base::sample::Sample;
 
     /// An operator that launches two kernels, and one outside of it.
     fn sample() -> Trace {

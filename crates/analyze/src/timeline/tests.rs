@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use spanwise_model::{SpanId, SpanKind, Trace, TrackKind};
 
 use super::{Look, Rows, Slice, gallop};
-use crate::sample::Sample;
+use crate::base::sample::Sample;
 
 fn trace_of(kind: SpanKind, spans: &[(i64, i64)]) -> Trace {
     let mut sample = Sample::default();
