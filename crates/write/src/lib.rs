@@ -4,99 +4,65 @@
 //! [`Document`]. Nothing is computed here beyond what a person reads (units,
 //! percentages), and nothing is opened: everything goes to an `io::Write`.
 
-mod breakdown;
-mod calls;
-mod civil;
-mod classes;
-mod compare;
-mod compat;
-mod correlate;
-mod counted_calls;
-mod critical;
-mod diff;
-mod digest;
 mod document;
-mod escape;
-mod findings;
-mod findings_observed;
-mod flame;
-mod fusion;
-mod fusion_layers;
-mod html;
-mod info;
-mod launches;
-mod live;
-mod memory;
-mod metrics;
-mod modules;
-mod off_cpu;
-mod page;
-mod phases;
+mod pictures;
 mod profile;
-mod profile_use;
-mod range;
-mod ranks;
-mod report;
-mod report_page;
-mod roofline;
-mod sampled;
-mod steps_chart;
-mod table;
-mod text;
-mod timeline;
+mod sections;
 mod trace;
-mod units;
-mod verify;
 
-pub use breakdown::{breakdown_section, idle_section};
-pub use calls::{calls_section, histogram_section, latency_section, slowest_section};
-pub use classes::classes_section;
-pub use compare::{CompareView, compare_document};
-pub use compat::compat_section;
-pub use correlate::{correlate_document, correlate_json, correlate_table};
-pub use counted_calls::counted_calls_section;
-pub use critical::{critical_items_section, critical_path_section};
-pub use diff::{DiffSide, diff_document};
-pub use document::{Body, Document, Paragraph, Section};
-pub use escape::printable;
-pub use findings::{FINDING_KEYS, finding_key, findings_section};
-pub use flame::{FlameBase, FlameNodes, FlameOptions, write_flame, write_flame_nodes};
-pub use fusion::fusion_document;
-pub use fusion_layers::fusion_layers_document;
-pub use info::{info_document, properties_section};
-pub use launches::{launches_section, queue_section, syncs_section};
-pub use live::{LiveState, LiveView, live_document};
-pub use memory::{
-    memory_churn_section, memory_peak_section, memory_section, memory_timeline_section,
-};
-pub use metrics::{GateRow, gate_section, metric_text, metrics_section};
-pub use modules::{architecture_section, layers_section, modules_section};
-pub use off_cpu::{lock_threads_section, locks_section, off_cpu_reasons_section, off_cpu_section};
-pub use page::{PagePlace, SidePlaces};
-pub use phases::{phases_section, steps_section};
+pub use document::escape::printable;
+pub use document::page::{PagePlace, SidePlaces};
+pub use document::sectioned::{Body, Document, Paragraph, Section};
+pub use document::table::{Cell, Column, Table, Unit};
+pub use document::text::Style;
+pub use document::units::{bytes_text, count_text, nanos_text};
+pub use pictures::flame::{FlameBase, FlameNodes, FlameOptions, write_flame, write_flame_nodes};
+pub use pictures::report_page::{ReportPage, write_report_page};
+pub use pictures::steps_chart::CHART_CLASSES_MAX;
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_folded_pair, write_pprof,
     write_profile_csv, write_speedscope,
 };
-pub use profile_use::{
+pub use sections::compare::changes::{CompareView, compare_document};
+pub use sections::compare::correlate::{correlate_document, correlate_json, correlate_table};
+pub use sections::compare::diff::{DiffSide, diff_document};
+pub use sections::compare::fusion::fusion_document;
+pub use sections::compare::fusion_layers::fusion_layers_document;
+pub use sections::compat::compat_section;
+pub use sections::cpu::calls::{
+    calls_section, histogram_section, latency_section, slowest_section,
+};
+pub use sections::cpu::counted_calls::counted_calls_section;
+pub use sections::cpu::off_cpu::{
+    lock_threads_section, locks_section, off_cpu_reasons_section, off_cpu_section,
+};
+pub use sections::cpu::sampled::{cpu_section, events_section, python_section};
+pub use sections::findings::{FINDING_KEYS, finding_key, findings_section};
+pub use sections::gpu::breakdown::{breakdown_section, idle_section};
+pub use sections::gpu::classes::classes_section;
+pub use sections::gpu::critical::{critical_items_section, critical_path_section};
+pub use sections::gpu::launches::{launches_section, queue_section, syncs_section};
+pub use sections::gpu::roofline::roofline_section;
+pub use sections::memory::{
+    memory_churn_section, memory_peak_section, memory_section, memory_timeline_section,
+};
+pub use sections::overview::info::{info_document, properties_section};
+pub use sections::overview::live::{LiveState, LiveView, live_document};
+pub use sections::overview::metrics::{GateRow, gate_section, metric_text, metrics_section};
+pub use sections::overview::range::{range_cpu_section, range_sections, range_waits_section};
+pub use sections::overview::verify::{verify_document, verify_table};
+pub use sections::profile_use::{
     columns_section, profile_info_document, profile_labels_section, profile_section,
     profile_self_section, profile_total_section,
 };
-pub use range::{range_cpu_section, range_sections, range_waits_section};
-pub use ranks::{meetings_section, ranks_document};
-pub use report::{
+pub use sections::ranks::{meetings_section, ranks_document};
+pub use sections::report::{
     copies_section, devices_section, functions_section, kernels_section, lines_section,
     no_lines_hint, threads_section, trace_section,
 };
-pub use report_page::{ReportPage, write_report_page};
-pub use roofline::roofline_section;
-pub use sampled::{cpu_section, events_section, python_section};
-pub use steps_chart::CHART_CLASSES_MAX;
-pub use table::{Cell, Column, Table, Unit};
-pub use text::Style;
+pub use sections::training::modules::{architecture_section, layers_section, modules_section};
+pub use sections::training::phases::{phases_section, steps_section};
 pub use trace::{TraceFormat, write_chrome, write_fxt, write_perfetto, write_trace};
-pub use units::{bytes_text, count_text, nanos_text};
-pub use verify::{verify_document, verify_table};
 
 /// What the output is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use spanwise_model::{Label, LabelValue, Profile};
 
 use super::folded::push_stack;
 use super::root_first;
-use crate::escape::write_csv_field;
+use crate::document::escape::write_csv_field;
 
 /// RFC 4180, with a header; lines end in LF.
 pub fn write_profile_csv(profile: &Profile, out: &mut dyn io::Write) -> io::Result<()> {

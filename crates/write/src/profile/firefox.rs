@@ -15,7 +15,7 @@ use spanwise_model::{Profile, StackId, StrId};
 use super::json::{OrNull, write_column, write_strings};
 use super::lanes::{Lane, heaviest, lanes};
 use super::{NO_STACK, ProfileView, value_type};
-use crate::escape::write_json_string;
+use crate::document::escape::write_json_string;
 
 const PROCESSED_VERSION: u32 = 48;
 /// Of the format that Firefox itself records; the profiler wants a number.

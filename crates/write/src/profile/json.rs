@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::io;
 
-use crate::escape::write_json_string;
+use crate::document::escape::write_json_string;
 
 /// A number, or `null`.
 pub(super) struct OrNull<T>(pub(super) Option<T>);

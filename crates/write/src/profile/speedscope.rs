@@ -13,7 +13,7 @@ use spanwise_model::{Profile, StackId, StrId};
 use super::json::{write_array, write_column};
 use super::lanes::{Lane, heaviest, lanes};
 use super::{NO_STACK, ProfileView, value_type};
-use crate::escape::write_json_string;
+use crate::document::escape::write_json_string;
 
 /// Writes the chosen value of every sample. Fails where one is below 0, as in a
 /// difference of profiles: the viewer cannot show those.

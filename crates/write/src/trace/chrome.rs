@@ -14,7 +14,7 @@ use spanwise_model::{
 
 use super::flows::{self, Arrow};
 use super::{args_of, is_plain_integer};
-use crate::escape::write_json_string;
+use crate::document::escape::write_json_string;
 
 /// Ids of arrows that have no correlation id start here, beyond those of producers.
 const FIRST_FREE_ID: u64 = 1 << 40;

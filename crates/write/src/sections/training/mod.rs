@@ -1,0 +1,4 @@
+//! Models: modules, layers, phases, steps.
+
+pub(crate) mod modules;
+pub(crate) mod phases;
