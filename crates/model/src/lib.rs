@@ -10,68 +10,52 @@
 //! stored once; I5 a finished trace never changes; I11 a sample's weight stays in the
 //! unit of its event.
 
-mod args;
-mod batch;
-mod builder;
-mod category;
-mod check;
-mod effort;
-mod events;
-mod hash;
-mod info;
-mod join;
+mod base;
+mod build;
+mod columns;
 mod live;
-mod measurements;
-mod merge;
-mod nest;
-mod notice;
 mod observed;
-mod parallel;
 mod profile;
-mod select;
-mod spans;
-mod strings;
-mod summary;
-mod thread_state;
 mod trace;
-mod tracks;
 
-pub use args::{ArgValue, ArgsSource, pick_from};
-pub use batch::{
+pub use base::effort::{count_effort, effort};
+pub use base::hash::{QuickHasher, QuickMap, QuickState};
+pub use base::parallel::{
+    both, for_each_index, map_indices, map_items, on_one_thread, threads_available,
+};
+pub use build::batch::{
     AsyncPhase, AsyncRow, Batch, CounterRow, FlowPhase, FlowRow, InstantRow, NO_KEY, NO_OFFSET,
     PairRow, SpanRow, TrackLabel,
 };
-pub use builder::TraceBuilder;
-pub use category::{Categories, Category, CategoryId, SpanKind};
-pub use check::Violation;
-pub use effort::{count_effort, effort};
-pub use events::{Counters, Instants, Links};
-pub use hash::{QuickHasher, QuickMap, QuickState};
-pub use info::{BOOT_PROPERTY, BrakedCalls, BrakedLevel, CountedCalls, Device, SourceInfo};
+pub use build::builder::TraceBuilder;
+pub use build::check::Violation;
+pub use build::merge::{MergePart, Merged, MergedClock, merge, starts_on_one_clock};
+pub use build::select::{Selection, select};
+pub use columns::args::{ArgValue, ArgsSource, pick_from};
+pub use columns::category::{Categories, Category, CategoryId, SpanKind};
+pub use columns::events::{Counters, Instants, Links};
+pub use columns::info::{
+    BOOT_PROPERTY, BrakedCalls, BrakedLevel, CountedCalls, Device, SourceInfo,
+};
+pub use columns::measurements::{MeasuredRow, Measurements};
+pub use columns::notice::{Notice, NoticeKind, Notices};
+pub use columns::spans::{SpanId, Spans};
+pub use columns::strings::{StrId, Strings, StringsBuilder, hash_bytes};
+pub use columns::summary::{CategorySummary, Summary, TrackSummary};
+pub use columns::thread_state::{
+    AwaitedLock, BlockedOn, LOCK_WAIT_CATEGORY, MIGRATION_CATEGORY, RunnableSince, ThreadState,
+    WAKEUP_CATEGORY,
+};
+pub use columns::tracks::{Track, TrackId, TrackKind, Tracks};
 pub use live::{LiveCounter, LiveMark, LiveSession, LiveSpans, LiveThread};
-pub use measurements::{MeasuredRow, Measurements};
-pub use merge::{MergePart, Merged, MergedClock, merge, starts_on_one_clock};
-pub use notice::{Notice, NoticeKind, Notices};
 pub use observed::{
     Frame, FrameId, FrameKind, Frames, NO_CPU, NO_LOCK, NO_TIME, Observed, ObservedRows,
     SampleEvent, SampleEvents, SampleRow, SampleRows, Samples, Stacks, StateRow, ThreadStates,
 };
-pub use parallel::{
-    both, for_each_index, map_indices, map_items, on_one_thread, threads_available,
-};
 pub use profile::{
     Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, RowId, Sample, StackId, ValueType,
 };
-pub use select::{Selection, select};
-pub use spans::{SpanId, Spans};
-pub use strings::{StrId, Strings, StringsBuilder, hash_bytes};
-pub use summary::{CategorySummary, Summary, TrackSummary};
-pub use thread_state::{
-    AwaitedLock, BlockedOn, LOCK_WAIT_CATEGORY, MIGRATION_CATEGORY, RunnableSince, ThreadState,
-    WAKEUP_CATEGORY,
-};
 pub use trace::{Parts, Trace};
-pub use tracks::{Track, TrackId, TrackKind, Tracks};
 
 /// A point in time or a length of time, in whole nanoseconds.
 ///

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::OnceLock;
 
-use crate::batch::{Batch, NO_OFFSET, SpanRow, TrackLabel};
-use crate::category::CategoryTable;
-use crate::join::{self, Flows, Joined};
-use crate::nest::{self, Run, SpanColumns};
+use crate::build::batch::{Batch, NO_OFFSET, SpanRow, TrackLabel};
+use crate::build::join::{self, Flows, Joined};
+use crate::build::nest::{self, Run, SpanColumns};
+use crate::columns::category::CategoryTable;
 use crate::observed::{self, RowNumbers};
 use crate::{
     ArgsSource, CategoryId, Counters, Instants, NO_ROW, Nanos, NoticeKind, Notices, Observed,

@@ -9,7 +9,7 @@ mod args;
 mod clock;
 mod names;
 
-use crate::category::CategoryTable;
+use crate::columns::category::CategoryTable;
 use crate::observed::RowNumbers;
 use crate::{
     Counters, Instants, Links, NO_OFFSET, NO_ROW, Nanos, Notice, NoticeKind, Notices, ObservedRows,

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::sync::Mutex;
 
-use crate::batch::SpanRow;
+use crate::build::batch::SpanRow;
 use crate::{CategoryId, NO_ROW, Nanos, StrId, for_each_index};
 
 /// Rows of one track in one batch, with that batch's numbering of names.

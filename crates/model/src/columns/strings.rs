@@ -7,8 +7,8 @@
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hashbrown::HashTable;
 
+use crate::base::hash::TextKey;
 use crate::count_effort;
-use crate::hash::TextKey;
 
 /// Number of a string in its trace. `StrId(0)` is the empty string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::batch::{AsyncPhase, Batch, FlowPhase, FlowRow, NO_KEY, SpanRow};
-use crate::builder::{Numbers, no_rows};
-use crate::nest::{self, SpanColumns, derived_row};
+use crate::build::batch::{AsyncPhase, Batch, FlowPhase, FlowRow, NO_KEY, SpanRow};
+use crate::build::builder::{Numbers, no_rows};
+use crate::build::nest::{self, SpanColumns, derived_row};
 use crate::{
     Category, CategoryId, Links, NO_ROW, Nanos, NoticeKind, Notices, QuickMap, SpanKind, StrId,
     Track, TrackId, for_each_index,
