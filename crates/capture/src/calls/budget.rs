@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::brake::CallLevel;
 use super::program::HIT_BYTES;
 use super::{Backend, BrakedFunction, Calls, kind, record, sum_record};
-use crate::sys;
+use crate::system::sys;
 
 /// How long until it is looked again at what was counted in the kernel.
 const SUMMED_APART_NS: u64 = 50_000_000;

@@ -9,12 +9,13 @@ use std::os::fd::OwnedFd;
 
 use super::by_bpf::{Numbered, is_odd_place};
 use super::place::{ExitPlace, fetched, is_left};
-use crate::event::Attr;
-use crate::guard::Guard;
-use crate::probe::Probe;
-use crate::records::{self, Record};
-use crate::rings::Rings;
-use crate::{processes, sys};
+use crate::perf::event::Attr;
+use crate::perf::probe::Probe;
+use crate::perf::records::{self, Record};
+use crate::perf::rings::Rings;
+use crate::session::guard::Guard;
+use crate::system::processes;
+use crate::system::sys;
 
 /// So many functions are watched at most, of all files together.
 pub(super) const FUNCTIONS_MAX: usize = 32;

@@ -17,9 +17,9 @@ use super::bpf::{self, Places};
 use super::program::{
     FRAME, Instruction, Text, add, call, code, copy, function, instruction, map, set,
 };
-use crate::guard::HoldGuard;
-use crate::launch::{Child, ChildState};
-use crate::sys;
+use crate::session::guard::HoldGuard;
+use crate::session::launch::{Child, ChildState};
+use crate::system::sys;
 
 /// Where a program and its loader can be held: files, and offsets in them.
 #[derive(Debug, Clone, PartialEq, Eq)]

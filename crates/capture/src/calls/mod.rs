@@ -24,10 +24,13 @@ use std::path::Path;
 use std::rc::Rc;
 
 use crate::follow::ProcessTree;
-use crate::records::Record;
-use crate::rings::is_refusal;
-use crate::side_log::{SideFile, SideRecords};
-use crate::{Ability, CaptureError, doctor, processes, sys};
+use crate::perf::records::Record;
+use crate::perf::rings::is_refusal;
+use crate::session::side_log::{SideFile, SideRecords};
+use crate::system::doctor;
+use crate::system::processes;
+use crate::system::sys;
+use crate::{Ability, CaptureError};
 use brake::Brake;
 pub use brake::CallLevel;
 use by_bpf::{ByBpf, Numbered, Whose};

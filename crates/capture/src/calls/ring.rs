@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::sys;
+use crate::system::sys;
 
 const IS_BUSY: u32 = 1 << 31;
 const IS_DISCARDED: u32 = 1 << 30;

@@ -10,8 +10,9 @@ use super::by_bpf::{ByBpf, Numbered, Whose};
 use super::noting::{NotedAt, Noting};
 use super::place::{ExitKind, ExitPlace, FunctionPlaces};
 use super::program::HIT_BYTES;
-use crate::launch::pipe;
-use crate::{processes, sys};
+use crate::session::launch::pipe;
+use crate::system::processes;
+use crate::system::sys;
 
 const CALLS: usize = 3;
 

@@ -14,7 +14,7 @@ use crate::calls::program::{
     FRAME, Instruction, NO_WAKEUP, add, call, copy, function, instruction, map, set,
 };
 use crate::calls::ring::HitRing;
-use crate::processes;
+use crate::system::processes;
 
 /// Frames that are copied at most; those further out are left out.
 const FRAMES_MAX: i32 = 240;

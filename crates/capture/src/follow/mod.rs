@@ -26,8 +26,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::calls::bpf;
 use crate::calls::ring::HitRing;
-use crate::records::{Switch, Waking};
-use crate::{processes, sys};
+use crate::perf::records::{Switch, Waking};
+use crate::system::processes;
+use crate::system::sys;
 use frames::OpenFrameMaps;
 pub(crate) use frames::{Copied, CopiedAt, FRAME_BYTES_MAX, FrameCopies, ThreadFrames};
 use program::{

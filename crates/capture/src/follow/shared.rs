@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::program::{
     LOST_AT, SHARED_BYTES, SINCE_AT, SKIPPED_AT, STACKS_LEFT_AT, SWITCHES_LEFT_AT, THRESHOLD_AT,
 };
-use crate::sys;
+use crate::system::sys;
 
 /// The page, mapped. To change a number costs no call of the system: while one of those is
 /// inside, the kernel runs no program on that processor, and a switch would be missed.

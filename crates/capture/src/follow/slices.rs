@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use crate::records::{Switch, Waking};
+use crate::perf::records::{Switch, Waking};
 
 /// The most that the end of a slice is moved. Where the counts differ by more, something was not
 /// reported. Where the kernel counts less, time was taken from the thread in the middle of it, by

@@ -7,7 +7,7 @@ use super::btf;
 use super::program::{self, FROM_EXEC, Maps, SHARED_BYTES, THREAD_WORDS};
 use super::{THREADS_MAX, add_threads};
 use crate::calls::bpf;
-use crate::processes;
+use crate::system::processes;
 
 /// A table of threads that the kernel keeps, as long as this lives.
 #[derive(Debug)]

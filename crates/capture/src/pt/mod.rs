@@ -14,12 +14,13 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use crate::event::{Attr, Event};
-use crate::keep::{Facts, Keeper};
-use crate::recorded::Snapshot;
-use crate::records::{self, Record, Tally};
-use crate::rings::Rings;
-use crate::{Ability, CaptureError, RecordOptions, sys};
+use crate::perf::event::{Attr, Event};
+use crate::perf::records::{self, Record, Tally};
+use crate::perf::rings::Rings;
+use crate::session::keep::{Facts, Keeper};
+use crate::session::recorded::Snapshot;
+use crate::system::sys;
+use crate::{Ability, CaptureError, RecordOptions};
 
 pub(crate) use source::INTEL_PT;
 pub use source::TraceSource;

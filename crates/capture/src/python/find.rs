@@ -5,8 +5,8 @@ use std::path::Path;
 use super::interpreter::Interpreter;
 use super::layout::Layout;
 use super::memory::Memory;
-use crate::processes;
-use crate::records::Mapping;
+use crate::perf::records::Mapping;
+use crate::system::processes;
 
 /// Where symbols of a file are, by the addresses that its linker gave them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::code::{Codes, Torn};
 use super::layout::{Entries, Gil, Layout};
 use super::memory::{Ahead, Memory, number_at, word_at};
 use crate::follow::{FRAME_BYTES_MAX, ThreadFrames};
-use crate::processes;
+use crate::system::processes;
 
 /// No chain of interpreters or threads is longer than this.
 const CHAIN_MAX: usize = 4096;

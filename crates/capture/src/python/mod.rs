@@ -27,9 +27,9 @@ use sampler::Sampler;
 pub(crate) use sampler::{Counts, Readings};
 
 use crate::follow::FrameCopies;
-use crate::processes;
-use crate::records::Record;
-use crate::side_log::SideFile;
+use crate::perf::records::Record;
+use crate::session::side_log::SideFile;
+use crate::system::processes;
 
 /// The file in the folder of a recording, and what it begins with.
 pub(crate) const PYTHON_FILE: SideFile = SideFile { name: "python.samples", head: samples::HEAD };

@@ -11,8 +11,8 @@ use super::code::{Codes, Function};
 use super::interpreter::{Frame, Interpreter, ThreadStack};
 use super::samples::{self, HowRead, SampleOf};
 use crate::follow::{Copied, CopiedAt, FrameCopies, ThreadFrames};
-use crate::side_log::SideRecords;
-use crate::sys;
+use crate::session::side_log::SideRecords;
+use crate::system::sys;
 
 /// What was read since it was last taken.
 #[derive(Debug, Default)]

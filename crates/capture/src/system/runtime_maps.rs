@@ -1,0 +1,188 @@
+//! Names of code that runtimes make while they run: `perf-PID.map`, which a runtime writes into the
+//! folder `/tmp` that it sees.
+//!
+//! A copy goes into the recording, so that names are those of the recorded process wherever and
+//! whenever it is read. Anybody may write into `/tmp`: a map counts only if it belongs to the user
+//! of its process, or to root. It is found through the process's own root folder, by the number
+//! that the process knows itself by, since it may run in a container.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use spanwise_files::Folder;
+
+use crate::perf::records::Record;
+use crate::system::processes::{self, Identity};
+
+/// The largest maps are those of browsers, some 50 MB.
+const MAP_BYTES_MAX: u64 = 256 << 20;
+
+/// Processes that run code of no file.
+#[derive(Debug, Default)]
+pub(crate) struct RuntimeMaps {
+    makers: BTreeMap<i32, Option<Maker>>,
+}
+
+/// A process that makes code, as it was when that was first seen.
+#[derive(Debug)]
+struct Maker {
+    /// The folder for temporary files that it sees; open, so that it outlives the process.
+    folder: File,
+    identity: Identity,
+}
+
+/// What became of a map.
+#[derive(Debug, PartialEq, Eq)]
+enum Copied {
+    Whole,
+    /// It is longer than we keep.
+    Cut,
+    /// Somebody else has put it there.
+    OfAnother(u32),
+}
+
+impl RuntimeMaps {
+    pub(crate) fn note(&mut self, record: Record<'_>) {
+        if let Some(pid) = record.mapped_anonymous() {
+            self.add(pid);
+        }
+    }
+
+    /// A process has memory with code of no file.
+    pub(crate) fn add(&mut self, pid: i32) {
+        self.makers.entry(pid).or_insert_with(|| Maker::of(pid));
+    }
+
+    /// Copies the maps of all of them; gives what is worth knowing about it.
+    pub(crate) fn copy_to(&self, folder: &Folder) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (pid, maker) in &self.makers {
+            let Some(maker) = maker else { continue };
+            match maker.copy_map(folder, &format!("perf-{pid}.map")) {
+                Ok(Copied::Whole) => {}
+                Ok(Copied::Cut) => notes.push(format!(
+                    "the map of process {pid}'s own code is longer than {} MB, and was cut there",
+                    MAP_BYTES_MAX >> 20
+                )),
+                Ok(Copied::OfAnother(user)) => notes.push(format!(
+                    "perf-{}.map, which should name process {pid}'s own code, belongs to user \
+                     {user} and not to the user of the process: it is not used",
+                    maker.identity.own_pid
+                )),
+                // Most programs that make code write none.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => notes.push(format!(
+                    "the map of process {pid}'s own code is not in the recording: {error}"
+                )),
+            }
+        }
+        notes
+    }
+}
+
+impl Maker {
+    /// `None` where it is gone already, or where one may not know.
+    fn of(pid: i32) -> Option<Maker> {
+        let identity = processes::identity(pid)?;
+        let folder = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+            .open(Path::new("/proc").join(pid.to_string()).join("root").join("tmp"))
+            .ok()?;
+        Some(Maker { folder, identity })
+    }
+
+    fn copy_map(&self, into: &Folder, name: &str) -> io::Result<Copied> {
+        // A link would lead out of the folder, and a pipe would wait for somebody to write.
+        let (folder, own_pid) = (self.folder.as_raw_fd(), self.identity.own_pid);
+        let map = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(format!("/proc/self/fd/{folder}/perf-{own_pid}.map"))?;
+        let metadata = map.metadata()?;
+        if ![0, self.identity.user].contains(&metadata.uid()) {
+            return Ok(Copied::OfAnother(metadata.uid()));
+        }
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        copy_bounded(map, into.create_file(name)?, MAP_BYTES_MAX)
+    }
+}
+
+/// Copies at most so many bytes; who reads them passes over a line that is cut.
+fn copy_bounded(from: impl Read, mut into: impl Write, most: u64) -> io::Result<Copied> {
+    let mut from = from.take(most);
+    let copied = io::copy(&mut from, &mut into)?;
+    let is_whole = copied < most || from.into_inner().read(&mut [0])? == 0;
+    Ok(if is_whole { Copied::Whole } else { Copied::Cut })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn maker(folder: &Path, user: u32) -> Maker {
+        let identity = Identity { own_pid: 7, user };
+        Maker { folder: File::open(folder).expect("a folder"), identity }
+    }
+
+    fn into(folder: &Path) -> Folder {
+        Folder::open(folder).expect("a folder")
+    }
+
+    #[test]
+    fn a_map_counts_if_it_is_of_the_processs_user() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (map, copy) = (folder.path().join("perf-7.map"), folder.path().join("copy"));
+        fs::write(&map, "10 10 f\n").expect("writable");
+        let own = fs::metadata(&map).expect("there").uid();
+        assert_eq!(
+            maker(folder.path(), own).copy_map(&into(folder.path()), "copy").expect("copied"),
+            Copied::Whole
+        );
+        assert_eq!(fs::read(&copy).expect("there"), b"10 10 f\n");
+        fs::remove_file(&copy).expect("ours");
+        if own == 0 {
+            std::os::unix::fs::chown(&map, Some(4321), None).expect("root may");
+            let found = maker(folder.path(), 1234)
+                .copy_map(&into(folder.path()), "copy")
+                .expect("looked at");
+            assert_eq!(found, Copied::OfAnother(4321));
+            assert!(!copy.exists());
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for_nor_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (map, copy) = (folder.path().join("perf-7.map"), folder.path().join("copy"));
+        let own = fs::metadata(folder.path()).expect("there").uid();
+        std::os::unix::fs::symlink("/etc/passwd", &map).expect("writable");
+        assert!(maker(folder.path(), own).copy_map(&into(folder.path()), "copy").is_err());
+        fs::remove_file(&map).expect("ours");
+        let fifo = std::process::Command::new("mkfifo").arg(&map).status();
+        if fifo.is_ok_and(|status| status.success()) {
+            assert!(maker(folder.path(), own).copy_map(&into(folder.path()), "copy").is_err());
+        }
+        assert!(!copy.exists());
+    }
+
+    #[test]
+    fn long_maps_are_cut() {
+        let check = |text: &str, most, expected| {
+            let mut copy = Vec::new();
+            let copied = copy_bounded(text.as_bytes(), &mut copy, most).expect("copied");
+            assert_eq!((copied, copy.len() as u64 <= most), (expected, true), "{text:?}");
+        };
+        check("1 1 a\n", 6, Copied::Whole);
+        check("1 1 a\n", 100, Copied::Whole);
+        check("1 1 a\n2 2 b\n", 6, Copied::Cut);
+    }
+}
