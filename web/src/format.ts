@@ -1,5 +1,5 @@
 // Numbers as people read them, the same as the command line prints them
-// (crates/write/src/units.rs): whole numbers until the last step.
+// (crates/write/src/document/units.rs): whole numbers until the last step.
 
 import type { Unit } from "./protocol";
 
