@@ -10,57 +10,38 @@ use crate::args::{Command, ReadArgs};
 use crate::failure::note;
 use crate::progress::Progress;
 
-mod call_patterns;
-mod choose;
-mod compare;
-mod completions;
-mod convert;
-mod convert_trace;
-mod correlate;
+mod comparing;
 mod decode;
-mod diff;
-mod doctor;
-mod flame;
-mod fusion;
-mod html;
-mod index;
-mod info;
-mod overhead;
 mod profiles;
 mod query;
-mod record;
-mod record_calls;
-mod record_pt;
+mod recording;
 pub(crate) mod report;
-mod top;
-mod top_session;
-mod verify;
-mod view;
-mod view_in;
-mod watched_functions;
+mod shell;
+mod traces;
+mod viewing;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Run(args) => record::run(args),
-        Command::Attach(args) => record::attach(args),
-        Command::Top(args) => top::run(args),
-        Command::Overhead(args) => overhead::run(args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Info(args) => info::run(args),
+        Command::Run(args) => recording::run::run(args),
+        Command::Attach(args) => recording::run::attach(args),
+        Command::Top(args) => recording::top::run(args),
+        Command::Overhead(args) => shell::overhead::run(args),
+        Command::Doctor(args) => recording::doctor::run(args),
+        Command::Info(args) => traces::info::run(args),
         Command::Report(args) => report::run(args),
-        Command::View(args) => view::run(args),
+        Command::View(args) => viewing::view::run(args),
         Command::Query(args) => query::run(args),
-        Command::Html(args) => html::run(args),
-        Command::Convert(args) => convert::run(args),
+        Command::Html(args) => profiles::html::run(args),
+        Command::Convert(args) => profiles::convert::run(args),
         Command::Decode(args) => decode::run(args),
-        Command::Diff(args) => diff::run(args),
-        Command::Correlate(args) => correlate::run(args),
-        Command::Flame(args) => flame::run(args),
-        Command::Compare(args) => compare::run(args),
-        Command::Fusion(args) => fusion::run(args),
-        Command::Index(args) => index::run(args),
-        Command::Verify(args) => verify::run(args),
-        Command::Completions(args) => completions::run(args),
+        Command::Diff(args) => profiles::diff::run(args),
+        Command::Correlate(args) => comparing::correlate::run(args),
+        Command::Flame(args) => profiles::flame::run(args),
+        Command::Compare(args) => comparing::compare::run(args),
+        Command::Fusion(args) => comparing::fusion::run(args),
+        Command::Index(args) => traces::index::run(args),
+        Command::Verify(args) => traces::verify::run(args),
+        Command::Completions(args) => shell::completions::run(args),
     }
 }
 

@@ -8,14 +8,14 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use spanwise_analyze::{Facts, NamePattern};
-use spanwise_flow::compat::Machine;
+use spanwise_callstack::compat::Machine;
 use spanwise_model::Trace;
 use spanwise_read::PerfOptions;
 use spanwise_write::{Document, Format, Source, Top};
 
-use super::convert::format_of;
-use super::convert_trace;
+use super::profiles::convert_trace;
 use crate::args::{DecodeArgs, PrintArg};
+use crate::commands::profiles::convert::format_of;
 use crate::output::stdout;
 use crate::progress::Progress;
 

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, bail};
 use spanwise_analyze::{CallSelection, NamePattern};
-use spanwise_flow::Traps;
-use spanwise_flow::compat::Scope;
+use spanwise_callstack::Traps;
+use spanwise_callstack::compat::Scope;
 use spanwise_model::Nanos;
 
 use crate::args::{PartArgs, ScopeArg, length};

@@ -10,7 +10,7 @@ use crate::args::DoctorArgs;
 use crate::failure;
 use crate::output::stdout;
 
-pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let findings = spanwise_capture::examine();
     let mut table = Table::new([
         Column::new("works", "", Unit::Text),

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::args::OverheadArgs;
 
-pub(super) fn run(args: &OverheadArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &OverheadArgs) -> anyhow::Result<ExitCode> {
     let python = args.python.clone().unwrap_or_else(own_python);
     let mut command = Command::new(&python);
     command.args(["-m", "spanwise", "overhead"]);

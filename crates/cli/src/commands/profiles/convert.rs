@@ -10,11 +10,11 @@ use spanwise_model::{Profile, ProfileBuilder};
 use spanwise_write::ProfileView;
 
 use super::convert_trace;
-use super::profiles::write_file;
 use crate::args::{ConvertArgs, ConvertFormatArg};
+use crate::commands::profiles::write_file;
 use crate::output::stdout;
 
-pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let format = match args.to.or_else(|| format_of(&args.output)) {
         Some(format) => format,
         None => bail!(
@@ -34,7 +34,7 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes a profile under a name, to a file or to standard output (`-`).
-pub(super) fn write_profile_as(
+pub(in crate::commands) fn write_profile_as(
     profile: &Profile,
     (value, name): (usize, &str),
     (target, format): (&Path, ConvertFormatArg),
@@ -52,7 +52,7 @@ pub(super) fn write_profile_as(
 }
 
 /// What the ending of a file's name says about its format.
-pub(super) fn format_of(output: &Path) -> Option<ConvertFormatArg> {
+pub(in crate::commands) fn format_of(output: &Path) -> Option<ConvertFormatArg> {
     ConvertFormat::of_path(output).map(ConvertFormatArg::from)
 }
 

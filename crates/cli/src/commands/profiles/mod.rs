@@ -1,5 +1,11 @@
 //! What the commands about profiles share: reading them and writing files.
 
+pub(super) mod convert;
+pub(super) mod convert_trace;
+pub(super) mod diff;
+pub(super) mod flame;
+pub(super) mod html;
+
 use std::io::{self, Write};
 use std::path::Path;
 

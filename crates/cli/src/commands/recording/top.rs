@@ -18,9 +18,9 @@ use spanwise_read::{IndexUse, OpenOptions};
 use spanwise_serve::{Server, Session, Viewed};
 use spanwise_write::{Document, Format};
 
-use super::record::symbols_in;
-use super::report;
 use crate::args::{LiveArgs, PythonArg};
+use crate::commands::recording::run::symbols_in;
+use crate::commands::report;
 use crate::failure::note;
 use crate::output::stdout;
 
@@ -30,9 +30,9 @@ const SECTIONS: [&str; 2] = ["offcpu", "cpu"];
 /// How folders are called that hold what is looked at.
 const FOLDER_BEGINNING: &str = "spanwise-top-";
 
-pub(super) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.session {
-        return super::top_session::run(path, args);
+        return crate::commands::recording::top_session::run(path, args);
     }
     let _held = HeldSignals::hold().context("Ctrl-C cannot be waited for")?;
     // Of those that were killed.
@@ -75,7 +75,7 @@ fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
         args.interval
     );
     let file = Some(server.redirect_file());
-    let _file = super::view::announce(&server.url(), Some(&about), file)?;
+    let _file = crate::commands::viewing::view::announce(&server.url(), Some(&about), file)?;
     let served = Arc::clone(&session);
     thread::Builder::new()
         .spawn(move || server.run(&served))
@@ -125,7 +125,7 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         rate_hz: args.rate,
         clock: ClockOf::Auto,
         stacks: match cfg!(target_arch = "x86_64") {
-            true => Stacks::Dwarf { bytes: super::record::STACK_BYTES },
+            true => Stacks::Dwarf { bytes: crate::commands::recording::run::STACK_BYTES },
             false => Stacks::FramePointers,
         },
         switches: Wanted::Auto,
@@ -171,6 +171,6 @@ fn draw(
 }
 
 /// To the upper left, and everything from there on is gone.
-pub(super) fn clear(out: &mut dyn Write) -> io::Result<()> {
+pub(in crate::commands) fn clear(out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\x1b[H\x1b[J")
 }

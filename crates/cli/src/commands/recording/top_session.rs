@@ -11,12 +11,12 @@ use spanwise_model::{LiveSession, Nanos};
 use spanwise_read::SessionFollower;
 use spanwise_write::{Format, LiveState, LiveView, live_document};
 
-use super::top::clear;
 use crate::args::LiveArgs;
+use crate::commands::recording::top::clear;
 use crate::failure::note;
 use crate::output::stdout;
 
-pub(super) fn run(path: &Path, args: &LiveArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(path: &Path, args: &LiveArgs) -> anyhow::Result<ExitCode> {
     let is_terminal = io::stdout().is_terminal();
     let mut looks_left = args.looks_max(is_terminal);
     let mut follower = SessionFollower::open(path)?;

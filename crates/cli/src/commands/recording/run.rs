@@ -13,19 +13,22 @@ use spanwise_capture::{
 use spanwise_model::Trace;
 use spanwise_read::OpenOptions;
 
-use super::call_patterns::CallPatterns;
-use super::choose::{choose, choose_name};
-use super::watched_functions::{start_of, watched};
-use super::{convert, convert_trace, record_calls, record_pt, report, view};
+use super::{calls, pt};
 use crate::args::{
     AttachArgs, CallsByArg, ClockArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
     SamplingArgs, StacksArg, WantedArg,
 };
+use crate::commands::profiles::{convert, convert_trace};
+use crate::commands::recording::call_patterns::CallPatterns;
+use crate::commands::recording::choose::{choose, choose_name};
+use crate::commands::recording::watched_functions::{start_of, watched};
+use crate::commands::report;
+use crate::commands::viewing::view;
 use crate::failure::{self, note};
 use crate::output::{stderr_style, stdout, stdout_style};
 use crate::progress::Progress;
 
-pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.result)?;
     let program = args.command.first().and_then(|word| spanwise_capture::program_path(word));
     let files: Vec<PathBuf> = program.into_iter().collect();
@@ -51,7 +54,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.result)?;
     let mut pids = match args.pid.as_slice() {
         [] => match choose_process()? {
@@ -171,7 +174,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 }
 
 /// Stacks of large programs with some room left.
-pub(super) const STACK_BYTES: u32 = 16384;
+pub(in crate::commands) const STACK_BYTES: u32 = 16384;
 
 /// About a second of three busy processors.
 const SNAPSHOT_BYTES: usize = 64 << 20;
@@ -216,7 +219,7 @@ fn with_options(
         after: flight.after,
         every: flight.every,
     };
-    let ranges = record_pt::ranges(&sampling.pt, files)?;
+    let ranges = pt::ranges(&sampling.pt, files)?;
     let options = RecordOptions {
         rate_hz: sampling.rate,
         clock: clock(sampling.clock),
@@ -233,7 +236,7 @@ fn with_options(
             by: calls_by(sampling.calls_by),
         }),
         torch: false,
-        pt: record_pt::options(&sampling.pt, &ranges),
+        pt: pt::options(&sampling.pt, &ranges),
         step: sampling.step.as_deref().map(|name| StepOptions {
             name,
             sites_in: &step_sites,
@@ -361,7 +364,7 @@ impl TriggerPlace<'_> {
     }
 }
 
-pub(super) fn symbols_in(path: &Path, names: &[&str]) -> Option<SymbolPlaces> {
+pub(in crate::commands) fn symbols_in(path: &Path, names: &[&str]) -> Option<SymbolPlaces> {
     let (addresses, code_shift) = spanwise_read::symbol_addresses(path, names)?;
     Some(SymbolPlaces { addresses, code_shift })
 }
@@ -403,10 +406,10 @@ fn tell(recorded: &Recorded, (sampling, flight, args): (&SamplingArgs, &FlightAr
     if let Some(name) = flight.trigger.as_deref().filter(|_| !recorded.has_found_function) {
         note(&format!("--trigger {name}: no function of this name in any file that was mapped"));
     }
-    record_calls::tell(recorded.calls.as_ref(), args);
+    calls::tell(recorded.calls.as_ref(), args);
     tell_steps(recorded, sampling, args);
     tell_torch(recorded, args);
-    record_pt::tell(recorded, args);
+    pt::tell(recorded, args);
     if !recorded.has_found_python {
         note("--python on: no file that was mapped holds a Python interpreter");
     }

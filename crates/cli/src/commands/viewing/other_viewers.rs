@@ -15,11 +15,11 @@ use spanwise_model::Profile;
 use spanwise_serve::{FileShare, OtherPage};
 use spanwise_write::{ProfileView, TraceFormat, write_firefox, write_speedscope, write_trace};
 
-use super::profiles;
-use super::view::{announce, name_of, serve_until_stopped};
 use crate::args::{InArg, ViewArgs};
+use crate::commands::profiles;
+use crate::commands::viewing::view::{announce, name_of, serve_until_stopped};
 
-pub(super) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
     let [path] = args.traces.as_slice() else {
         bail!("--in shows one trace; spanwise merge makes one of several");
     };

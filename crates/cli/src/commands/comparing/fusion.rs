@@ -12,7 +12,7 @@ use crate::args::FusionArgs;
 use crate::output::stdout;
 use crate::progress::Progress;
 
-pub(super) fn run(args: &FusionArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &FusionArgs) -> anyhow::Result<ExitCode> {
     let rules = rules(args.classes.as_deref())?;
     // Both at once; each is about as long as the other, so that one shows how far it is.
     let read = |path: &Path, quiet: bool| args.read.open(path, &Progress::new(quiet));

@@ -10,7 +10,7 @@ use crate::failure::note;
 /// Functions that are named, at most.
 const NAMED_MAX: usize = 5;
 
-pub(super) fn tell(calls: Option<&CallsRecorded>, args: &ResultArgs) {
+pub(in crate::commands) fn tell(calls: Option<&CallsRecorded>, args: &ResultArgs) {
     let Some(calls) = calls else { return };
     if calls.functions > 0 && !args.quiet {
         let by = match calls.by {

@@ -11,7 +11,7 @@ use crate::failure;
 use crate::output::stdout;
 use crate::progress::Progress;
 
-pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let mut files: Vec<(String, Vec<Check>)> = Vec::new();
     let mut code = 0;
     for path in &args.traces {

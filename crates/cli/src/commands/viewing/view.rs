@@ -10,15 +10,15 @@ use spanwise_answer::{LiveTrace, Opened, files_of};
 use spanwise_model::Trace;
 use spanwise_serve::{RedirectFile, Server, Session, Viewed};
 
-use super::profiles;
-use super::view_in;
+use super::other_viewers;
 use crate::args::ViewArgs;
+use crate::commands::profiles;
 use crate::failure;
 use crate::output::stdout;
 
-pub(super) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
     if let Some(viewer) = args.r#in {
-        return view_in::run(args, viewer);
+        return other_viewers::run(args, viewer);
     }
     let session = session_of(args)?;
     let server = Server::bind(args.port)
@@ -32,7 +32,9 @@ pub(super) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Serves until Ctrl-C, and then lets the caller clear away what it has made for it.
-pub(super) fn serve_until_stopped(serve: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+pub(in crate::commands) fn serve_until_stopped(
+    serve: impl FnOnce() + Send + 'static,
+) -> anyhow::Result<()> {
     spanwise_capture::work_until_stopped(serve).context("Ctrl-C cannot be waited for")
 }
 
@@ -64,7 +66,7 @@ fn session_of(args: &ViewArgs) -> anyhow::Result<Session> {
 
 /// Shows one trace, known by that name, until somebody asks to end; then whoever recorded it has
 /// the last word.
-pub(super) fn show(name: String, trace: Trace, quiet: bool) -> anyhow::Result<()> {
+pub(in crate::commands) fn show(name: String, trace: Trace, quiet: bool) -> anyhow::Result<()> {
     let server = Server::bind(0).context("cannot listen on the loopback address")?;
     let about = "the recording can be looked at as long as this program runs; Ctrl-C ends it";
     let address = server.url();
@@ -75,7 +77,7 @@ pub(super) fn show(name: String, trace: Trace, quiet: bool) -> anyhow::Result<()
 
 /// Prints an address, says what to know about it, and opens it by a file that leads there. Keep the
 /// file for as long as the address holds.
-pub(super) fn announce(
+pub(in crate::commands) fn announce(
     url: &str,
     about: Option<&str>,
     file: Option<io::Result<Arc<RedirectFile>>>,
@@ -100,7 +102,7 @@ pub(super) fn announce(
     }
 }
 
-pub(super) fn name_of(path: &Path) -> String {
+pub(in crate::commands) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 

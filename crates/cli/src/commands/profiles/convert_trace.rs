@@ -10,19 +10,22 @@ use spanwise_answer::{ConvertFormat, merge_traces, write_whole};
 use spanwise_model::{MergedClock, Trace};
 use spanwise_write::TraceFormat;
 
-use super::convert::write_profile_as;
-use super::profiles::write_file;
 use crate::args::{BackwardArg, ConvertArgs, ConvertFormatArg, ProfileArgs, StackArg};
+use crate::commands::profiles::convert::write_profile_as;
+use crate::commands::profiles::write_file;
 use crate::failure::note;
 use crate::output::stdout;
 use crate::progress::Progress;
 
 /// The format of traces that was asked for; `None` where it is one of profiles.
-pub(super) fn format_of(format: ConvertFormatArg) -> Option<TraceFormat> {
+pub(in crate::commands) fn format_of(format: ConvertFormatArg) -> Option<TraceFormat> {
     ConvertFormat::from(format).of_traces()
 }
 
-pub(super) fn run(args: &ConvertArgs, format: ConvertFormatArg) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(
+    args: &ConvertArgs,
+    format: ConvertFormatArg,
+) -> anyhow::Result<ExitCode> {
     if let Some(option) = first_for_profiles(&args.profile) {
         bail!("{option} is for profiles; a trace is written whole");
     }
@@ -32,7 +35,7 @@ pub(super) fn run(args: &ConvertArgs, format: ConvertFormatArg) -> anyhow::Resul
 }
 
 /// Writes a trace as it is, or as the profile that its calls make, under a name.
-pub(super) fn write_as(
+pub(in crate::commands) fn write_as(
     trace: &Trace,
     name: &str,
     (target, format): (&Path, ConvertFormatArg),

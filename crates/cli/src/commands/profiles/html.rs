@@ -9,15 +9,15 @@ use spanwise_answer::{Opened, compare_traces};
 use spanwise_model::{Profile, Trace};
 use spanwise_write::{CHART_CLASSES_MAX, ReportPage, Top, write_report_page};
 
-use super::profiles::{self, write_file};
-use super::report;
-use super::view::name_of;
 use crate::args::HtmlArgs;
+use crate::commands::profiles::{self, write_file};
+use crate::commands::report;
+use crate::commands::viewing::view::name_of;
 
 /// Rows of each table.
 const ROWS: usize = 30;
 
-pub(super) fn run(args: &HtmlArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &HtmlArgs) -> anyhow::Result<ExitCode> {
     match (args.traces.as_slice(), args.compare) {
         ([path], false) => one(args, path)?,
         ([base, other], true) => changes(args, base, other)?,

@@ -9,12 +9,12 @@ use spanwise_analyze::DiffOptions;
 use spanwise_model::{Profile, ValueType};
 use spanwise_write::{DiffSide, Format, PprofOptions};
 
-use super::convert::format_of;
-use super::profiles::write_file;
 use crate::args::{ConvertFormatArg, DiffArgs, PerArg};
+use crate::commands::profiles::convert::format_of;
+use crate::commands::profiles::write_file;
 use crate::output::stdout;
 
-pub(super) fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let format = args.output.as_deref().map(written_format).transpose()?;
     let target = args.output.as_deref().zip(format);
     let read = |path: &Path| args.profile.read(path, &args.read, args.quiet);

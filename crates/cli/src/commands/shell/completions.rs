@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use crate::args::{Cli, CompletionsArgs};
 use crate::output::stdout;
 
-pub(super) fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
     // Into memory first: the generator panics on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "spanwise", &mut script);

@@ -8,13 +8,13 @@ use spanwise_capture::{
 };
 use spanwise_read::{FunctionProbes, JumpBase, JumpMemory, LeaveKind, ProbePlaces, StartSites};
 
-pub(super) fn watched(function: FunctionProbes) -> WatchedFunction {
+pub(in crate::commands) fn watched(function: FunctionProbes) -> WatchedFunction {
     let FunctionProbes { name, is_go, places } = function;
     WatchedFunction { name, is_go, places: places.map(function_places) }
 }
 
 /// Where a program can be held until its libraries are watched.
-pub(super) fn start_of(path: &Path) -> Option<StartPlaces> {
+pub(in crate::commands) fn start_of(path: &Path) -> Option<StartPlaces> {
     let StartSites { entry, loader } = spanwise_read::start_sites(path)?;
     Some(StartPlaces { entry, loader })
 }

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Write};
 const SHOWN: usize = 15;
 
 /// A name out of many; `None` where nothing was chosen.
-pub(super) fn choose_name<'a>(
+pub(in crate::commands) fn choose_name<'a>(
     names: &'a [String],
     input: &mut dyn BufRead,
     out: &mut dyn Write,
@@ -21,7 +21,7 @@ pub(super) fn choose_name<'a>(
 }
 
 /// The number of a row; `None` where nothing was chosen.
-pub(super) fn choose(
+pub(in crate::commands) fn choose(
     processes: &[(i32, String)],
     question: &str,
     input: &mut dyn BufRead,

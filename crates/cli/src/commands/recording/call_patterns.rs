@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use spanwise_capture::WatchedFunction;
 
-use super::watched_functions::watched;
+use crate::commands::recording::watched_functions::watched;
 
 /// Names that are told at most.
 const NEAR_MAX: usize = 5;
 
-pub(super) struct CallPatterns<'a> {
+pub(in crate::commands) struct CallPatterns<'a> {
     wanted: &'a [String],
     not: &'a [String],
     /// Of each that is wanted, whether it has found something.
@@ -22,13 +22,13 @@ pub(super) struct CallPatterns<'a> {
 }
 
 impl<'a> CallPatterns<'a> {
-    pub(super) fn new(wanted: &'a [String], not: &'a [String]) -> Self {
+    pub(in crate::commands) fn new(wanted: &'a [String], not: &'a [String]) -> Self {
         let has_found = RefCell::new(vec![false; wanted.len()]);
         CallPatterns { wanted, not, has_found, files: RefCell::default() }
     }
 
     /// Functions of a file that fit: where they begin and are left, and their names.
-    pub(super) fn functions_in(&self, path: &Path) -> Vec<WatchedFunction> {
+    pub(in crate::commands) fn functions_in(&self, path: &Path) -> Vec<WatchedFunction> {
         self.files.borrow_mut().insert(path.to_owned());
         let found = spanwise_read::probes_matching(path, self.wanted, self.not);
         if !found.is_empty() {
@@ -45,7 +45,7 @@ impl<'a> CallPatterns<'a> {
     }
 
     /// An error where one of them has found nothing.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(in crate::commands) fn check(&self) -> anyhow::Result<()> {
         let has_found = self.has_found.borrow();
         let without = self.wanted.iter().zip(has_found.iter()).find(|(_, has_found)| !**has_found);
         let Some((pattern, _)) = without else { return Ok(()) };

@@ -17,7 +17,7 @@ use crate::args::CorrelateArgs;
 use crate::output::stdout;
 use crate::progress::Progress;
 
-pub(super) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode> {
     let table = spanwise_read::open_measurements(&args.metrics)?;
     let files = files_of(&args.traces)?;
     let at_table = |error: MatchError| anyhow!("{}:{error}", args.metrics.display());

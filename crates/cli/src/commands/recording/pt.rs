@@ -9,13 +9,13 @@ use crate::args::{PtArgs, PtScopeArg, ResultArgs};
 use crate::failure::note;
 
 /// Code that alone is traced, and code where tracing ends.
-pub(super) struct Ranges {
+pub(in crate::commands) struct Ranges {
     only: Vec<CodeRange>,
     until: Vec<CodeRange>,
 }
 
 /// Looks functions up in files that are mapped, or will be.
-pub(super) fn ranges(args: &PtArgs, files: &[PathBuf]) -> anyhow::Result<Ranges> {
+pub(in crate::commands) fn ranges(args: &PtArgs, files: &[PathBuf]) -> anyhow::Result<Ranges> {
     let find = |(option, names): (&str, &[String])| {
         let mut found = Vec::new();
         for name in names {
@@ -38,7 +38,10 @@ pub(super) fn ranges(args: &PtArgs, files: &[PathBuf]) -> anyhow::Result<Ranges>
     Ok(Ranges { only, until })
 }
 
-pub(super) fn options<'a>(args: &'a PtArgs, ranges: &'a Ranges) -> Option<PtOptions<'a>> {
+pub(in crate::commands) fn options<'a>(
+    args: &'a PtArgs,
+    ranges: &'a Ranges,
+) -> Option<PtOptions<'a>> {
     args.backend?;
     let scope = match args.pt_scope {
         PtScopeArg::User => TraceScope::Program,
@@ -49,7 +52,7 @@ pub(super) fn options<'a>(args: &'a PtArgs, ranges: &'a Ranges) -> Option<PtOpti
     Some(PtOptions { settings: &args.pt_config, scope, only, until })
 }
 
-pub(super) fn tell(recorded: &Recorded, args: &ResultArgs) {
+pub(in crate::commands) fn tell(recorded: &Recorded, args: &ResultArgs) {
     let Some(trace) = recorded.trace else { return };
     let TraceRecorded { bytes, rings, ring_bytes, cuts, gaps, overwritten } = trace;
     let count = |number: u64| spanwise_write::count_text(number.into());

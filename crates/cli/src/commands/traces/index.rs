@@ -15,7 +15,7 @@ use crate::failure::{self, note};
 use crate::output::stdout;
 use crate::progress::Progress;
 
-pub(super) fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let mut table = Table::new([
         Column::hidden("trace", Unit::Text),
         Column::new("size", "size", Unit::Bytes),

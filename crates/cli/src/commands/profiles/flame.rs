@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use anyhow::bail;
 use spanwise_write::FlameOptions;
 
-use super::profiles::write_file;
 use crate::args::FlameArgs;
+use crate::commands::profiles::write_file;
 
-pub(super) fn run(args: &FlameArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &FlameArgs) -> anyhow::Result<ExitCode> {
     let ending = args.output.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let is_html = match &*ending {
         "svg" => false,

@@ -10,7 +10,7 @@ use crate::args::InfoArgs;
 use crate::output::stdout;
 use crate::progress::Progress;
 
-pub(super) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let file = args.trace.display().to_string();
     let document = match args.read.summary(&args.trace, &Progress::new(args.quiet)) {
         Ok(summary) => spanwise_write::info_document(&file, &summary, args.top.rows()),

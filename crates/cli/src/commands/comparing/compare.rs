@@ -10,12 +10,12 @@ use spanwise_answer::{AnswerError, Rule, check_rules, compare_sides, read_baseli
 use spanwise_model::{Trace, both};
 use spanwise_write::{CompareView, Document, Format};
 
-use super::profiles::write_file;
 use crate::args::{CompareArgs, CompareByArg};
+use crate::commands::profiles::write_file;
 use crate::output::stdout;
 use crate::progress::Progress;
 
-pub(super) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let rules: Vec<Rule> = args
         .fail_if
         .iter()

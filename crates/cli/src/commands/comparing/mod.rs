@@ -1,0 +1,5 @@
+//! Commands about two sides, or about traces and metrics.
+
+pub(super) mod compare;
+pub(super) mod correlate;
+pub(super) mod fusion;
