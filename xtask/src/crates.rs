@@ -10,11 +10,11 @@ use crate::{Failure, licence};
 const ROOMS: &[[&str; 4]] = &[
     ["spanwise-model", "", "arrow-buffer hashbrown serde thiserror", "proptest"],
     ["spanwise-files", "", "libc rustix", "tempfile"],
-    ["spanwise-flow", "spanwise-model", "", "proptest"],
+    ["spanwise-callstack", "spanwise-model", "", "proptest"],
     ["spanwise-pt", "", "", "libc proptest"],
     [
         "spanwise-read",
-        "spanwise-files spanwise-model spanwise-flow spanwise-pt",
+        "spanwise-files spanwise-model spanwise-callstack spanwise-pt",
         "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 \
          framehop gimli liblzma memchr object rustc-demangle rustix serde serde_json \
          thiserror zstd",
@@ -48,7 +48,7 @@ const ROOMS: &[[&str; 4]] = &[
     ],
     [
         "spanwise",
-        "spanwise-answer spanwise-capture spanwise-files spanwise-model spanwise-flow \
+        "spanwise-answer spanwise-capture spanwise-files spanwise-model spanwise-callstack \
          spanwise-read spanwise-analyze spanwise-query spanwise-serve spanwise-write",
         "anyhow clap clap_complete terminal_size",
         "flate2 libc serde_json tempfile zstd",

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use spanwise_flow::Traps;
-use spanwise_flow::compat::{Machine, STREAM_ENDED, Scope};
+use spanwise_callstack::Traps;
+use spanwise_callstack::compat::{Machine, STREAM_ENDED, Scope};
 use spanwise_read::{IndexUse, OpenOptions, PerfOptions, replay_perf};
 
 fn folder() -> PathBuf {

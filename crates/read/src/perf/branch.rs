@@ -1,6 +1,6 @@
 //! The branch part of a line: `FLAGS SOURCE => TARGET`.
 
-use spanwise_flow::{BranchKind, TraceEdge};
+use spanwise_callstack::{BranchKind, TraceEdge};
 
 use super::place::PlaceText;
 use super::text::{hexadecimal, split_word};

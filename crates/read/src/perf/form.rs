@@ -219,7 +219,7 @@ fn untimed_period<'a>(before: &'a [u8], form: &Form) -> (Option<u64>, &'a [u8]) 
 
 #[cfg(test)]
 mod tests {
-    use spanwise_flow::{Adopted, Names};
+    use spanwise_callstack::{Adopted, Names};
 
     use super::*;
     use crate::perf::lanes::{Block, Join, Lanes};
@@ -255,7 +255,8 @@ mod tests {
         let line = |record: &Record| {
             let What::Sample(sample) = &record.what else { return format!("{:?}", record.what) };
             let (comm, event) = (names.text(record.comm), names.text(sample.event));
-            let name = |place: &spanwise_flow::Place| names.name_text(place.function).to_owned();
+            let name =
+                |place: &spanwise_callstack::Place| names.name_text(place.function).to_owned();
             let frames: Vec<String> = sample.frames.iter().map(name).collect();
             let (tid, time, period) = (record.thread.tid, record.time, sample.period);
             let time = time.map_or("?".to_owned(), |time| time.to_string());

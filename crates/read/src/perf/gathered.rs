@@ -4,7 +4,7 @@
 //! `perf trace` prints a call when it has returned, `perf sched timehist` how long a thread
 //! waited when it leaves its processor. So all records are gathered first.
 
-use spanwise_flow::{FlowOptions, FunctionId, Names, Place, ThreadKey};
+use spanwise_callstack::{FlowOptions, FunctionId, Names, Place, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::LINES_BEFORE_MAX;

@@ -1,6 +1,6 @@
 //! The part of a line that all lines share: who, and when.
 
-use spanwise_flow::ThreadKey;
+use spanwise_callstack::ThreadKey;
 
 use super::form::{Form, Times, untimed_header};
 use super::text::{decimal, seconds, signed, skip_spaces, split_last_word, split_word};

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
 
-use spanwise_flow::{Adopted, Names, NamesLen, NewNames};
+use spanwise_callstack::{Adopted, Names, NamesLen, NewNames};
 use spanwise_model::{Nanos, Notices};
 
 use super::form::{Form, Times};

@@ -1,6 +1,6 @@
 //! Lines about the recording itself: errors, threads, switches, losses.
 
-use spanwise_flow::{Names, ThreadKey};
+use spanwise_callstack::{Names, ThreadKey};
 use spanwise_model::Nanos;
 
 use super::record::What;

@@ -1,8 +1,8 @@
 //! The text of `perf script`: branches, stack samples and what goes with them.
 //!
-//! Told by its content. Blocks of whole records are read by all cores ([`lanes`]), each with
-//! names of its own; the records then go through [`spanwise_flow`] in order, which makes calls of
-//! them. Memory is bounded by the calls and one wave of blocks.
+//! Recognized by its content. Blocks of whole records are read by all cores ([`lanes`]), each
+//! with names of its own; the records then go through [`spanwise_callstack`] in order, which
+//! makes calls of them. Memory is bounded by the calls and one wave of blocks.
 
 mod branch;
 pub(crate) mod data;
@@ -27,7 +27,7 @@ mod timehist;
 mod trace;
 mod tracepoint;
 
-use spanwise_flow::{FlowOptions, Traps};
+use spanwise_callstack::{FlowOptions, Traps};
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use crate::ReadErrorKind;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use spanwise_flow::{FunctionId, Place, StackRef, ThreadKey};
+use spanwise_callstack::{FunctionId, Place, StackRef, ThreadKey};
 use spanwise_model::{
     Frame, FrameId, FrameKind, NO_CPU, NO_LOCK, NO_TIME, Nanos, QuickMap, SampleEvent, SampleRow,
     SampleRows, StackId, StateRow, StrId, TrackId, TrackKind,
@@ -233,7 +233,7 @@ impl Output<'_> {
     pub(super) fn states(
         &mut self,
         key: ThreadKey,
-        states: &[spanwise_flow::Stretch],
+        states: &[spanwise_callstack::Stretch],
         stacks: &[StackId],
         key_of: impl Fn(i64) -> Option<ThreadKey>,
     ) {

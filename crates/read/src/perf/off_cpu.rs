@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use spanwise_flow::{
+use spanwise_callstack::{
     EventStack, Flow, Moment, Place, SampleReach, Sched, SchedEvent, StackMove, StackRef, Stretch,
     ThreadCalls, ThreadKey, ThreadSched, Wakeup,
 };

@@ -4,7 +4,7 @@
 //! innermost frame first. What is not understood is counted and passed over: every version
 //! of perf prints something that no version before it did.
 
-use spanwise_flow::{Branch, BranchKind, Names, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Names, ThreadKey, TraceEdge};
 use spanwise_model::{Nanos, NoticeKind, StrId};
 
 use super::branch::{self, BranchText};
@@ -191,7 +191,7 @@ impl Parser<'_> {
         let to = match text.from.is_same_function(&text.to) {
             true => {
                 let (ip, is_entry) = (text.to.ip, text.to.is_entry);
-                spanwise_flow::Place { ip, is_entry, ..from }
+                spanwise_callstack::Place { ip, is_entry, ..from }
             }
             false => text.to.resolve(self.names, self.options.map),
         };

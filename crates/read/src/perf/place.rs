@@ -1,6 +1,6 @@
 //! `IP NAME+0xOFFSET (FILE)`: an instruction as perf prints it.
 
-use spanwise_flow::{FunctionId, Names, Place};
+use spanwise_callstack::{FunctionId, Names, Place};
 
 use super::map::PerfMap;
 use super::text::{hexadecimal, skip_spaces, split_word};

@@ -5,7 +5,7 @@
 //! later line of the same bytes says the same. Only what is surely so is kept: a line that
 //! is not recognised in full is taken apart as if this were not here.
 
-use spanwise_flow::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
 use spanwise_model::{Nanos, StrId};
 
 use super::branch::BranchText;
@@ -263,7 +263,7 @@ mod tests {
         let names = &lane.names;
         let text = |record: &Record| {
             let What::Branch(branch) = &record.what else { return format!("{:?}", record.what) };
-            let place = |place: spanwise_flow::Place| {
+            let place = |place: spanwise_callstack::Place| {
                 let function = place.function;
                 let (name, file) = (names.name_text(function), names.file_text(function));
                 (place.ip, name, file, place.is_entry, place.is_inlined)

@@ -1,6 +1,6 @@
 //! What a line says, once read.
 
-use spanwise_flow::{Branch, Place, SchedEvent, ThreadKey};
+use spanwise_callstack::{Branch, Place, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, StrId};
 
 /// One event of the recording.

@@ -4,8 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use spanwise_flow::compat::{Line, Machine, STREAM_ENDED, Scope};
-use spanwise_flow::{Adopted, Names, Traps};
+use spanwise_callstack::compat::{Line, Machine, STREAM_ENDED, Scope};
+use spanwise_callstack::{Adopted, Names, Traps};
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use super::data::{self, seems_perf_data};

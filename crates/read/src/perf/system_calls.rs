@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use memchr::memmem;
-use spanwise_flow::{LeftAs, Place, SchedEvent, ThreadKey};
+use spanwise_callstack::{LeftAs, Place, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, StrId};
 
 use super::gathered::{Doer, Gathered, Lines};

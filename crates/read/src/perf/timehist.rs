@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use memchr::memmem;
-use spanwise_flow::{LeftAs, SchedEvent, ThreadKey};
+use spanwise_callstack::{LeftAs, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, StrId};
 
 use super::gathered::{Doer, Gathered, Lines};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_flow::{
+use spanwise_callstack::{
     Adopted, Call, Flow, FlowOptions, FunctionId, Moment, Names, Oddities, Place, SampleReach,
     SchedEvent, StackRef, ThreadCalls, ThreadKey,
 };
@@ -299,7 +299,7 @@ impl Timeline {
         &mut self,
         of: (ThreadKey, Option<Moment>),
         event: SchedEvent,
-        frames: &[spanwise_flow::Place],
+        frames: &[spanwise_callstack::Place],
     ) {
         let Timeline { off_cpu, flow, seen, processes, .. } = self;
         let is_unknown = |function| flow.names.is_unknown(function);

@@ -5,7 +5,7 @@
 //! the end. What is not understood stays a moment without a meaning.
 
 use memchr::memmem;
-use spanwise_flow::{LeftAs, Names, SchedEvent, is_probe_of_wait};
+use spanwise_callstack::{LeftAs, Names, SchedEvent, is_probe_of_wait};
 
 use super::text::{decimal, hexadecimal, signed, split_last_word, split_word};
 

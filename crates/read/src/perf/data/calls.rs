@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use spanwise_flow::{FunctionId, Names, ThreadKey};
+use spanwise_callstack::{FunctionId, Names, ThreadKey};
 use spanwise_model::{BrakedCalls, BrakedLevel, CountedCalls, Nanos, SourceInfo};
 
 use super::pairing::{CallEvent, Frame, Hit, Lane, Owner, pair};

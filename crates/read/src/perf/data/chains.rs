@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use spanwise_flow::StackRef;
+use spanwise_callstack::StackRef;
 use spanwise_model::QuickMap;
 
 /// An address in a chain.

@@ -36,7 +36,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use spanwise_flow::{FlowOptions, Moment, Names, Place, SchedEvent, StackRef, ThreadKey};
+use spanwise_callstack::{FlowOptions, Moment, Names, Place, SchedEvent, StackRef, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::drawing::{DRAWN_WORDS_MAX, Drawing};

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use spanwise_flow::{FunctionId, Place, StackRef};
+use spanwise_callstack::{FunctionId, Place, StackRef};
 use spanwise_model::StrId;
 
 use super::State;

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_flow::ThreadKey;
+use spanwise_callstack::ThreadKey;
 use spanwise_model::Nanos;
 
 /// Whose stack a call is on.

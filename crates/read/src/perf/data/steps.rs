@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use spanwise_flow::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
 use spanwise_model::Nanos;
 
 use super::header::Header;

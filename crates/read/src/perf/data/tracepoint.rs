@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use spanwise_flow::{LeftAs, SchedEvent};
+use spanwise_callstack::{LeftAs, SchedEvent};
 
 use super::bytes::{Bytes, text_of};
 

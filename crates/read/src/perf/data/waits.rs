@@ -4,7 +4,7 @@
 //! wait that it is of, up to the moment of the sample. Another, [`SHARE`], has samples that stand
 //! for as much waiting in shorter waits as their period says.
 
-use spanwise_flow::{Names, Place, SchedEvent, ThreadKey};
+use spanwise_callstack::{Names, Place, SchedEvent, ThreadKey};
 use spanwise_model::Nanos;
 
 use super::header::Event;

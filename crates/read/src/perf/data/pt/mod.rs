@@ -13,7 +13,7 @@ mod streams;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use spanwise_flow::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, QuickMap};
 use spanwise_pt::{At, BranchKind as Kind, Event, Lost, Sink, TickScale, decode_parallel};
 

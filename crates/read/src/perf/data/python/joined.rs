@@ -3,7 +3,7 @@
 //! Each call of the C function that interprets stands for one or more frames of Python, so the two
 //! stacks are joined from the outermost call on.
 
-use spanwise_flow::Place;
+use spanwise_callstack::Place;
 
 /// What a function of C means for the join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ mod readings;
 use std::collections::HashMap;
 use std::path::Path;
 
-use spanwise_flow::{FunctionId, Names, Place};
+use spanwise_callstack::{FunctionId, Names, Place};
 use spanwise_model::Nanos;
 
 use joined::{Call, PythonPlace, joined};

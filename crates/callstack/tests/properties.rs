@@ -3,8 +3,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use spanwise_flow::compat::{Machine, Scope};
-use spanwise_flow::{
+use spanwise_callstack::compat::{Machine, Scope};
+use spanwise_callstack::{
     Branch, BranchKind, Call, Flow, FlowOptions, FunctionId, Names, Place, SampleReach,
     ThreadCalls, ThreadKey, TraceEdge, Traps,
 };

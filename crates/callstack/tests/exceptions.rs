@@ -1,6 +1,6 @@
 //! Stacks that exceptions leave.
 
-use spanwise_flow::{Branch, BranchKind, Flow, FlowOptions, Place, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Flow, FlowOptions, Place, ThreadKey, TraceEdge};
 
 const THREAD: ThreadKey = ThreadKey { pid: 1, tid: 2 };
 

@@ -3,7 +3,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use spanwise_flow::{
+use spanwise_callstack::{
     EventStack, LeftAs, Moment, Names, Sched, SchedEvent, StackRef, Stretch, ThreadKey, ThreadSched,
 };
 use spanwise_model::{BlockedOn, Nanos, RunnableSince, ThreadState};
