@@ -1,12 +1,12 @@
 // Starts the page: asks which traces there are, and shows them, or says why it cannot.
 
 import "./style.css";
-import { App } from "./app";
-import { button, element, replaceChildren } from "./dom";
-import { learnKinds } from "./kinds";
-import { askTraces, reasonText } from "./server";
-import { State } from "./state";
-import { followTheme } from "./theme";
+import { App } from "./page/app";
+import { button, element, replaceChildren } from "./drawing/dom";
+import { learnKinds } from "./drawing/kinds";
+import { askTraces, reasonText } from "./server/server";
+import { State } from "./state/state";
+import { followTheme } from "./page/theme";
 
 async function start(): Promise<void> {
   const state = new State();

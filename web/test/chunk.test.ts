@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { overlapOf } from "../src/scale";
+import { overlapOf } from "../src/drawing/scale";
 import { chunkOf, covers } from "../src/timeline/chunk";
 
 const BOUNDS = { from: 1_000, to: 5_000_000 };

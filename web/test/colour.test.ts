@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeColour, changeShare, hashOf, spanColour } from "../src/colour";
-import { kindOf, learnKinds } from "../src/kinds";
-import { arrowsOf } from "../src/timeline/arrows";
-import type { SpanAnswer } from "../src/protocol";
+import { changeColour, changeShare, hashOf, spanColour } from "../src/drawing/colour";
+import { kindOf, learnKinds } from "../src/drawing/kinds";
+import { arrowsOf } from "../src/timeline/painting/arrows";
+import type { SpanAnswer } from "../src/server/protocol";
 
 const LIST = ["other", "python", "operator", "annotation", "runtime", "kernel", "sampled"];
 

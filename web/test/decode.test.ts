@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decodeSlices } from "../src/decode";
+import { decodeSlices } from "../src/server/decode";
 
 interface Rectangle {
   start: number;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { foundShare, framesOf } from "../src/flame/paint";
 import { changeOf } from "../src/flame/paint";
 import { columnsOf, namesByWeight, sandwichOf, treeOf, type FlameTree } from "../src/flame/tree";
-import type { FlameAnswer } from "../src/protocol";
+import type { FlameAnswer } from "../src/server/protocol";
 
 // all(10) ─ a(7) ─ b(4) ─ a(2)
 //         │      └ c(2)

@@ -1,7 +1,7 @@
 // The texts are those of crates/write/src/units.rs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amountText, bytesText, countText, nanosText, numberText, tickText } from "../src/format";
+import { amountText, bytesText, countText, nanosText, numberText, tickText } from "../src/drawing/format";
 
 test("times take the largest unit with a whole part", () => {
   const lines: [number, string][] = [

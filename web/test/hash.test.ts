@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bookmarkOf, hashOf, type Bookmark } from "../src/hash";
+import { bookmarkOf, hashOf, type Bookmark } from "../src/state/hash";
 
 const USUAL: Bookmark = { panel: "timeline", trace: 0, view: null, selected: null, range: null, search: "" };
 

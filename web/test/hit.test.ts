@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { SliceTable } from "../src/decode";
-import { markAt, pointAt, spanAt } from "../src/timeline/hit";
+import type { SliceTable } from "../src/server/decode";
+import { markAt, pointAt, spanAt } from "../src/timeline/pointing/hit";
 import type { TrackPicture } from "../src/timeline/store";
 
 const SLICES: SliceTable = {

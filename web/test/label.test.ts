@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Letters } from "../src/label";
+import { Letters } from "../src/drawing/label";
 
 /** Letters that are ten wide, the dots five. */
 function measuring(): { asked: string[]; measureText(text: string): TextMetrics } {

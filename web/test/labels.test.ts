@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PAINTS } from "../src/colour";
-import { Labels } from "../src/timeline/labels";
+import { PAINTS } from "../src/drawing/colour";
+import { Labels } from "../src/timeline/painting/labels";
 
 /** The labels that are painted, "text at x", where every letter is ten wide. */
 function painted(add: (labels: Labels) => void): string[] {

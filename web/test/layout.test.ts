@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { TraceInfo, TrackInfo } from "../src/protocol";
-import { Source } from "../src/source";
+import type { TraceInfo, TrackInfo } from "../src/server/protocol";
+import { Source } from "../src/state/source";
 import { layoutOf, lineAt, linesBetween, trackLineOf } from "../src/timeline/layout";
 
 function track(id: number, process: string, more: Partial<TrackInfo> = {}): TrackInfo {

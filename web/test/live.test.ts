@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { takeGrown } from "../src/live";
-import type { TraceInfo } from "../src/protocol";
-import { wholeOf, type Range } from "../src/scale";
-import { Source } from "../src/source";
-import { State } from "../src/state";
+import { takeGrown } from "../src/server/live";
+import type { TraceInfo } from "../src/server/protocol";
+import { wholeOf, type Range } from "../src/drawing/scale";
+import { Source } from "../src/state/source";
+import { State } from "../src/state/state";
 
 function trace(to: number, live = true): TraceInfo {
   const read = to;

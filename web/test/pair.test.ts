@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { paired } from "../src/flame/pair";
-import type { FlameAnswer } from "../src/protocol";
+import type { FlameAnswer } from "../src/server/protocol";
 
 /** A tree as lines: depth by blanks, the name, what the base and the trace spend in it itself. */
 type Line = [text: string, base: number, trace: number];

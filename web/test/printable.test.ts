@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decodeSlices } from "../src/decode";
-import { printable } from "../src/printable";
+import { decodeSlices } from "../src/server/decode";
+import { printable } from "../src/drawing/printable";
 
 test("what cannot be seen is shown as its code, all else stays", () => {
   const lines: [string, string][] = [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { around, insideOf, lengthOf, overlapOf, panBy, revealed, ticksOf, timeAt, wholeOf, xOf, zoomAt } from "../src/scale";
+import { around, insideOf, lengthOf, overlapOf, panBy, revealed, ticksOf, timeAt, wholeOf, xOf, zoomAt } from "../src/drawing/scale";
 
 const BOUNDS = { from: 0, to: 1_000_000 };
 

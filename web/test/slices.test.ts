@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PAINTS, pixelOf, pixelOfHex, spanHsl } from "../src/colour";
-import type { SliceTable } from "../src/decode";
-import { learnKinds } from "../src/kinds";
-import { Labels } from "../src/timeline/labels";
-import { fillRows, firstOfRow, firstVisible } from "../src/timeline/slices";
+import { PAINTS, pixelOf, pixelOfHex, spanHsl } from "../src/drawing/colour";
+import type { SliceTable } from "../src/server/decode";
+import { learnKinds } from "../src/drawing/kinds";
+import { Labels } from "../src/timeline/painting/labels";
+import { fillRows, firstOfRow, firstVisible } from "../src/timeline/painting/slices";
 
 type Row = [row: number, start: number, dur: number, name: number, busy?: number];
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { TraceInfo } from "../src/protocol";
-import { aligned, boundsOf, sharesClock } from "../src/source";
+import type { TraceInfo } from "../src/server/protocol";
+import { aligned, boundsOf, sharesClock } from "../src/state/source";
 
 function trace(began: number | null, to: number): TraceInfo {
   return { id: 0, file: "a", producer: null, rank: null, from: 0, began, to, spans: 1, live: false, read: 0, notices: [], tracks: [] };

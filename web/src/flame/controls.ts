@@ -1,10 +1,10 @@
 // What a flame graph shows, and the controls that choose it.
 
-import { choice, element } from "../dom";
-import type { FlameGroup, FlameValue } from "../protocol";
-import type { Range } from "../scale";
-import { processTitle, trackTitle, traceTitle } from "../source";
-import type { State } from "../state";
+import { choice, element } from "../drawing/dom";
+import type { FlameGroup, FlameValue } from "../server/protocol";
+import type { Range } from "../drawing/scale";
+import { processTitle, trackTitle, traceTitle } from "../state/source";
+import type { State } from "../state/state";
 import type { Side } from "./tree";
 
 export type Shape = "icicle" | "flame" | "sandwich";

@@ -1,8 +1,8 @@
 // The names of a flame graph by their own weight, beside it.
 
-import { button, element } from "../dom";
-import { amountText } from "../format";
-import type { Unit } from "../protocol";
+import { button, element } from "../drawing/dom";
+import { amountText } from "../drawing/format";
+import type { Unit } from "../server/protocol";
 import { namesByWeight, type FlameTree } from "./tree";
 
 const ROWS_MAX = 100;

@@ -1,8 +1,8 @@
 // Where the frames of a flame graph stand when one of them fills the width, and painting
 // them.
 
-import { changeColour, changeShare, spanColour, type Paints } from "../colour";
-import { Letters } from "../label";
+import { changeColour, changeShare, spanColour, type Paints } from "../drawing/colour";
+import { Letters } from "../drawing/label";
 import type { FlameTree, Side } from "./tree";
 
 export const FRAME_HEIGHT = 19;

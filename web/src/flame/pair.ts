@@ -3,7 +3,7 @@
 // one side and gone on the other. Here such a frame is found by what it calls: where at least half
 // of that (by weight) has the same names on the other side, the two are one.
 
-import type { FlameAnswer } from "../protocol";
+import type { FlameAnswer } from "../server/protocol";
 
 interface Node {
   name: string;

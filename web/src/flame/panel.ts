@@ -1,15 +1,15 @@
 // The flame graph: of a whole trace or the selected range, of all tracks or one, alone or since
 // another trace, as flames, icicles, or a sandwich of the callers and callees of one name.
 
-import { Repaint, Surface } from "../canvas";
-import { PAINTS } from "../colour";
-import { button, element, replaceChildren } from "../dom";
-import { amountText, countText, shareText } from "../format";
-import type { FlameAnswer } from "../protocol";
-import { overlapOf, type Range } from "../scale";
-import { askFlame, isAborted, reasonText } from "../server";
-import type { State } from "../state";
-import { Tooltip } from "../timeline/tooltip";
+import { Repaint, Surface } from "../drawing/canvas";
+import { PAINTS } from "../drawing/colour";
+import { button, element, replaceChildren } from "../drawing/dom";
+import { amountText, countText, shareText } from "../drawing/format";
+import type { FlameAnswer } from "../server/protocol";
+import { overlapOf, type Range } from "../drawing/scale";
+import { askFlame, isAborted, reasonText } from "../server/server";
+import type { State } from "../state/state";
+import { Tooltip } from "../timeline/pointing/tooltip";
 import { changeLegend, controlsOf, type FlameChoice } from "./controls";
 import { nameTable } from "./names";
 import { FRAME_HEIGHT, foundShare, frameAt, framesOf, paintFlame, type FlamePicture } from "./paint";

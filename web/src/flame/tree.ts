@@ -1,8 +1,8 @@
 // A flame graph's tree as arrays in preorder, and the two trees of a sandwich: who calls a
 // name, and what it calls.
 
-import { printable } from "../printable";
-import type { FlameAnswer } from "../protocol";
+import { printable } from "../drawing/printable";
+import type { FlameAnswer } from "../server/protocol";
 
 /** Nodes in preorder, the root first; weights of children fit into their parent's. */
 export interface FlameTree {

@@ -1,13 +1,13 @@
 // Two traces: their timelines one above the other on one clock, the second shifted as the
 // user likes, and the table of what changed.
 
-import { button, choice, element, replaceChildren } from "../dom";
-import { nanosText } from "../format";
-import type { Place, Section } from "../protocol";
-import { around, lengthOf, type Range } from "../scale";
-import { askCompare, askSpan, reasonText } from "../server";
-import { Source, boundsOf, traceTitle } from "../source";
-import type { State } from "../state";
+import { button, choice, element, replaceChildren } from "../drawing/dom";
+import { nanosText } from "../drawing/format";
+import type { Place, Section } from "../server/protocol";
+import { around, lengthOf, type Range } from "../drawing/scale";
+import { askCompare, askSpan, reasonText } from "../server/server";
+import { Source, boundsOf, traceTitle } from "../state/source";
+import type { State } from "../state/state";
 import { Timeline } from "../timeline/timeline";
 import { sectionElement } from "./tables";
 

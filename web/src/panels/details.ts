@@ -1,13 +1,13 @@
 // Everything about the selected span: times, arguments, the stack around it, what launched
 // it and what it launched. Each other span is a button that goes there.
 
-import { button, element } from "../dom";
-import { countText, nanosText } from "../format";
-import { kindOf } from "../kinds";
-import type { FrameName, SpanAnswer, SpanPlace } from "../protocol";
-import type { Selected } from "../state";
+import { button, element } from "../drawing/dom";
+import { countText, nanosText } from "../drawing/format";
+import { kindOf } from "../drawing/kinds";
+import type { FrameName, SpanAnswer, SpanPlace } from "../server/protocol";
+import type { Selected } from "../state/state";
 import { sampledElement, stateElement } from "./observed";
-import { trackTitle, type Source } from "../source";
+import { trackTitle, type Source } from "../state/source";
 
 export interface DetailActions {
   go(span: number): void;

@@ -1,11 +1,11 @@
 // The report of a trace: findings first, then its tables, and what of the file was odd.
 
-import { choice, element, replaceChildren } from "../dom";
-import { countText, nanosText } from "../format";
-import type { Place, TraceInfo } from "../protocol";
-import { askReport, reasonText } from "../server";
-import type { State } from "../state";
-import { traceTitle } from "../source";
+import { choice, element, replaceChildren } from "../drawing/dom";
+import { countText, nanosText } from "../drawing/format";
+import type { Place, TraceInfo } from "../server/protocol";
+import { askReport, reasonText } from "../server/server";
+import type { State } from "../state/state";
+import { traceTitle } from "../state/source";
 import { sectionElement } from "./tables";
 
 export class FindingsPanel {

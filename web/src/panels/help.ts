@@ -1,6 +1,6 @@
 // The keys and gestures, in a dialog.
 
-import { button, element } from "../dom";
+import { button, element } from "../drawing/dom";
 
 const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["w  s", "zoom in, out at the pointer"],

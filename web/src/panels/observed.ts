@@ -1,8 +1,8 @@
 // What samples say of a call that was drawn from them, and what the scheduler said of a wait.
 
-import { element } from "../dom";
-import { countText, nanosText } from "../format";
-import type { SampledAnswer, SpanAnswer, StackFrame } from "../protocol";
+import { element } from "../drawing/dom";
+import { countText, nanosText } from "../drawing/format";
+import type { SampledAnswer, SpanAnswer, StackFrame } from "../server/protocol";
 
 const FRAMES_SHOWN = 60;
 

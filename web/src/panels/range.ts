@@ -1,12 +1,12 @@
 // The summary of the selected range.
 
-import { button, choice, element } from "../dom";
-import { nanosText } from "../format";
-import type { SectionsAnswer } from "../protocol";
-import { lengthOf, overlapOf, type Range } from "../scale";
-import { askRange, reasonText } from "../server";
-import type { State } from "../state";
-import { traceTitle } from "../source";
+import { button, choice, element } from "../drawing/dom";
+import { nanosText } from "../drawing/format";
+import type { SectionsAnswer } from "../server/protocol";
+import { lengthOf, overlapOf, type Range } from "../drawing/scale";
+import { askRange, reasonText } from "../server/server";
+import type { State } from "../state/state";
+import { traceTitle } from "../state/source";
 import { sectionElement, type Go } from "./tables";
 
 export interface RangeActions {

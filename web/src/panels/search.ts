@@ -1,12 +1,12 @@
 // Search: the box in the head of the page, the list of what was found, and the steps from
 // one found span to the next.
 
-import { button, element } from "../dom";
-import { countText, nanosText } from "../format";
-import type { SearchAnswer, SpanPlace } from "../protocol";
-import { askSearch, isAborted, reasonText } from "../server";
-import type { SpanReference, State } from "../state";
-import { traceTitle } from "../source";
+import { button, element } from "../drawing/dom";
+import { countText, nanosText } from "../drawing/format";
+import type { SearchAnswer, SpanPlace } from "../server/protocol";
+import { askSearch, isAborted, reasonText } from "../server/server";
+import type { SpanReference, State } from "../state/state";
+import { traceTitle } from "../state/source";
 
 const REST_MS = 150;
 

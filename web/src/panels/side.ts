@@ -1,7 +1,7 @@
 // The column at the right: the selected span, the selected range, the search's results,
 // each under a tab of its own while there is something to show.
 
-import { button, element, replaceChildren } from "../dom";
+import { button, element, replaceChildren } from "../drawing/dom";
 
 const SLOTS = [
   ["details", "Span"],

@@ -1,11 +1,11 @@
 // A console for questions in SQL. What is a span in the answer, or a start with a length,
 // leads back to the timeline.
 
-import { button, element, replaceChildren } from "../dom";
-import { countText, nanosText } from "../format";
-import type { Place, QueryAnswer, QueryValue } from "../protocol";
-import { Refused, askQuery, isAborted, reasonText } from "../server";
-import type { SpanReference, State } from "../state";
+import { button, element, replaceChildren } from "../drawing/dom";
+import { countText, nanosText } from "../drawing/format";
+import type { Place, QueryAnswer, QueryValue } from "../server/protocol";
+import { Refused, askQuery, isAborted, reasonText } from "../server/server";
+import type { SpanReference, State } from "../state/state";
 import { valueTable } from "./tables";
 
 const EXAMPLES: readonly (readonly [title: string, query: string])[] = [

@@ -1,10 +1,10 @@
 // Sections of an answer as headings, paragraphs and tables. A row or a paragraph that has a
 // place in the timeline becomes a link to it.
 
-import { printable } from "../printable";
-import { button, element } from "../dom";
-import { countText } from "../format";
-import type { Cell, Column, Place, QueryValue, Section } from "../protocol";
+import { printable } from "../drawing/printable";
+import { button, element } from "../drawing/dom";
+import { countText } from "../drawing/format";
+import type { Cell, Column, Place, QueryValue, Section } from "../server/protocol";
 
 export type Go = (place: Place) => void;
 

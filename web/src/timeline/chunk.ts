@@ -2,7 +2,7 @@
 // at a grid, so that a small step to the side or nearer needs no new question and coming
 // back to a place finds the old answer.
 
-import { lengthOf, type Range } from "../scale";
+import { lengthOf, type Range } from "../drawing/scale";
 
 export interface Chunk {
   key: string;

@@ -1,8 +1,8 @@
 // Where each track stands: groups (a process or GPU of a trace) with their tracks below
 // each other, in the order of the server. Heights are CSS pixels.
 
-import { processTitle, shortTitle, type Source } from "../source";
-import type { TrackInfo } from "../protocol";
+import { processTitle, shortTitle, type Source } from "../state/source";
+import type { TrackInfo } from "../server/protocol";
 
 export const ROW_HEIGHT = 18;
 export const TRACK_PADDING = 4;

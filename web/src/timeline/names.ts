@@ -1,10 +1,10 @@
 // The column of names left of the tracks: buttons that fold groups and tracks.
 
-import { button, element, replaceChildren } from "../dom";
-import { amountText, countText, nanosText } from "../format";
-import { lengthOf } from "../scale";
-import { boundsOf, trackNote, trackTitle, traceTitle, type Alignment, type Source } from "../source";
-import type { Signal } from "../signal";
+import { button, element, replaceChildren } from "../drawing/dom";
+import { amountText, countText, nanosText } from "../drawing/format";
+import { lengthOf } from "../drawing/scale";
+import { boundsOf, trackNote, trackTitle, traceTitle, type Alignment, type Source } from "../state/source";
+import type { Signal } from "../state/signal";
 import type { Layout, Line, TrackLine } from "./layout";
 
 export class NamesColumn {

@@ -2,12 +2,12 @@
 // there: the wanted chunk if it has come, else the last that was painted, and below that
 // the overview of the whole trace, so the screen is never empty while a question is open.
 
-import type { SliceTable } from "../decode";
-import { printable } from "../printable";
-import type { CounterPoint, MarkPoint, TrackInfo } from "../protocol";
-import { askCounters, askMarks, askSlices, isAborted, type PaintQuestion } from "../server";
+import type { SliceTable } from "../server/decode";
+import { printable } from "../drawing/printable";
+import type { CounterPoint, MarkPoint, TrackInfo } from "../server/protocol";
+import { askCounters, askMarks, askSlices, isAborted, type PaintQuestion } from "../server/server";
 import { chunkOf, type Chunk } from "./chunk";
-import type { Range } from "../scale";
+import type { Range } from "../drawing/scale";
 
 /** What one track has to show in one chunk. */
 export interface TrackPicture {

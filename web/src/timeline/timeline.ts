@@ -1,24 +1,24 @@
 // The timeline: overview, ruler, names and tracks of one or several traces on one clock.
 // It paints from the last answers at once and asks for better ones when the view rests.
 
-import { Repaint, Surface } from "../canvas";
-import { PAINTS } from "../colour";
-import { element, replaceChildren } from "../dom";
-import { insideOf, panBy, timeAt, zoomAt, type Range } from "../scale";
-import type { State } from "../state";
-import type { Source } from "../source";
+import { Repaint, Surface } from "../drawing/canvas";
+import { PAINTS } from "../drawing/colour";
+import { element, replaceChildren } from "../drawing/dom";
+import { insideOf, panBy, timeAt, zoomAt, type Range } from "../drawing/scale";
+import type { State } from "../state/state";
+import type { Source } from "../state/source";
 import { chunkOf } from "./chunk";
 import { layoutOf, linesBetween, trackLineOf, ROW_HEIGHT, rowsTop } from "./layout";
 import type { Layout, TrackLine } from "./layout";
-import { Labels } from "./labels";
+import { Labels } from "./painting/labels";
 import { NamesColumn, cornerLines } from "./names";
-import { attachOverview, attachRuler, attachTracks, attachWheel } from "./pointer";
-import { OVERVIEW_HEIGHT, Overview, RULER_HEIGHT, paintRuler } from "./ruler";
-import { hitAt, tellHit, type Hit } from "./pick";
-import { PixelRows } from "./pixels";
-import { paintScene, selectedBox } from "./scene";
+import { attachOverview, attachRuler, attachTracks, attachWheel } from "./pointing/pointer";
+import { OVERVIEW_HEIGHT, Overview, RULER_HEIGHT, paintRuler } from "./painting/ruler";
+import { hitAt, tellHit, type Hit } from "./pointing/pick";
+import { PixelRows } from "./painting/pixels";
+import { paintScene, selectedBox } from "./painting/scene";
 import { PictureStore, type TrackPicture } from "./store";
-import { Tooltip } from "./tooltip";
+import { Tooltip } from "./pointing/tooltip";
 
 /** How long the view rests before the server is asked. */
 const REST_MS = 40;

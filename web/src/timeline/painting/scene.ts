@@ -1,18 +1,18 @@
 // One frame of the tracks' canvas, from back to front.
 
-import type { Surface } from "../canvas";
-import { pixelOfHex, type Paints } from "../colour";
-import { xOf, type Range } from "../scale";
-import type { State } from "../state";
+import type { Surface } from "../../drawing/canvas";
+import { pixelOfHex, type Paints } from "../../drawing/colour";
+import { xOf, type Range } from "../../drawing/scale";
+import type { State } from "../../state/state";
 import { arrowsOf, paintArrows } from "./arrows";
-import { ROW_HEIGHT, linesBetween, rowsTop, trackLineOf, type Layout, type TrackLine } from "./layout";
+import { ROW_HEIGHT, linesBetween, rowsTop, trackLineOf, type Layout, type TrackLine } from "../layout";
 import type { Labels } from "./labels";
 import { fillTrack, paintBeside, projectionOf, rowsBetween } from "./paint";
-import type { Hit } from "./pick";
+import type { Hit } from "../pointing/pick";
 import type { PixelRows } from "./pixels";
 import { paintGrid } from "./ruler";
 import type { Painting } from "./slices";
-import type { TrackPicture } from "./store";
+import type { TrackPicture } from "../store";
 
 export interface Scene {
   surface: Surface;

@@ -1,12 +1,12 @@
 // The ruler above the tracks, and the overview of the whole trace above that.
 
-import { Surface } from "../canvas";
-import { spanColour, type Paints } from "../colour";
-import { tickText, nanosText } from "../format";
-import { lengthOf, ticksOf, xOf, type Range } from "../scale";
-import type { Source } from "../source";
+import { Surface } from "../../drawing/canvas";
+import { spanColour, type Paints } from "../../drawing/colour";
+import { tickText, nanosText } from "../../drawing/format";
+import { lengthOf, ticksOf, xOf, type Range } from "../../drawing/scale";
+import type { Source } from "../../state/source";
 import { firstOfRow } from "./slices";
-import type { TrackPicture } from "./store";
+import type { TrackPicture } from "../store";
 
 export const RULER_HEIGHT = 28;
 export const OVERVIEW_HEIGHT = 48;

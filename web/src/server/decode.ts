@@ -1,6 +1,6 @@
 // The binary answer of api/slices as typed arrays, without copying.
 
-import { printable } from "./printable";
+import { printable } from "../drawing/printable";
 
 export interface SliceTable {
   count: number;

@@ -2,7 +2,7 @@
 // user changes it or comes with a link.
 
 import { bookmarkOf, hashOf, type Bookmark } from "./hash";
-import { insideOf } from "./scale";
+import { insideOf } from "../drawing/scale";
 import type { SpanReference, State } from "./state";
 
 const REST_MS = 250;

@@ -2,10 +2,10 @@
 // the user looks elsewhere.
 
 import type { TraceInfo } from "./protocol";
-import { insideOf, lengthOf } from "./scale";
+import { insideOf, lengthOf } from "../drawing/scale";
 import { askTraces } from "./server";
-import { Source } from "./source";
-import type { State } from "./state";
+import { Source } from "../state/source";
+import type { State } from "../state/state";
 
 const EVERY_MS = 1000;
 /** How near to the end, as a share of the view, still is "at the end". */

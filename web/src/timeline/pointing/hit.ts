@@ -1,7 +1,7 @@
 // What is under the pointer.
 
-import type { CounterPoint } from "../protocol";
-import type { TrackPicture } from "./store";
+import type { CounterPoint } from "../../server/protocol";
+import type { TrackPicture } from "../store";
 
 export interface SpanHit {
   span: number;

@@ -1,11 +1,11 @@
 // What is at a place of the tracks' canvas, and the words for it.
 
-import { countText, nanosText } from "../format";
-import { lengthOf, timeAt, type Range } from "../scale";
-import { trackTitle } from "../source";
+import { countText, nanosText } from "../../drawing/format";
+import { lengthOf, timeAt, type Range } from "../../drawing/scale";
+import { trackTitle } from "../../state/source";
 import { markAt, pointAt, spanAt, type SpanHit } from "./hit";
-import { ROW_HEIGHT, lineAt, rowsTop, type Layout, type TrackLine } from "./layout";
-import type { TrackPicture } from "./store";
+import { ROW_HEIGHT, lineAt, rowsTop, type Layout, type TrackLine } from "../layout";
+import type { TrackPicture } from "../store";
 import { counterLines, spanLines, type Tooltip } from "./tooltip";
 
 const SLACK_PIXELS = 2;

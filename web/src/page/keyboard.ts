@@ -1,6 +1,6 @@
 // Keys of the page. Moving keys act at once and go on smoothly while they are held.
 
-import { isTyping } from "./dom";
+import { isTyping } from "../drawing/dom";
 
 export type Direction = "in" | "out" | "left" | "right" | "up" | "down";
 

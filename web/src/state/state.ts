@@ -1,9 +1,9 @@
 // What the page shows, as signals: every part reads and changes these and knows nothing of
 // the others.
 
-import type { Theme } from "./colour";
-import type { SpanAnswer } from "./protocol";
-import type { Range } from "./scale";
+import type { Theme } from "../drawing/colour";
+import type { SpanAnswer } from "../server/protocol";
+import type { Range } from "../drawing/scale";
 import { Signal } from "./signal";
 import { boundsOf, type Alignment, type Source } from "./source";
 

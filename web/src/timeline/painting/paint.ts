@@ -1,12 +1,12 @@
 // What is painted of one track: spans as lines of pixels (slices.ts), counters as areas, marks as
 // triangles. Free functions on plain arrays; this is what runs 60 times a second.
 
-import type { Paints } from "../colour";
-import { Letters } from "../label";
-import type { Range } from "../scale";
-import { ROW_HEIGHT, TRACK_PADDING, rowsTop, type TrackLine } from "./layout";
+import type { Paints } from "../../drawing/colour";
+import { Letters } from "../../drawing/label";
+import type { Range } from "../../drawing/scale";
+import { ROW_HEIGHT, TRACK_PADDING, rowsTop, type TrackLine } from "../layout";
 import { fillRows, type Painting } from "./slices";
-import type { TrackPicture } from "./store";
+import type { TrackPicture } from "../store";
 
 /** How a track's own time becomes pixels. */
 export interface Projection {

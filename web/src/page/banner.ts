@@ -1,8 +1,8 @@
 // A line across the page when something is wrong: the server is gone, or it refused.
 
-import { button, element, replaceChildren } from "./dom";
-import { askTraces, isReachable } from "./server";
-import type { State } from "./state";
+import { button, element, replaceChildren } from "../drawing/dom";
+import { askTraces, isReachable } from "../server/server";
+import type { State } from "../state/state";
 
 const RETRY_MS = 2000;
 

@@ -1,7 +1,7 @@
 // The head of the page: the panels' tabs, the search box, and buttons.
 
-import { button, element } from "./dom";
-import { PANELS, type Panel, type State } from "./state";
+import { button, element } from "../drawing/dom";
+import { PANELS, type Panel, type State } from "../state/state";
 
 const TITLES: Record<Panel, string> = {
   timeline: "Timeline",

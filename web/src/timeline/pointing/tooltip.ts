@@ -1,9 +1,9 @@
 // The words beside the pointer.
 
-import { element, replaceChildren } from "../dom";
-import { amountText, countText, nanosText, shareText } from "../format";
-import { kindOf } from "../kinds";
-import type { Unit } from "../protocol";
+import { element, replaceChildren } from "../../drawing/dom";
+import { amountText, countText, nanosText, shareText } from "../../drawing/format";
+import { kindOf } from "../../drawing/kinds";
+import type { Unit } from "../../server/protocol";
 import type { SpanHit } from "./hit";
 
 const AWAY = 14;

@@ -1,10 +1,10 @@
 // The names on spans of one frame: collected while the rows are filled, painted once those are on
 // the canvas. The lists are used again in the next frame.
 
-import type { Paints } from "../colour";
-import { Letters } from "../label";
+import type { Paints } from "../../drawing/colour";
+import { Letters } from "../../drawing/label";
 import { LabelImages } from "./label_images";
-import { ROW_HEIGHT } from "./layout";
+import { ROW_HEIGHT } from "../layout";
 
 const PADDING = 4;
 const FONT = "11px system-ui, sans-serif";

@@ -1,9 +1,9 @@
 // A trace on the screen's clock. Each trace has a zero of its own; on the screen all begin
 // at 0, and one of them may be shifted, to lay two runs over each other.
 
-import type { TraceInfo, TrackInfo } from "./protocol";
-import { countText } from "./format";
-import type { Range } from "./scale";
+import type { TraceInfo, TrackInfo } from "../server/protocol";
+import { countText } from "../drawing/format";
+import type { Range } from "../drawing/scale";
 
 export class Source {
   readonly trace: TraceInfo;

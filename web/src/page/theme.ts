@@ -1,7 +1,7 @@
 // Dark or light: as the system says, until the user says otherwise.
 
-import type { Theme } from "./colour";
-import type { State } from "./state";
+import type { Theme } from "../drawing/colour";
+import type { State } from "../state/state";
 
 const KEY = "spanwise-theme";
 

@@ -1,10 +1,10 @@
 // Going somewhere: to a span or a place of a trace, from wherever it is named.
 
-import type { Place } from "./protocol";
-import { around, revealed } from "./scale";
-import { Refused, askSpan, askSpanAt, reasonText } from "./server";
+import type { Place } from "../server/protocol";
+import { around, revealed } from "../drawing/scale";
+import { Refused, askSpan, askSpanAt, reasonText } from "../server/server";
 import type { SpanReference, State } from "./state";
-import type { Timeline } from "./timeline/timeline";
+import type { Timeline } from "../timeline/timeline";
 
 /** A span narrower than this share of the view is zoomed to, else nobody would see it. */
 const TINY_SHARE = 0.002;

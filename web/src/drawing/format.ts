@@ -1,7 +1,7 @@
 // Numbers as people read them, the same as the command line prints them
 // (crates/write/src/document/units.rs): whole numbers until the last step.
 
-import type { Unit } from "./protocol";
+import type { Unit } from "../server/protocol";
 
 type Scale = readonly (readonly [unit: string, size: number])[];
 

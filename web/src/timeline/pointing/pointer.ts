@@ -2,7 +2,7 @@
 // ruler select a range, a click picks, ctrl-wheel zooms where the pointer is, shift-wheel
 // or a sideways wheel moves in time, a plain wheel scrolls the tracks.
 
-import type { Range } from "../scale";
+import type { Range } from "../../drawing/scale";
 
 const DRAG_MIN = 4;
 const WHEEL_ZOOM = 0.0022;

@@ -1,9 +1,9 @@
 // Arrows of the selected span: from the call that launched it, to what it launched, and
 // along its links.
 
-import type { Paints } from "../colour";
-import type { SpanAnswer, SpanPlace } from "../protocol";
-import { ROW_HEIGHT, rowsTop, trackLineOf, type Layout } from "./layout";
+import type { Paints } from "../../drawing/colour";
+import type { SpanAnswer, SpanPlace } from "../../server/protocol";
+import { ROW_HEIGHT, rowsTop, trackLineOf, type Layout } from "../layout";
 import type { Projection } from "./paint";
 
 const HEAD = 5;

@@ -1,10 +1,10 @@
 // The spans of one track as lines of pixels: what runs 60 times a second. Rectangles come row by
 // row, in order of time and without overlap, so what is on the screen is found by halving.
 
-import { pixelOf, spanHsl, type Theme } from "../colour";
-import type { SliceTable } from "../decode";
+import { pixelOf, spanHsl, type Theme } from "../../drawing/colour";
+import type { SliceTable } from "../../server/decode";
 import type { Labels } from "./labels";
-import { ROW_HEIGHT } from "./layout";
+import { ROW_HEIGHT } from "../layout";
 import type { Projection } from "./paint";
 
 const LABEL_WIDTH_MIN = 28;

@@ -16,8 +16,8 @@ import type {
   TraceInfo,
   TracesAnswer,
 } from "./protocol";
-import type { Range } from "./scale";
-import { Signal } from "./signal";
+import type { Range } from "../drawing/scale";
+import { Signal } from "../state/signal";
 
 /** The server answered, and said no. */
 export class Refused extends Error {

@@ -1,7 +1,7 @@
 // What the page shows, as the part of the address after "#": a link to it, and a bookmark.
 
 import { PANELS, type Panel, type SpanReference } from "./state";
-import type { Range } from "./scale";
+import type { Range } from "../drawing/scale";
 
 export interface Bookmark {
   panel: Panel;
