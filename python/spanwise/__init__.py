@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ._experiments import detect_architecture as detect_architecture
     from ._experiments import load_trace as load_trace
     from ._experiments import trigger_snapshot as trigger_snapshot
-    from ._fleet import Fleet as Fleet
-    from ._fleet import fleet as fleet
-    from ._fleet_compare import FleetComparison as FleetComparison
+    from ._fleet.fleet import Fleet as Fleet
+    from ._fleet.fleet import fleet as fleet
+    from ._fleet.compare import FleetComparison as FleetComparison
     from ._native import TraceError as TraceError
     from ._table import Table as Table
     from ._trace import Trace as Trace
@@ -45,8 +45,8 @@ _HOME = {
     "Answer": "_answer",
     "Baseline": "_compare",
     "Comparison": "_compare",
-    "Fleet": "_fleet",
-    "FleetComparison": "_fleet_compare",
+    "Fleet": "_fleet.fleet",
+    "FleetComparison": "_fleet.compare",
     "Table": "_table",
     "Trace": "_trace",
     "TraceAnalyzer": "_experiments",
@@ -59,7 +59,7 @@ _HOME = {
     "compare": "_compare",
     "correlate_traces_with_metrics": "_experiments",
     "detect_architecture": "_experiments",
-    "fleet": "_fleet",
+    "fleet": "_fleet.fleet",
     "fusion": "_compare",
     "load_trace": "_experiments",
     "open": "_trace",
@@ -92,6 +92,6 @@ def span(name: str, component: str = "general"):
     >>> with loading:
     ...     pass
     """
-    from .profiling._sites import reusable_span
+    from .profiling._core.sites import reusable_span
 
     return reusable_span(name, component)

@@ -25,7 +25,7 @@ def command_line() -> str | None:
 
 def main() -> None:
     if sys.argv[1:2] == ["overhead"]:
-        from .profiling import overhead
+        from .profiling.adaptive import overhead
 
         sys.exit(overhead.main(sys.argv[2:]))
     path = command_line()

@@ -11,8 +11,8 @@ import spanwise
 from spanwise import _native
 from spanwise.profiling import OperationProfiler, ProfilerConfig, ProfilerLevel, ProfilerManager
 from spanwise.profiling import _plan, _sites, _wrap, profile_function
-from spanwise.profiling._plan import Costs, Load
-from spanwise.profiling.adapt import Window, next_level
+from spanwise.profiling._core.plan import Costs, Load
+from spanwise.profiling.adaptive.adapt import Window, next_level
 
 BASIC, DETAILED, ALL = ProfilerLevel.BASIC, ProfilerLevel.DETAILED, ProfilerLevel.COMPREHENSIVE
 

@@ -11,7 +11,8 @@ import pytest
 from replicas import FOUR, replicate
 
 import spanwise as sw
-from spanwise import _fleet, _native
+from spanwise import _native
+from spanwise._fleet import fleet as _fleet
 
 SMALL = FOUR[0].parents[1] / "llama_small.json.gz"
 EAGER = FOUR[0].parents[1] / "llama_small_eager.json.gz"

@@ -14,7 +14,7 @@ from replicas import FOUR, replicate
 import spanwise as sw
 
 pq = pytest.importorskip("pyarrow.parquet")
-from spanwise import _fleet_parquet as contract  # noqa: E402
+from spanwise._fleet import parquet as contract  # noqa: E402
 
 RECORDED = Path(__file__).resolve().parents[2] / "testdata" / "perf" / "recorded.perf"
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "fleet.md"

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from spanwise.profiling import ProfilerLevel, overhead
-from spanwise.profiling.overhead import BROKEN, HOLDS, UNDECIDED, Claim, Interval, interval_of
+from spanwise.profiling.adaptive.overhead import BROKEN, HOLDS, UNDECIDED, Claim, Interval, interval_of
 
 
 @pytest.mark.parametrize("interval, at_most, expected", [

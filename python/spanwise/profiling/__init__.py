@@ -32,9 +32,9 @@ from .decorators import (
     profile_training,
     remove_profiling,
 )
-from .deep import DeepRecording, DeepTrace, deep_trace
-from .evolution import EvolutionProfiler
-from .factories import (
+from .adaptive.deep import DeepRecording, DeepTrace, deep_trace
+from .components.evolution import EvolutionProfiler
+from .components.factories import (
     create_comprehensive_profiler,
     create_custom_profiler,
     create_evolution_focused_profiler,
@@ -46,7 +46,7 @@ from .factories import (
     quick_lightweight_profiler,
     quick_research_profiler,
 )
-from .live_view import LiveSession, live
+from .reports.live_view import LiveSession, live
 from .manager import (
     MultiProfilerContext,
     ProfilerManager,
@@ -56,13 +56,13 @@ from .manager import (
 from .profilers import BaseProfiler, OperationProfiler, ProfiledOperationContext
 
 if TYPE_CHECKING:
-    from .component import ComponentMetrics as ComponentMetrics
-    from .component import ComponentProfiler as ComponentProfiler
-    from .component import create_component_profiler as create_component_profiler
-    from .component import inject_profiler_into_component as inject_profiler_into_component
-    from .kernel import ComponentOperationContext as ComponentOperationContext
-    from .kernel import KernelProfiler as KernelProfiler
-    from .kernel import ProfileResult as ProfileResult
+    from .components.component import ComponentMetrics as ComponentMetrics
+    from .components.component import ComponentProfiler as ComponentProfiler
+    from .components.component import create_component_profiler as create_component_profiler
+    from .components.component import inject_profiler_into_component as inject_profiler_into_component
+    from .components.kernel import ComponentOperationContext as ComponentOperationContext
+    from .components.kernel import KernelProfiler as KernelProfiler
+    from .components.kernel import ProfileResult as ProfileResult
     from .monitors import Alert as Alert
     from .monitors import AlertChannel as AlertChannel
     from .monitors import AlertRule as AlertRule
@@ -81,13 +81,13 @@ if TYPE_CHECKING:
 
 # Where names are that few programs need: what is not used is not imported.
 _LATER = {
-    "component": (
+    "components.component": (
         "ComponentMetrics",
         "ComponentProfiler",
         "create_component_profiler",
         "inject_profiler_into_component",
     ),
-    "kernel": (
+    "components.kernel": (
         "ComponentOperationContext",
         "KernelProfiler",
         "ProfileResult",
@@ -112,12 +112,77 @@ _LATER = {
 }
 _HOME = {name: module for module, names in _LATER.items() for name in names}
 
-__version__ = "1.0.0"
-__all__ = sorted(_HOME) + [name for name in dir() if not name.startswith("_") and name not in (
-    "adapt", "component", "config", "contexts", "decorators", "deep", "evolution", "factories",
-    "kernel", "live_view", "manager", "monitors", "outputs", "profilers", "report", "Any",
-    "TYPE_CHECKING",
-)]
+__all__ = [
+    "Alert",
+    "AlertChannel",
+    "AlertRule",
+    "AlertSeverity",
+    "AlertSystem",
+    "BaseProfiler",
+    "BatchProfilerContext",
+    "ComponentHealth",
+    "ComponentMetrics",
+    "ComponentOperationContext",
+    "ComponentProfiler",
+    "DeepRecording",
+    "DeepTrace",
+    "EvolutionProfiler",
+    "HealthCheck",
+    "HealthMonitor",
+    "HealthStatus",
+    "KernelProfiler",
+    "LiveSession",
+    "MetricType",
+    "MultiProfilerContext",
+    "OperationProfiler",
+    "PerformanceAlert",
+    "PerformanceMonitor",
+    "PerformanceSnapshot",
+    "ProfileResult",
+    "ProfiledOperation",
+    "ProfiledOperationContext",
+    "ProfilerConfig",
+    "ProfilerContext",
+    "ProfilerLevel",
+    "ProfilerManager",
+    "ResourceAlert",
+    "ResourceMonitor",
+    "ResourceSnapshot",
+    "create_component_profiler",
+    "create_comprehensive_profiler",
+    "create_custom_profiler",
+    "create_evolution_focused_profiler",
+    "create_lightweight_profiler",
+    "create_production_profiler",
+    "create_research_profiler",
+    "create_standard_profiler",
+    "deep_trace",
+    "get_global_batch_profiler",
+    "get_global_profiler_manager",
+    "get_profile_config",
+    "inject_profiler_into_component",
+    "is_profiled",
+    "live",
+    "profile_async",
+    "profile_batch_operation",
+    "profile_component",
+    "profile_evolution",
+    "profile_function",
+    "profile_function_call",
+    "profile_if_enabled",
+    "profile_if_slow",
+    "profile_memory_intensive",
+    "profile_method",
+    "profile_metrics",
+    "profile_network",
+    "profile_operation",
+    "profile_training",
+    "quick_evolution_profiler",
+    "quick_lightweight_profiler",
+    "quick_research_profiler",
+    "remove_profiling",
+    "set_global_profiler_manager",
+]
 
 
 def __getattr__(name: str) -> Any:

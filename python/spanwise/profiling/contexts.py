@@ -8,7 +8,10 @@ import time
 from typing import Any, Callable, Optional
 
 from .. import _native
-from . import _gpu, _runtime, _sites, deep
+from ._system import gpu as _gpu
+from ._core import runtime as _runtime
+from ._core import sites as _sites
+from .adaptive import deep
 from .config import ProfilerLevel
 from .decorators import _finish, profile_function
 from .manager import get_global_profiler_manager

@@ -7,7 +7,7 @@ import inspect
 from typing import Any, Callable, Optional
 
 from .. import _native
-from ._wrap import Wanted, wrap
+from ._core.wrap import Wanted, wrap
 from .config import ProfilerLevel
 
 # What names of modules and classes say of the component.

@@ -11,7 +11,14 @@ import weakref
 from typing import Any, Optional
 
 from .. import _native
-from . import _logs, _runtime, _sites, adapt, deep, live_view, outputs, report
+from ._system import logs as _logs
+from ._core import runtime as _runtime
+from ._core import sites as _sites
+from .adaptive import adapt
+from .adaptive import deep
+from .reports import live_view
+from .reports import outputs
+from .reports import report
 from .config import ProfilerConfig, ProfilerLevel
 from .profilers import numbers as profiler_numbers
 

@@ -10,7 +10,11 @@ from abc import ABC, abstractmethod
 from typing import Any, Optional
 
 from .. import _native
-from . import _cost, _gpu, _runtime, _sites, outputs
+from ._core import cost as _cost
+from ._system import gpu as _gpu
+from ._core import runtime as _runtime
+from ._core import sites as _sites
+from .reports import outputs
 from .config import ProfiledOperation, ProfilerConfig, ProfilerLevel, operation_of
 
 # Operations that a profiler keeps at least, some 100 bytes each; sums cover all.

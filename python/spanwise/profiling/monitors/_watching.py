@@ -7,7 +7,7 @@ import time
 import weakref
 from typing import Any, Callable, Optional
 
-from .. import _logs
+from .._system import logs as _logs
 
 
 class Watcher:

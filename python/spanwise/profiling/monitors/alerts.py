@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Callable, Optional
 
-from .. import _logs
+from .._system import logs as _logs
 from ._watching import since
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from .. import _machine
+from .._system import machine as _machine
 from ._watching import Watcher, judged, since
 
 # Snapshots that make a baseline, and the least that do.

@@ -7,7 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from .. import _gpu, _machine
+from .._system import gpu as _gpu
+from .._system import machine as _machine
 from ._watching import Watcher, judged, since
 
 

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _native
-from ._fleet_files import brought_near, in_words, joined, written_whole
-from ._fleet_run import Status, Tables, timed
-from ._table import Table, _library
-from ._trace import open
+from .. import _native
+from .files import brought_near, in_words, joined, written_whole
+from .run import Status, Tables, timed
+from .._table import Table, _library
+from .._trace import open
 
 if TYPE_CHECKING:
-    from ._fleet import Fleet
+    from .fleet import Fleet
 
 #: Goes up when a column changes its meaning or type, or goes; not when one is added.
 VERSION = "1"

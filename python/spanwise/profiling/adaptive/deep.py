@@ -23,10 +23,11 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from .. import _native
-from . import _logs, _sites
-from ._attach import Attach, ask_for_snapshot, is_someone_listening
-from .profilers import numbers as profiler_numbers
+from ... import _native
+from .._system import logs as _logs
+from .._core import sites as _sites
+from .._system.attach import Attach, ask_for_snapshot, is_someone_listening
+from ..profilers import numbers as profiler_numbers
 
 CAPTURES = ("snapshot", "torch")
 # How often operations that have ended are looked at.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Callable, NamedTuple, Optional
 
-from .. import _native
+from ... import _native
 
 # A program that makes up a name for every operation would fill the memory with names.
 NAMES_MAX = 100_000

@@ -8,10 +8,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from .. import _native
-from . import _gpu, _logs, _machine, _sites, outputs
-from .config import ProfilerConfig, ProfilerLevel
-from .profilers import BaseProfiler
+from ... import _native
+from .._system import gpu as _gpu
+from .._system import logs as _logs
+from .._system import machine as _machine
+from .._core import sites as _sites
+from ..reports import outputs
+from ..config import ProfilerConfig, ProfilerLevel
+from ..profilers import BaseProfiler
 
 # Slow operations that are said at a time, and operations that are shown of a component.
 SLOW_MAX = 5

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any, Optional
 
-from .._files import append_only, replaced
+from ..._files import append_only, replaced
 
 
 def plain(value: Any) -> Any:

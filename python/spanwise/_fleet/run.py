@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from . import _native
-from ._table import Table
+from .. import _native
+from .._table import Table
 
 #: What is made of one file, or of many: tables by name.
 Tables = dict[str, Table]

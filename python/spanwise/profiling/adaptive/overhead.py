@@ -23,10 +23,10 @@ import tempfile
 import time
 from typing import Any, Callable, NamedTuple, Optional
 
-from .config import ProfilerConfig, ProfilerLevel
-from .decorators import profile_function
-from .manager import ProfilerManager
-from .profilers import OperationProfiler
+from ..config import ProfilerConfig, ProfilerLevel
+from ..decorators import profile_function
+from ..manager import ProfilerManager
+from ..profilers import OperationProfiler
 
 SPANS_US = (5, 50, 1000)
 # A block is about so long.

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from . import _native
-from ._fleet_compare import FleetComparison, compare_fleets
-from ._fleet_files import Path, brought_near, find_files, in_words
-from ._fleet_run import OnRay, Status, Tables, Threads, Tell, runner, timed
-from ._table import Table
-from ._trace import Trace, _Bar, open
+from .. import _native
+from .compare import FleetComparison, compare_fleets
+from .files import Path, brought_near, find_files, in_words
+from .run import OnRay, Status, Tables, Threads, Tell, runner, timed
+from .._table import Table
+from .._trace import Trace, _Bar, open
 
 #: Sections of the report on one trace that are kept of every rank from the first.
 _SECTIONS = ("breakdown", "findings")
@@ -327,7 +327,7 @@ class Fleet:
         "spans" and "kernels" are read and written by the workers, file by file. Gives the names
         of the files. docs/fleet.md describes the columns. Needs PyArrow.
         """
-        from ._fleet_parquet import write
+        from .parquet import write
 
         return write(self, os.fspath(folder), tables)
 

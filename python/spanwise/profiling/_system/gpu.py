@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any, Optional
 
-from .. import _native
+from ... import _native
 
 _sampler: list = [None]
 MEBIBYTE = 1024.0 * 1024.0

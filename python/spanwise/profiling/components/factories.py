@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any, Optional
 
-from .config import ProfilerConfig, ProfilerLevel
+from ..config import ProfilerConfig, ProfilerLevel
 from .evolution import EvolutionProfiler
-from .manager import ProfilerManager
-from .profilers import OperationProfiler
+from ..manager import ProfilerManager
+from ..profilers import OperationProfiler
 
 RESULTS = "data/profiling_results"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable
 
-from .. import _native
+from ... import _native
 
 _known: dict = {}
 ROUNDS = 7

@@ -12,9 +12,11 @@ import sys
 import threading
 from typing import Any, Optional
 
-from .. import _native
-from . import _gpu, _sites, config
-from .config import ProfilerLevel
+from ... import _native
+from .. import config
+from .._system import gpu as _gpu
+from . import sites as _sites
+from ..config import ProfilerLevel
 
 _lock = threading.RLock()
 _stack: list = []

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Union
 
-from . import _native
-from ._files import replaced
+from .. import _native
+from .._files import replaced
 
 Path = Union[str, "os.PathLike[str]"]
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, Optional
 
-from .. import _native
+from ... import _native
 
 # A recorder ends after this much by itself: nobody else would end it, should we be killed.
 RECORDED_MAX_S = 30
@@ -58,7 +58,7 @@ class Attach:
     def __init__(self, folder: str) -> None:
         import subprocess
 
-        from .live_view import _command_line
+        from ..reports.live_view import _command_line
 
         self.folder = folder
         # When it was seen to record, on the monotonic clock.

@@ -6,8 +6,8 @@ import os
 import time
 from typing import Any, Iterator, Optional
 
-from .. import _native
-from . import _sites
+from ... import _native
+from .._core import sites as _sites
 
 
 def of_manager(manager: Any) -> dict:
@@ -124,7 +124,7 @@ class LiveSession:
 
 
 def _command_line() -> str:
-    from ..__main__ import command_line
+    from ...__main__ import command_line
 
     path: Optional[str] = command_line()
     if path is None:

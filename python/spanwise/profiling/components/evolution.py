@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Optional
 
-from .config import ProfilerConfig
-from .profilers import BaseProfiler
+from ..config import ProfilerConfig
+from ..profilers import BaseProfiler
 
 
 def parameter_count(network: Any) -> int:

@@ -11,8 +11,8 @@ import types
 import weakref
 from typing import Any, Callable, NamedTuple, Optional
 
-from .. import _native
-from . import _sites
+from ... import _native
+from . import sites as _sites
 
 
 class Wanted(NamedTuple):

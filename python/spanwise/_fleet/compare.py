@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _native
-from ._fleet_files import brought_near, in_words
-from ._fleet_run import Status, Tables, timed
-from ._table import Table
-from ._trace import open
+from .. import _native
+from .files import brought_near, in_words
+from .run import Status, Tables, timed
+from .._table import Table
+from .._trace import open
 
 if TYPE_CHECKING:
-    from ._fleet import Fleet
+    from .fleet import Fleet
 
 #: Tables of a comparison that are kept of every rank.
 _KEPT = ("changes", "causes")

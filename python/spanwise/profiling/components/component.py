@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from .. import _native
-from . import _logs
+from ... import _native
+from .._system import logs as _logs
 from .kernel import ComponentOperationContext, KernelProfiler
 
 METHODS_SHOWN = 10

@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from .. import _native
-from . import _sites
+from ... import _native
+from .._core import sites as _sites
 
 TOP_OPERATIONS = 10
 # Changes that the report lists: the latest ones.

@@ -14,9 +14,13 @@ import time
 import weakref
 from typing import Any, NamedTuple, Optional
 
-from .. import _native
-from . import _cost, _plan, _runtime, _sites, _wrap
-from .config import ProfilerLevel
+from ... import _native
+from .._core import cost as _cost
+from .._core import plan as _plan
+from .._core import runtime as _runtime
+from .._core import sites as _sites
+from .._core import wrap as _wrap
+from ..config import ProfilerLevel
 
 WINDOW_S = 0.2
 # A while in which the process did next to nothing tells nothing.

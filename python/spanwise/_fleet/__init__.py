@@ -1,0 +1,1 @@
+"""Fleets: the traces of many ranks, asked together, compared, kept as Parquet files."""

@@ -1,0 +1,1 @@
+"""What is recorded, and how closely: sites, wrapped functions, plans."""

@@ -1,0 +1,1 @@
+"""What the system, the GPU and other processes offer to the profiler."""

@@ -1,0 +1,1 @@
+"""What was recorded, as reports, files, and live views."""
