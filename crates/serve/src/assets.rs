@@ -1,6 +1,6 @@
 //! The page: built from `web/`, part of the program.
 
-use crate::http::{Response, Status};
+use crate::connection::http::{Response, Status};
 
 /// The page's files, by their path behind the token.
 pub(crate) fn asset(path: &str) -> Option<Response> {

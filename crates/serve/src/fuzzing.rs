@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::guard::Guard;
-use crate::http::{HEAD_BYTES_MAX, ParsedHead, parse_head};
+use crate::connection::guard::Guard;
+use crate::connection::http::{HEAD_BYTES_MAX, ParsedHead, parse_head};
 
 /// How many beginnings of an input are read: each takes as long as the whole.
 const PREFIXES_MAX: usize = 256;

@@ -13,22 +13,18 @@
 //! one origin.
 
 mod assets;
-mod connections;
+mod connection;
 #[doc(hidden)]
 pub mod fuzzing;
-mod guard;
-mod http;
-mod inbound;
 mod memory;
 mod questions;
-mod redirect;
 mod route;
 mod server;
 mod session;
 mod share;
 mod viewed;
 
-pub use redirect::RedirectFile;
+pub use connection::redirect::RedirectFile;
 pub use server::{Server, Stop};
 pub use session::Session;
 pub use share::{FileShare, OtherPage};

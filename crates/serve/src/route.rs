@@ -5,8 +5,8 @@ use std::sync::Arc;
 use spanwise_model::{SpanId, TrackId};
 
 use crate::assets::asset;
-use crate::connections::Peer;
-use crate::http::{Method, Request, Response, Status};
+use crate::connection::http::{Method, Request, Response, Status};
+use crate::connection::limits::Peer;
 use crate::questions;
 use crate::session::Session;
 use crate::viewed::Viewed;

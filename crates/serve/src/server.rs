@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::connections::{Connections, Peer};
-use crate::guard::Guard;
-use crate::http::{Request, Response, Status};
-use crate::inbound::{Inbound, Unreadable};
-use crate::redirect::RedirectFile;
+use crate::connection::guard::Guard;
+use crate::connection::http::{Request, Response, Status};
+use crate::connection::inbound::{Inbound, Unreadable};
+use crate::connection::limits::{Connections, Peer};
+use crate::connection::redirect::RedirectFile;
 use crate::route;
 use crate::session::Session;
 

@@ -10,10 +10,10 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use crate::connections::Connections;
-use crate::guard::Guard;
-use crate::http::{Method, Request, Response, Status};
-use crate::redirect::RedirectFile;
+use crate::connection::guard::Guard;
+use crate::connection::http::{Method, Request, Response, Status};
+use crate::connection::limits::Connections;
+use crate::connection::redirect::RedirectFile;
 use crate::server::{NO_FRAMES, Opening, Service};
 
 /// How much is read at a time.

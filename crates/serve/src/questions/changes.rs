@@ -5,7 +5,7 @@ use spanwise_analyze::Look;
 use spanwise_model::{Column, StrId, TrackId};
 
 use super::slices::short;
-use crate::http::Response;
+use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
 
 pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {

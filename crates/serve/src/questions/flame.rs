@@ -10,7 +10,7 @@ use spanwise_analyze::{
 use spanwise_model::{Profile, Selection, SpanKind, Trace, TrackKind, select, threads_available};
 use spanwise_write::{FlameBase, FlameNodes, write_flame_nodes};
 
-use crate::http::Response;
+use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
 use crate::viewed::Viewed;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use spanwise_query::{Cut, Database, Limits, QueryError, Value};
 
-use crate::http::Response;
+use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
 use crate::session::QUERIES_MAX;
 

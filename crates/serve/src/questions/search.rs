@@ -5,7 +5,7 @@ use spanwise_analyze::find_named;
 
 use super::slices::short;
 use super::span::brief;
-use crate::http::Response;
+use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
 
 const NAMES_MAX: usize = 100;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use spanwise_analyze::{Look, Slice};
 use spanwise_model::{Nanos, map_indices, threads_available};
 
-use crate::http::Response;
+use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
 use crate::viewed::Viewed;
 

@@ -6,7 +6,7 @@ use spanwise_model::{ArgValue, SpanId, SpanKind, StrId};
 
 use super::observed::{sampled, state};
 use super::slices::short;
-use crate::http::Response;
+use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
 use crate::viewed::Viewed;
 

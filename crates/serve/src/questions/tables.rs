@@ -9,7 +9,7 @@ use spanwise_write::{
     Document, Section, SidePlaces, Top, range_cpu_section, range_sections, range_waits_section,
 };
 
-use crate::http::Response;
+use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
 use crate::viewed::Viewed;
 

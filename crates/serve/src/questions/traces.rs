@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use spanwise_model::{Nanos, SpanKind, Trace, Track, TrackId, TrackKind, starts_on_one_clock};
 
-use crate::http::Response;
+use crate::connection::http::Response;
 use crate::session::Session;
 use crate::viewed::Viewed;
 

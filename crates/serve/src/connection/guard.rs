@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::SocketAddr;
 
-use crate::http::Request;
+use crate::connection::http::Request;
 
 /// What an address must begin with, and under which names the server is known.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ fn is_equal(guess: &[u8], token: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::parse_head;
+    use crate::connection::http::parse_head;
 
     #[test]
     fn only_the_opened_page_may_ask() {
