@@ -7,11 +7,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use spanwise_probe::{Site, SiteKind, raw};
 
+use crate::calls::patch;
+use crate::calls::target::OfMethods;
+use crate::calls::wrapper;
 use crate::core::{self, Rate};
-use crate::store::{Audience, Meaning, Operation, SiteFacts, Subscriber, Sums, store};
-use crate::target::OfMethods;
-use crate::values::Quantity;
-use crate::{hot, patch, probes, span, tally, wrapper};
+use crate::spans::hot;
+use crate::spans::probes;
+use crate::spans::span;
+use crate::spans::values::Quantity;
+use crate::sums::store::{Audience, Meaning, Operation, SiteFacts, Subscriber, Sums, store};
+use crate::sums::tally;
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(define, module)?)?;

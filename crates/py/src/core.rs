@@ -9,8 +9,9 @@ use std::time::Duration;
 use spanwise_probe::raw::{self, Record};
 use spanwise_probe::{Hub, HubOptions, Observer, Saved};
 
-use crate::store::store;
-use crate::{hot, probes};
+use crate::spans::hot;
+use crate::spans::probes;
+use crate::sums::store::store;
 
 /// Sites above this level are not recorded; 0 while nothing is.
 pub(crate) static LEVEL: AtomicU8 = AtomicU8::new(0);

@@ -9,23 +9,11 @@
 //! Locks: the hub's before the store's; none while Python code runs.
 
 mod answers;
+mod calls;
 mod core;
-mod hot;
-mod numbers;
-mod patch;
-mod probes;
-mod span;
-mod store;
-mod tally;
-mod target;
-mod task;
-mod token;
+mod spans;
+mod sums;
 mod trace;
-mod union;
-mod values;
-mod version;
-mod watch;
-mod wrapper;
 
 use pyo3::prelude::*;
 
@@ -33,29 +21,29 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     core::start_clock();
-    probes::reopen();
-    module.add("ProfiledFunction", wrapper::make_type(py)?)?;
-    module.add("Span", span::make_type(py)?)?;
-    module.add_class::<task::Parts>()?;
-    module.add_class::<token::Token>()?;
-    module.add_function(wrap_pyfunction!(token::begin, module)?)?;
-    module.add_function(wrap_pyfunction!(token::add_past, module)?)?;
-    module.add_function(wrap_pyfunction!(token::ticks, module)?)?;
-    module.add_function(wrap_pyfunction!(token::peak_since, module)?)?;
-    module.add_function(wrap_pyfunction!(patch::patch, module)?)?;
-    module.add_function(wrap_pyfunction!(patch::share_version, module)?)?;
-    module.add_function(wrap_pyfunction!(patch::forget_patched, module)?)?;
-    module.add_function(wrap_pyfunction!(patch::counted_calls, module)?)?;
-    module.add_function(wrap_pyfunction!(patch::unpatch, module)?)?;
-    module.add_function(wrap_pyfunction!(token::begin_trial, module)?)?;
-    module.add_function(wrap_pyfunction!(token::cost_of_record, module)?)?;
-    module.add_function(wrap_pyfunction!(token::add_past_ticks, module)?)?;
-    module.add_function(wrap_pyfunction!(token::seconds, module)?)?;
-    module.add_function(wrap_pyfunction!(tally::tallies, module)?)?;
-    module.add_function(wrap_pyfunction!(tally::set_mode, module)?)?;
-    module.add_function(wrap_pyfunction!(tally::reset_modes, module)?)?;
-    module.add_function(wrap_pyfunction!(tally::watch, module)?)?;
-    module.add_function(wrap_pyfunction!(watch::tell_of_watched, module)?)?;
+    spans::probes::reopen();
+    module.add("ProfiledFunction", calls::wrapper::make_type(py)?)?;
+    module.add("Span", spans::span::make_type(py)?)?;
+    module.add_class::<calls::task::Parts>()?;
+    module.add_class::<spans::token::Token>()?;
+    module.add_function(wrap_pyfunction!(spans::token::begin, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::token::add_past, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::token::ticks, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::token::peak_since, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::patch::patch, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::patch::share_version, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::patch::forget_patched, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::patch::counted_calls, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::patch::unpatch, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::token::begin_trial, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::token::cost_of_record, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::token::add_past_ticks, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::token::seconds, module)?)?;
+    module.add_function(wrap_pyfunction!(sums::tally::tallies, module)?)?;
+    module.add_function(wrap_pyfunction!(sums::tally::set_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(sums::tally::reset_modes, module)?)?;
+    module.add_function(wrap_pyfunction!(sums::tally::watch, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::watch::tell_of_watched, module)?)?;
     trace::add_to(module)?;
     answers::add_to(module)
 }

@@ -9,8 +9,8 @@ use spanwise_write::Document;
 
 use super::error::asked;
 use super::opened::{Trace, rows_shown, section_of, sections_of, table_of, written};
-use super::table::Table;
 use super::worker::work;
+use crate::trace::tables::table::Table;
 
 /// Tables for programs, a text for people.
 #[pyclass(frozen, module = "spanwise._native")]

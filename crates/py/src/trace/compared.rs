@@ -13,8 +13,8 @@ use spanwise_write::{CompareView, Document, compare_document};
 use super::error::{asked, of_answer};
 use super::held::Held;
 use super::opened::{Trace, rows_shown, section_of, sections_of, written};
-use super::table::Table;
 use super::worker::work;
+use crate::trace::tables::table::Table;
 
 /// What changed: tables for programs, a text for people, rules for a build.
 #[pyclass(frozen, module = "spanwise._native")]

@@ -6,27 +6,20 @@
 //! Ctrl-C is heard ([`worker`]).
 
 mod answer;
-mod columns;
 mod compared;
-mod concat;
 mod convert;
 mod error;
 mod held;
-mod made;
-mod observed;
 mod opened;
 mod ranks;
-mod resolved;
-mod rows;
-mod table;
-mod values;
+mod tables;
 mod viewer;
 mod worker;
 
 use pyo3::prelude::*;
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<table::Table>()?;
+    module.add_class::<tables::table::Table>()?;
     module.add_class::<opened::Trace>()?;
     module.add_class::<compared::Comparison>()?;
     module.add_class::<ranks::Ranks>()?;
@@ -37,9 +30,9 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(answer::trace_fusion, module)?)?;
     module.add_function(wrap_pyfunction!(answer::trace_calls, module)?)?;
     module.add_function(wrap_pyfunction!(answer::trace_latency, module)?)?;
-    module.add_function(wrap_pyfunction!(concat::concat_tables, module)?)?;
-    module.add_function(wrap_pyfunction!(made::make_table, module)?)?;
-    module.add_function(wrap_pyfunction!(made::table_from_ipc, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::concat::concat_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::made::make_table, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::made::table_from_ipc, module)?)?;
     module.add_function(wrap_pyfunction!(ranks::rank_tables, module)?)?;
     module.add_function(wrap_pyfunction!(ranks::tag_table, module)?)?;
     module.add_function(wrap_pyfunction!(ranks::trace_files, module)?)?;

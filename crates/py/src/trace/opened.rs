@@ -14,9 +14,9 @@ use spanwise_write::{Document, Format, Section, Style, Top};
 
 use super::error::{asked, of_answer};
 use super::held::Held;
-use super::table::{Table, of_arrow};
 use super::worker::work;
-use super::{columns, rows};
+use crate::trace::tables::table::{Table, of_arrow};
+use crate::trace::tables::{columns, rows};
 
 /// A trace that was opened, or several on one timeline.
 #[pyclass(frozen, module = "spanwise._native")]

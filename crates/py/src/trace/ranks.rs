@@ -22,12 +22,12 @@ use spanwise_answer::{Asked, chosen, files_of, rank_of};
 use spanwise_model::Nanos;
 use spanwise_write::{Document, Section, Top, meetings_section, ranks_document};
 
-use super::concat::{text, with_constants};
 use super::error::{asked, of_answer};
 use super::opened::{Trace, rows_shown, table_of, written};
-use super::rows;
-use super::table::{Table, of_arrow};
+use super::tables::rows;
 use super::worker::work;
+use crate::trace::tables::concat::{text, with_constants};
+use crate::trace::tables::table::{Table, of_arrow};
 
 const RANKS: &str = "ranks";
 const CALLS: &str = "calls";

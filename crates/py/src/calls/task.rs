@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use spanwise_probe::raw;
 
-use crate::hot;
-use crate::store::store;
-use crate::tally;
+use crate::spans::hot;
+use crate::sums::store::store;
+use crate::sums::tally;
 
 /// Stands between a generator, or what a coroutine's `__await__` gives, and who drives it.
 #[pyclass(module = "spanwise._native")]

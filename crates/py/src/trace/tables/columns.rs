@@ -21,13 +21,16 @@ use spanwise_model::{Category, StrId, Trace, Track, TrackKind};
 
 use super::observed;
 
-pub(super) type Columns = Vec<(&'static str, ArrayRef)>;
+pub(in crate::trace) type Columns = Vec<(&'static str, ArrayRef)>;
 
 /// Those of which something is chosen or worked out: made once and kept.
-pub(super) const GATHERED: [&str; 4] = ["kernels", "span_stacks", "stacks", "samples"];
+pub(in crate::trace) const GATHERED: [&str; 4] = ["kernels", "span_stacks", "stacks", "samples"];
 
 /// The tables that a trace hands over, by name.
-pub(super) fn table(facts: &Facts<'_>, name: &str) -> Option<Result<RecordBatch, ArrowError>> {
+pub(in crate::trace) fn table(
+    facts: &Facts<'_>,
+    name: &str,
+) -> Option<Result<RecordBatch, ArrowError>> {
     let trace = facts.trace();
     if let Some(columns) = observed::table(facts, name) {
         // What is unknown in one trace is known in another: all have the same schema.
@@ -49,7 +52,7 @@ pub(super) fn table(facts: &Facts<'_>, name: &str) -> Option<Result<RecordBatch,
     Some(RecordBatch::try_from_iter(columns))
 }
 
-pub(super) fn strings(trace: &Trace) -> StringArray {
+pub(in crate::trace) fn strings(trace: &Trace) -> StringArray {
     let strings = trace.strings();
     let offsets = OffsetBuffer::new(strings.offsets().clone());
     // SAFETY: `Strings` is valid UTF-8 that is cut between characters, by its constructors; it is
@@ -65,7 +68,7 @@ fn coded<K: ArrowDictionaryKeyType>(keys: &ScalarBuffer<K::Native>, values: Arra
     Arc::new(unsafe { DictionaryArray::<K>::new_unchecked(keys, values) })
 }
 
-pub(super) fn named(trace: &Trace, keys: &ScalarBuffer<u32>) -> ArrayRef {
+pub(in crate::trace) fn named(trace: &Trace, keys: &ScalarBuffer<u32>) -> ArrayRef {
     coded::<UInt32Type>(keys, Arc::new(strings(trace)))
 }
 
@@ -86,11 +89,11 @@ fn categorised(trace: &Trace, keys: &ScalarBuffer<u16>) -> ArrayRef {
     coded::<UInt16Type>(keys, category_names(trace))
 }
 
-pub(super) fn integers(column: &ScalarBuffer<i64>) -> ArrayRef {
+pub(in crate::trace) fn integers(column: &ScalarBuffer<i64>) -> ArrayRef {
     Arc::new(Int64Array::new(column.clone(), None))
 }
 
-pub(super) fn rows(column: &ScalarBuffer<u32>) -> ArrayRef {
+pub(in crate::trace) fn rows(column: &ScalarBuffer<u32>) -> ArrayRef {
     Arc::new(UInt32Array::new(column.clone(), None))
 }
 

@@ -17,8 +17,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use spanwise_probe::raw;
 
-use crate::tally::{self, Tally, Timed};
-use crate::{hot, target, watch};
+use crate::calls::target;
+use crate::calls::watch;
+use crate::spans::hot;
+use crate::sums::tally::{self, Tally, Timed};
 
 #[repr(C)]
 struct SpanObject {

@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use spanwise_probe::raw::{self, Record};
 
-use crate::numbers::NumberMap;
-use crate::union::Union;
-use crate::values::{Quantity, Values};
+use crate::spans::values::{Quantity, Values};
+use crate::sums::numbers::NumberMap;
+use crate::sums::union::Union;
 
 /// What a site stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,11 +19,11 @@ use spanwise_model::{
     FrameId, NO_CPU, NO_LOCK, NO_ROW, NO_TIME, StackId, StateRow, StrId, ThreadState, Trace,
 };
 
-use super::columns::{Columns, integers, rows, strings};
 use super::resolved;
+use crate::trace::tables::columns::{Columns, integers, rows, strings};
 
 /// The tables that a trace hands over, by name.
-pub(super) fn table(facts: &Facts<'_>, name: &str) -> Option<Columns> {
+pub(in crate::trace) fn table(facts: &Facts<'_>, name: &str) -> Option<Columns> {
     let trace = facts.trace();
     Some(match name {
         "sample_events" => sample_events(trace),
@@ -66,16 +66,16 @@ fn texts(trace: &Trace, keys: &ScalarBuffer<u32>) -> ArrayRef {
     Arc::new(unsafe { DictionaryArray::<UInt32Type>::new_unchecked(keys, values) })
 }
 
-pub(super) fn words<'w>(words: impl Iterator<Item = Option<&'w str>>) -> ArrayRef {
+pub(in crate::trace) fn words<'w>(words: impl Iterator<Item = Option<&'w str>>) -> ArrayRef {
     Arc::new(words.collect::<DictionaryArray<UInt16Type>>())
 }
 
-pub(super) fn flags(flags: impl Iterator<Item = Option<bool>>) -> ArrayRef {
+pub(in crate::trace) fn flags(flags: impl Iterator<Item = Option<bool>>) -> ArrayRef {
     Arc::new(flags.collect::<BooleanArray>())
 }
 
 /// A dictionary column of what keys stand for, each looked up once.
-pub(super) fn looked_up<K: Eq + Hash>(
+pub(in crate::trace) fn looked_up<K: Eq + Hash>(
     keys: impl Iterator<Item = Option<K>>,
     text: impl Fn(&K) -> String,
 ) -> ArrayRef {
@@ -155,7 +155,10 @@ fn stacks(facts: &Facts<'_>) -> Columns {
 }
 
 /// The innermost function of each stack.
-pub(super) fn functions(trace: &Trace, stacks: impl Iterator<Item = StackId>) -> ArrayRef {
+pub(in crate::trace) fn functions(
+    trace: &Trace,
+    stacks: impl Iterator<Item = StackId>,
+) -> ArrayRef {
     let function = |stack| {
         let frame = trace.stacks().frame(stack)?;
         let function = trace.frames().get(frame).function;
@@ -184,7 +187,7 @@ fn samples(facts: &Facts<'_>) -> Columns {
 }
 
 /// The CPU time that each sample stands for; null of events that do not stand for any.
-pub(super) fn sample_cpu_ns(facts: &Facts<'_>) -> ArrayRef {
+pub(in crate::trace) fn sample_cpu_ns(facts: &Facts<'_>) -> ArrayRef {
     let (samples, time) = (facts.trace().samples(), facts.cpu_time());
     let cpu_ns = (0..samples.len())
         .map(|row| (Some(samples.event[row]) == time.event).then(|| time.sample_ns[row]));
@@ -222,7 +225,7 @@ fn thread_states(trace: &Trace) -> Columns {
 }
 
 /// States as sums count them, in words.
-pub(super) fn state_words(trace: &Trace) -> Columns {
+pub(in crate::trace) fn state_words(trace: &Trace) -> Columns {
     let states = || trace.thread_states().iter_counted().map(|row| row.state);
     let is_idle = |state| matches!(state, ThreadState::Blocked(on) if on.is_idle());
     vec![

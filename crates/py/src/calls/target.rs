@@ -7,8 +7,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use spanwise_probe::raw::{self, Here};
 
-use crate::tally::{self, Tally};
-use crate::{hot, watch};
+use crate::calls::watch;
+use crate::spans::hot;
+use crate::sums::tally::{self, Tally};
 
 /// Classes whose own site is remembered, for methods that are named after their class.
 const CLASSES_MAX: usize = 8;

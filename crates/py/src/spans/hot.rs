@@ -10,9 +10,9 @@ use spanwise_probe::raw::{self, Here};
 use spanwise_probe::{Site, SiteKind};
 
 use crate::core::{LEVEL, PROBES};
-use crate::probes::{self, Measured};
-use crate::store::{Audience, Meaning, SiteFacts, store};
-use crate::tally::{self, Tally};
+use crate::spans::probes::{self, Measured};
+use crate::sums::store::{Audience, Meaning, SiteFacts, store};
+use crate::sums::tally::{self, Tally};
 
 /// What a thread knows of itself, beside what is open on it.
 struct OfThread {

@@ -11,8 +11,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::hot;
-use crate::target::{OfMethods, Target, recorded};
+use crate::calls::target::{OfMethods, Target, recorded};
+use crate::spans::hot;
 
 #[repr(C)]
 pub(crate) struct Wrapper {

@@ -17,8 +17,8 @@ use spanwise_probe::raw::{self, Here};
 use spanwise_probe::{Site, SiteKind};
 
 use crate::core::rate;
-use crate::store::{Audience, Meaning, SiteFacts, store};
-use crate::values::{QUANTITIES, Quantity};
+use crate::spans::values::{QUANTITIES, Quantity};
+use crate::sums::store::{Audience, Meaning, SiteFacts, store};
 
 /// Memory of the process.
 pub(crate) const MEMORY: u8 = 1;

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 /// `None` where it is not known.
-pub(super) fn value<'py>(
+pub(in crate::trace) fn value<'py>(
     py: Python<'py>,
     array: &ArrayRef,
     row: usize,

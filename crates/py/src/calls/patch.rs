@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::hot;
-use crate::numbers::NumberMap;
-use crate::tally;
-use crate::target::{OfMethods, Target, recorded};
-use crate::version::Version;
+use crate::calls::target::{OfMethods, Target, recorded};
+use crate::calls::version::Version;
+use crate::spans::hot;
+use crate::sums::numbers::NumberMap;
+use crate::sums::tally;
 
 type SetVectorcall = unsafe extern "C" fn(*mut ffi::PyObject, ffi::vectorcallfunc);
 

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use pyo3::prelude::*;
 use spanwise_probe::raw::{self, Here};
 
-use crate::store::{Sums, store};
+use crate::sums::store::{Sums, store};
 
 /// Everything that the level asks for.
 pub(crate) const FULL: u8 = 0;
@@ -287,7 +287,7 @@ pub(crate) fn tallies() -> Vec<(u32, u8, u8, u64)> {
 pub(crate) fn set_mode(site: u32, mode: u8, shift: u8) {
     // SAFETY: called from Python, so with its lock.
     unsafe { (*of_site(u64::from(site))).set_mode(mode, shift) };
-    crate::patch::switch_all();
+    crate::calls::patch::switch_all();
 }
 
 /// Has Python told of the calls of a site, before and after, or no longer.
@@ -295,7 +295,7 @@ pub(crate) fn set_mode(site: u32, mode: u8, shift: u8) {
 pub(crate) fn watch(site: u32, is_watched: bool) {
     // SAFETY: called from Python, so with its lock.
     unsafe { (*of_site(u64::from(site))).set_watched(is_watched) };
-    crate::patch::switch_all();
+    crate::calls::patch::switch_all();
 }
 
 /// Has every site recorded in full again.
@@ -303,5 +303,5 @@ pub(crate) fn watch(site: u32, is_watched: bool) {
 pub(crate) fn reset_modes() {
     hand_over();
     each(|tally| tally.set_mode(FULL, 0));
-    crate::patch::switch_all();
+    crate::calls::patch::switch_all();
 }

@@ -9,11 +9,11 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
 use pyo3::prelude::*;
 
-use super::concat::concat;
-use super::error::asked;
-use super::table::{Table, of_arrow};
+use crate::trace::error::asked;
+use crate::trace::tables::concat::concat;
+use crate::trace::tables::table::{Table, of_arrow};
 
-pub(super) fn to_ipc(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
+pub(in crate::trace) fn to_ipc(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
     let mut out = Vec::new();
     let mut writer = StreamWriter::try_new(&mut out, &batch.schema())?;
     writer.write(batch)?;

@@ -8,8 +8,8 @@ use arrow_array::{ArrayRef, Int64Array, UInt16Array, UInt32Array};
 use spanwise_analyze::{Facts, frame_name};
 use spanwise_model::{Frame, NO_CPU, NO_LOCK, NO_TIME, StackId, StrId, Trace, Track, TrackId};
 
-use super::columns::{Columns, integers};
-use super::observed::{functions, looked_up, sample_cpu_ns, state_words, words};
+use crate::trace::tables::columns::{Columns, integers};
+use crate::trace::tables::observed::{functions, looked_up, sample_cpu_ns, state_words, words};
 
 /// A stack is at most this long as a text, or deep recursion would take the square of a trace.
 /// Outer frames are left out.
@@ -21,7 +21,7 @@ const STACKS_BYTES_MAX: usize = 1 << 30;
 /// Stands for the frames that are left out.
 const LEFT_OUT: &str = "…";
 
-pub(super) fn samples(facts: &Facts<'_>) -> Columns {
+pub(in crate::trace) fn samples(facts: &Facts<'_>) -> Columns {
     let trace = facts.trace();
     let samples = trace.samples();
     let events = trace.sample_events().rows();
@@ -46,7 +46,7 @@ pub(super) fn samples(facts: &Facts<'_>) -> Columns {
     columns
 }
 
-pub(super) fn thread_states(trace: &Trace) -> Columns {
+pub(in crate::trace) fn thread_states(trace: &Trace) -> Columns {
     let states = trace.thread_states();
     let mut columns =
         vec![("start_ns", integers(&states.start)), ("dur_ns", integers(&states.dur))];

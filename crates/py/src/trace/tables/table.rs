@@ -14,8 +14,8 @@ use pyo3::exceptions::{PyIndexError, PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
-use super::made::to_ipc;
-use super::values::value;
+use crate::trace::tables::made::to_ipc;
+use crate::trace::tables::values::value;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -34,24 +34,24 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(batch: RecordBatch) -> Self {
+    pub(in crate::trace) fn new(batch: RecordBatch) -> Self {
         Table { batch, title: String::new(), left_out: 0 }
     }
 
-    pub(super) fn titled(batch: RecordBatch, title: &str, left_out: usize) -> Self {
+    pub(in crate::trace) fn titled(batch: RecordBatch, title: &str, left_out: usize) -> Self {
         Table { batch, title: title.to_owned(), left_out }
     }
 
-    pub(super) fn batch(&self) -> &RecordBatch {
+    pub(in crate::trace) fn batch(&self) -> &RecordBatch {
         &self.batch
     }
 
-    pub(super) fn about(&self) -> &str {
+    pub(in crate::trace) fn about(&self) -> &str {
         &self.title
     }
 }
 
-pub(super) fn of_arrow(error: ArrowError) -> PyErr {
+pub(in crate::trace) fn of_arrow(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 

@@ -17,7 +17,7 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType};
 use pyo3::prelude::*;
 
-use super::table::{Table, of_arrow};
+use crate::trace::tables::table::{Table, of_arrow};
 
 /// Tables one under the other, in order.
 #[pyfunction]
@@ -29,7 +29,7 @@ pub(crate) fn concat_tables(tables: Vec<Py<Table>>) -> PyResult<Table> {
 
 /// A table with columns before its own that say the same in each row; they replace columns of
 /// the same name.
-pub(super) fn with_constants(
+pub(in crate::trace) fn with_constants(
     batch: &RecordBatch,
     constants: &[(&str, ArrayRef)],
 ) -> Result<RecordBatch, ArrowError> {
@@ -46,7 +46,7 @@ pub(super) fn with_constants(
     )
 }
 
-pub(super) fn concat(batches: &[&RecordBatch]) -> Result<RecordBatch, ArrowError> {
+pub(in crate::trace) fn concat(batches: &[&RecordBatch]) -> Result<RecordBatch, ArrowError> {
     let mut names: Vec<String> = Vec::new();
     for batch in batches {
         for field in batch.schema().fields() {
@@ -157,7 +157,7 @@ fn any_text(array: &ArrayRef, row: usize) -> Option<String> {
 }
 
 /// The text of a row of a column of texts, by number or not.
-pub(super) fn text(array: &ArrayRef, row: usize) -> Option<&str> {
+pub(in crate::trace) fn text(array: &ArrayRef, row: usize) -> Option<&str> {
     if array.is_null(row) {
         return None;
     }

@@ -11,7 +11,7 @@ use arrow_schema::ArrowError;
 use spanwise_write::{Cell, Table, Unit};
 
 /// All rows of a table, under the keys that JSON has.
-pub(super) fn batch(table: &Table) -> Result<RecordBatch, ArrowError> {
+pub(in crate::trace) fn batch(table: &Table) -> Result<RecordBatch, ArrowError> {
     let columns = table.columns().iter().enumerate().map(|(place, column)| {
         let cells: Vec<&Cell> = table.rows().iter().map(|row| &row[place]).collect();
         (column.full_key(), array(&cells, column.unit))

@@ -4,10 +4,11 @@ use pyo3::prelude::*;
 use spanwise_probe::raw;
 
 use crate::core::rate;
-use crate::hot::{self, Open};
-use crate::store::{Operation, store};
-use crate::values::Values;
-use crate::{probes, tally};
+use crate::spans::hot::{self, Open};
+use crate::spans::probes;
+use crate::spans::values::Values;
+use crate::sums::store::{Operation, store};
+use crate::sums::tally;
 
 /// An operation that has begun.
 #[pyclass(module = "spanwise._native")]
