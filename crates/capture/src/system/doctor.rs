@@ -374,7 +374,7 @@ fn python_frames() -> Finding {
 }
 
 fn steps() -> Finding {
-    let (ability, what) = (Ability::Steps, "every branch of a function (--step)");
+    let (ability, what) = (Ability::Steps, "every branch of a function (--single-step)");
     match single_step::try_on_a_child() {
         Ok(()) => found(ability, what, "tried on a process of our own".to_owned()),
         Err(error) => {

@@ -31,7 +31,7 @@ pub(crate) use pt::{PtArgs, PtScopeArg};
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
     AttachArgs, CallsByArg, ClockArg, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs,
-    RunArgs, SamplingArgs, StacksArg, WantedArg, size,
+    RunArgs, SamplingArgs, StacksArg, WantedArg, all_pids, size,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};

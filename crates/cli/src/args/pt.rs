@@ -3,44 +3,42 @@
 use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Intel PT: every call and return, on CPUs that have it")]
 pub(crate) struct PtArgs {
-    /// Record something else than samples
+    /// Record the CPU's own trace of branches instead of samples
     #[arg(long, value_enum, value_name = "WHICH")]
     #[arg(conflicts_with_all = [
         "rate", "clock", "stacks", "stack_bytes", "switches", "wait_stacks", "wait_threshold",
         "calls", "calls_by", "calls_budget", "aggregate",
-        "step", "step_calls", "step_instructions", "python", "python_rate",
+        "single_step", "step_calls", "step_instructions", "python", "python_rate",
     ])]
     pub(crate) backend: Option<BackendArg>,
-    /// Settings of the hardware, by the kernel's names for them, such as `cyc=0,psb_period=2`;
-    /// a name alone means 1. Others are such that times are as fine as the processor tells them
+    /// Hardware settings by the kernel's names, such as `cyc=0,psb_period=2`; a name alone means
+    /// 1; the rest is set for the most precise times
     #[arg(long, value_name = "SETTINGS", value_delimiter = ',', value_parser = setting)]
     #[arg(requires = "backend")]
     pub(crate) pt_config: Vec<(String, u64)>,
-    /// Which code is traced
+    /// Code to trace: the program's, the kernel's on its behalf, or both
     #[arg(long, value_enum, value_name = "WHICH", requires = "backend")]
     #[arg(default_value_t = PtScopeArg::User)]
     pub(crate) pt_scope: PtScopeArg,
-    /// Trace the code of this function alone, without what it calls. May be given as often as the
-    /// processor can tell stretches of code, two or four times
+    /// Trace only this function's code, without what it calls; repeatable, up to the CPU's limit
+    /// of two or four
     #[arg(long, value_name = "FUNCTION", requires = "backend")]
     pub(crate) pt_filter: Vec<String>,
-    /// End tracing of a thread where it reaches this function
+    /// Stop tracing a thread when it reaches this function
     #[arg(long, value_name = "FUNCTION", requires = "backend")]
     pub(crate) pt_stop: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendArg {
-    /// Every call and return, by the branches that processors of Intel write down themselves
     IntelPt,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PtScopeArg {
-    /// The program
     User,
-    /// What the kernel does for it
     Kernel,
     All,
 }

@@ -10,35 +10,29 @@ use super::pt::PtArgs;
 use super::shared::bytes;
 use super::{ConvertFormatArg, OutputArgs, TopArgs, length};
 
-/// Run a program, record it, and say where its time went
-///
-/// The stacks of all its threads, and of the programs that it starts, are sampled by a clock
-/// while they run; when a thread waits and when it goes on is recorded to the nanosecond.
-/// The program is not changed and needs no preparation. What it prints is its own: the report
-/// goes to standard error, and the exit status is the program's (128 and the signal's number
-/// where a signal ended it).
+/// Run a program, record it, and report where its time went
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ctrl-C reaches the program, as without spanwise, and the report comes when it has ended; a
-second one ends the recording alone. The exit status is 2 where nothing could be recorded;
-`spanwise doctor` says why.
+Samples the stacks of all threads and child processes, and records when threads wait and why.
+The program is not changed and needs no preparation. Its output stays its own: the report goes
+to standard error, and the exit status is the program's (128 + the signal's number if a signal
+ended it), or 2 if nothing could be recorded; `spanwise doctor` explains why. Ctrl-C reaches the
+program as usual; a second one ends the recording alone.
 
 Examples:
   spanwise run -- ./server --port 8080
-  spanwise run --output trace.perfetto-trace -- python train.py
+  spanwise run -o trace.perfetto-trace -- python train.py
   spanwise run --trigger handle_request --duration-thresh 50ms -- ./server
   spanwise run --calls 'parse_*' --calls 'Cache::*' -- ./server
   spanwise run --torch -- python train.py
-  spanwise run --backend intel-pt --trigger handle_request -- ./server
   spanwise run --no-decode --recording night.spanwise-recording -- make -j8
   spanwise report night.spanwise-recording")]
 pub(crate) struct RunArgs {
     /// The program, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    #[arg(value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-    /// Let PyTorch's own profiler run in the program once it imports torch: its operations and
-    /// the kernels of GPUs become part of the recording, on the same clock
+    /// Run PyTorch's profiler in the program as well: operators and GPU kernels join the
+    /// recording, on the same clock
     #[arg(long, conflicts_with = "backend")]
     pub(crate) torch: bool,
     #[command(flatten)]
@@ -49,24 +43,23 @@ pub(crate) struct RunArgs {
     pub(crate) result: ResultArgs,
 }
 
-/// Record processes that run already, until Ctrl-C
-///
-/// All their threads, and the threads and programs that these start from then on; with
-/// --children also the processes that they have started before. The processes are not
-/// stopped and not changed, also if spanwise is killed; when they end, the recording ends.
+/// Record running processes, until Ctrl-C
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Records all their threads, and the threads and processes that they start from then on. The
+processes are not stopped and not changed, even if spanwise is killed. When they end, the
+recording ends.
+
 Examples:
   spanwise attach -p 1234 --duration 10s
+  spanwise attach -p \"$(pgrep worker)\" --output workers.pb.gz
   spanwise attach -p $(head -1 postmaster.pid) --children
-  spanwise attach -p 1234 --snapshot-size 32M --trigger-signal USR1 --multi-snapshot
-  spanwise attach -p $(pgrep -d, worker) --output workers.pb.gz")]
+  spanwise attach -p 1234 --snapshot-size 32M --trigger-signal USR1 --multi-snapshot")]
 pub(crate) struct AttachArgs {
-    /// The numbers of the processes; without any, one can be chosen on a terminal
-    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
-    pub(crate) pid: Vec<i32>,
-    /// Record the processes that these have started as well, such as the workers of a server
+    /// The process IDs, separated by commas or spaces; without any, one can be chosen on a terminal
+    #[arg(long, short, value_name = "PID", num_args = 1.., value_parser = pids)]
+    pub(crate) pid: Vec<Pids>,
+    /// Record their running child processes as well, such as the workers of a server
     #[arg(long)]
     pub(crate) children: bool,
     #[command(flatten)]
@@ -90,11 +83,10 @@ Examples:
   spanwise top -p 1234 --view
   spanwise top --session profiling_results/my_run.spanwise-session")]
 pub(crate) struct LiveArgs {
-    /// The numbers of the processes
-    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    /// The process IDs, separated by commas or spaces
+    #[arg(long, short, value_name = "PID", num_args = 1.., value_parser = pids)]
     #[arg(required_unless_present = "session", conflicts_with = "session")]
-    pub(crate) pid: Vec<i32>,
+    pub(crate) pid: Vec<Pids>,
     /// A session that a program writes with spanwise-probe or spanwise.profiling; also one that
     /// has ended
     #[arg(long, value_name = "FILE")]
@@ -140,108 +132,117 @@ impl LiveArgs {
 /// How to record.
 #[derive(Debug, Args)]
 pub(crate) struct SamplingArgs {
-    /// Samples a second of each running thread, at most 10000: beyond that a machine with an
-    /// emulated clock does nothing else
-    #[arg(long, value_name = "HZ", default_value_t = 299)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) rate: u32,
-    /// Whose clock says when a sample is taken: that of each processor costs less where threads
-    /// switch often, and interrupts other programs, too; it needs root
-    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = ClockArg::Auto)]
-    pub(crate) clock: ClockArg,
-    /// How stacks are found
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = StacksArg::Auto)]
-    pub(crate) stacks: StacksArg,
-    /// How much of each stack is copied where unwinding tables are used [default: 16384]
-    #[arg(long, value_name = "BYTES")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1024..=65_528))]
-    pub(crate) stack_bytes: Option<u32>,
-    /// Whether to record when threads stop running and go on
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
-    pub(crate) switches: WantedArg,
-    /// Whether to record the stacks of threads that stop running, which say what they wait for,
-    /// where one may look into the kernel
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
-    pub(crate) wait_stacks: WantedArg,
-    /// Waits of at least this long have their stack recorded; of shorter ones a share, which
-    /// stands for all of them
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
-    pub(crate) wait_threshold: Duration,
-    /// Record every call of the functions whose names fit this pattern, with its beginning and
-    /// its end: `*` stands for any text, `?` for a character. May be given several times
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) calls: Vec<String>,
-    /// … but not of those that fit this one
-    #[arg(long, value_name = "PATTERN", requires = "calls")]
-    pub(crate) exclude: Vec<String>,
-    /// How calls are noticed: by BPF, or by uprobes, which older kernels have as well and which
-    /// can watch a few functions only
-    #[arg(long, value_enum, value_name = "HOW", requires = "calls")]
-    #[arg(default_value_t = CallsByArg::Auto)]
-    pub(crate) calls_by: CallsByArg,
-    /// How much of the program's own CPU time recording calls may cost, in percent: above that,
-    /// calls of the functions that cost most are counted in the kernel, and at last no longer
-    /// watched
-    #[arg(long, value_name = "PERCENT", requires = "calls", default_value_t = 5.0)]
-    #[arg(value_parser = percent)]
-    pub(crate) calls_budget: f64,
-    /// Count calls in the kernel from the beginning, with how long they took, instead of recording
-    /// each
-    #[arg(long, requires = "calls")]
-    pub(crate) aggregate: bool,
-    /// Record every branch of this function, from its call to its return, one instruction at a
-    /// time: tens of thousands of times slower than it is, while other threads run on
-    #[arg(long, value_name = "FUNCTION", conflicts_with = "calls")]
-    pub(crate) step: Option<String>,
-    /// How many calls of it are recorded so; not those inside of one
-    #[arg(long, value_name = "COUNT", requires = "step", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) step_calls: u32,
-    /// The most instructions of one call of it
-    #[arg(long, value_name = "COUNT", requires = "step", default_value_t = 100_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) step_instructions: u64,
-    /// The most time that one call of it may take so
-    #[arg(long, value_name = "TIME", requires = "step", default_value = "10s")]
-    #[arg(value_parser = duration)]
-    pub(crate) step_time: Duration,
-    /// Whether to record which functions of Python run: read out of the memory of interpreters,
-    /// 3.8 to 3.13, without stopping them
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
-    pub(crate) python: PythonArg,
-    /// How often a second the stacks of Python are read
-    #[arg(long, value_name = "HZ", default_value_t = 100)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) python_rate: u32,
-    #[command(flatten)]
-    pub(crate) pt: PtArgs,
-    /// End the recording after this time, such as 10s or 500ms
+    /// Stop recording after this time, such as 10s or 500ms; a number alone is seconds
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
+    /// Samples per second of each running thread, up to 10000
+    #[arg(long, value_name = "HZ", default_value_t = 299, help_heading = SAMPLES)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: u32,
+    /// The clock that takes samples: of CPUs (less expensive where threads switch often; needs
+    /// root), of threads, or auto: of CPUs where that is allowed
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = ClockArg::Auto)]
+    #[arg(help_heading = SAMPLES)]
+    pub(crate) clock: ClockArg,
+    /// How to unwind: fp (frame pointers: small recordings), dwarf (unwind tables, with a copy of
+    /// each stack: complete stacks, some 5 MB per second of each busy CPU), or auto: dwarf on
+    /// x86-64
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = StacksArg::Auto)]
+    #[arg(help_heading = SAMPLES)]
+    pub(crate) stacks: StacksArg,
+    /// Bytes of each stack to copy for dwarf [default: 16384]
+    #[arg(long, value_name = "BYTES", help_heading = SAMPLES)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1024..=65_528))]
+    pub(crate) stack_bytes: Option<u32>,
+    /// Record Python functions (CPython 3.8 to 3.13): in programs named python or using
+    /// libpython (auto), in every file that looks like an interpreter (on), or not (off)
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
+    #[arg(help_heading = SAMPLES)]
+    pub(crate) python: PythonArg,
+    /// Python stacks read per second
+    #[arg(long, value_name = "HZ", default_value_t = 100, help_heading = SAMPLES)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) python_rate: u32,
+    /// Record when threads leave their CPU and return: always, never, or auto: except while
+    /// there are so many switches that recording them would slow the program down
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
+    #[arg(help_heading = WAITS)]
+    pub(crate) switches: WantedArg,
+    /// Record the stacks of waiting threads, which give the reason of a wait: always, never, or
+    /// auto: where the kernel allows it
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
+    #[arg(help_heading = WAITS)]
+    pub(crate) wait_stacks: WantedArg,
+    /// Record the stack of every wait of at least this long; of shorter waits a share, with
+    /// weights
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
+    #[arg(help_heading = WAITS)]
+    pub(crate) wait_threshold: Duration,
+    /// Record every call of the functions that match this pattern (`*`: any text, `?`: one
+    /// character); repeatable
+    #[arg(long, value_name = "PATTERN", help_heading = CALLS)]
+    pub(crate) calls: Vec<String>,
+    /// … except those that match this pattern; repeatable
+    #[arg(long, value_name = "PATTERN", requires = "calls", help_heading = CALLS)]
+    pub(crate) exclude: Vec<String>,
+    /// Record calls with BPF, with uprobes (older kernels, a few functions only), or auto: BPF
+    /// where it is available
+    #[arg(long, value_enum, value_name = "HOW", requires = "calls", help_heading = CALLS)]
+    #[arg(default_value_t = CallsByArg::Auto)]
+    pub(crate) calls_by: CallsByArg,
+    /// CPU time that recording calls may cost, in percent of the program's own; above it, calls
+    /// of the most expensive functions are counted instead, and finally not watched
+    #[arg(long, value_name = "PERCENT", requires = "calls", default_value_t = 5.0)]
+    #[arg(value_parser = percent, help_heading = CALLS)]
+    pub(crate) calls_budget: f64,
+    /// Count calls and sum their durations in the kernel, instead of recording each
+    #[arg(long, requires = "calls", help_heading = CALLS)]
+    pub(crate) aggregate: bool,
+    /// Record every branch of this function by single-stepping: tens of thousands of times
+    /// slower; other threads run on
+    #[arg(long, alias = "step", value_name = "FUNCTION", conflicts_with = "calls")]
+    #[arg(help_heading = SINGLE_STEP)]
+    pub(crate) single_step: Option<String>,
+    /// Calls of it to record; calls within a call are part of it
+    #[arg(long, value_name = "COUNT", requires = "single_step", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..), help_heading = SINGLE_STEP)]
+    pub(crate) step_calls: u32,
+    /// Most instructions per call
+    #[arg(long, value_name = "COUNT", requires = "single_step", default_value_t = 100_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..), help_heading = SINGLE_STEP)]
+    pub(crate) step_instructions: u64,
+    /// Longest time per call
+    #[arg(long, value_name = "TIME", requires = "single_step", default_value = "10s")]
+    #[arg(value_parser = duration, help_heading = SINGLE_STEP)]
+    pub(crate) step_time: Duration,
+    #[command(flatten)]
+    pub(crate) pt: PtArgs,
 }
+
+// Headings of the help: what people use every day comes before them.
+const SAMPLES: &str = "Samples";
+const WAITS: &str = "Waits";
+const CALLS: &str = "Calls of functions";
+const SNAPSHOTS: &str = "Snapshots: keep the last moments in memory, save them at a trigger";
+const SINGLE_STEP: &str = "Single-stepping";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ClockArg {
-    /// That of processors, where one may
     Auto,
-    /// Of processors: what others do is passed over in the kernel
+    #[value(name = "cpus", alias = "processors")]
     Processors,
-    /// Of each thread, while it runs
     Threads,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WantedArg {
-    /// But for times in which there are so many that it would slow the program down
     Auto,
-    /// However many there are
     Always,
     Never,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CallsByArg {
-    /// BPF where it can be had, uprobes otherwise
     Auto,
     Bpf,
     Uprobes,
@@ -249,46 +250,43 @@ pub(crate) enum CallsByArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PythonArg {
-    /// Where a program is called python, or uses libpython
     Auto,
-    /// Looked for in every file that a program uses
     On,
     Off,
 }
 
 /// When the last moments are kept, and saved at a trigger.
 #[derive(Debug, Args)]
+#[command(next_help_heading = SNAPSHOTS)]
 pub(crate) struct FlightArgs {
-    /// Keep only the last moments, in this much memory, and save them at a trigger: Ctrl-C,
-    /// the end of the program, SIGUSR1 or SIGUSR2 to spanwise, or one of those below, which
-    /// keep 64M where this is not given
+    /// Memory for the last moments; saved at Ctrl-C, at the end of the program, at SIGUSR1 or
+    /// SIGUSR2 to spanwise, or at a trigger below [default with a trigger: 64M]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) snapshot_size: Option<usize>,
-    /// Save them when any thread calls this function, of the program or of a library; a dot
-    /// stands for the one that programs call to ask for it (see spanwise.h), which is watched
-    /// in any case
+    /// Save when a thread calls this function, reaches this FILE:LINE or this 0xADDRESS; `.`
+    /// stands for the function that programs call to ask for a snapshot (see spanwise.h)
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) trigger: Option<String>,
     /// … only if the call took at least this long
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "trigger")]
     pub(crate) duration_thresh: Option<Duration>,
-    /// … only if the thread's call before was at least this long ago
+    /// … only if the thread's previous call was at least this long ago
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "trigger")]
     #[arg(conflicts_with = "duration_thresh")]
     pub(crate) delay_thresh: Option<Duration>,
-    /// Save them when the program raises this signal, such as USR1
+    /// Save when the program raises this signal, such as USR1
     #[arg(long, value_name = "SIGNAL", value_parser = signal)]
     pub(crate) trigger_signal: Option<i32>,
-    /// Save them when a thread has waited at least this long, decided when it goes on
+    /// Save when a thread has been off its CPU for at least this long
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) trigger_off_cpu: Option<Duration>,
-    /// Save them this long after the beginning
+    /// Save once, this long after the start
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) after: Option<Duration>,
-    /// Save them again and again, this long apart
+    /// Save again and again, this long apart
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "output")]
     pub(crate) every: Option<Duration>,
-    /// Go on after a snapshot: each trigger saves another
+    /// Continue after a snapshot: each trigger saves another
     #[arg(long, conflicts_with = "output")]
     pub(crate) multi_snapshot: bool,
 }
@@ -308,41 +306,35 @@ impl FlightArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StacksArg {
-    /// By unwinding tables where the processor is an x86-64, else by frame pointers
     Auto,
-    /// By frame pointers: small recordings, and short stacks of code that has none
     Fp,
-    /// By unwinding tables, from a copy of each stack: whole stacks of any code, and some
-    /// 16 MB a second of each busy processor
     Dwarf,
 }
 
 /// What becomes of the recording.
 #[derive(Debug, Args)]
 pub(crate) struct ResultArgs {
-    /// The folder to record to [default: NAME.spanwise-recording, where there is none yet]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) recording: Option<PathBuf>,
-    /// Keep the program's arguments in the recording; without this, only its name is kept, since
-    /// arguments may hold passwords
-    #[arg(long)]
-    pub(crate) with_arguments: bool,
-    /// Write it as a trace or a profile, instead of the report: formats and endings are
-    /// those of `convert`
+    /// Write a trace or a profile instead of the report, in a format of `convert`, by the ending
     #[arg(long, short, value_name = "FILE", conflicts_with = "top")]
     pub(crate) output: Option<PathBuf>,
-    /// The format, where the ending of the output does not tell
+    /// The format, where the ending names none
     #[arg(long, value_enum, value_name = "FORMAT", requires = "output")]
     pub(crate) to: Option<ConvertFormatArg>,
-    /// Only record; `spanwise report` reads the folder later
+    /// The folder to record to [default: the first free NAME.spanwise-recording]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) recording: Option<PathBuf>,
+    /// Record only; `spanwise report` reads the folder later
     #[arg(long, conflicts_with_all = ["output", "top"])]
     pub(crate) no_decode: bool,
-    /// Look at the recording in the browser when it ends, as `spanwise view` does
+    /// Show the recording in the browser when it ends, as `spanwise view` does
     #[arg(long, conflicts_with_all = ["output", "no_decode", "top"])]
     pub(crate) view: bool,
     #[command(flatten)]
     pub(crate) top: TopArgs,
-    /// No progress bar, and nothing about the recording itself
+    /// Keep the program's arguments in the recording; they may contain passwords
+    #[arg(long)]
+    pub(crate) with_arguments: bool,
+    /// No progress bar, and no messages about the recording
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -366,9 +358,36 @@ fn percent(text: &str) -> Result<f64, String> {
     number.ok_or("write a number above 0, such as 5 or 0.5".into())
 }
 
+/// A length of time; a number alone counts seconds, as for `sleep` and `timeout`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let length = length(text).and_then(|ns| u64::try_from(ns).ok()).filter(|&ns| ns > 0);
-    length.map(Duration::from_nanos).ok_or("write a number and its unit: ns, us, ms or s".into())
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let with_unit = if is_number { format!("{text}s") } else { text.to_owned() };
+    let length = length(&with_unit).and_then(|ns| u64::try_from(ns).ok()).filter(|&ns| ns > 0);
+    length
+        .map(Duration::from_nanos)
+        .ok_or("write a number of seconds, or a number and its unit: ns, us, ms or s".into())
+}
+
+/// Process IDs in one argument: what `pgrep` prints, one per line, is one as well.
+#[derive(Debug, Clone)]
+pub(crate) struct Pids(Vec<i32>);
+
+/// All process IDs of several arguments.
+pub(crate) fn all_pids(arguments: &[Pids]) -> Vec<i32> {
+    arguments.iter().flat_map(|pids| &pids.0).copied().collect()
+}
+
+fn pids(text: &str) -> Result<Pids, String> {
+    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+    let pid = |word: &str| {
+        let number = word.parse::<i32>().ok().filter(|&pid| pid > 0);
+        number.ok_or_else(|| format!("not a process ID: {word}"))
+    };
+    let pids: Vec<i32> = words.map(pid).collect::<Result<_, _>>()?;
+    match pids.is_empty() {
+        true => Err("no process ID in it: is such a process running?".to_owned()),
+        false => Ok(Pids(pids)),
+    }
 }
 
 /// A number of bytes that fits into memory.
@@ -418,6 +437,35 @@ mod tests {
         check("1KM", None);
         check("M", None);
         check("99999999999999999999G", None);
+    }
+
+    #[test]
+    fn durations_are_read() {
+        let check = |text, ms: Option<u64>| {
+            assert_eq!(duration(text).ok(), ms.map(Duration::from_millis), "{text}");
+        };
+        check("30", Some(30_000));
+        check("0.5", Some(500));
+        check("10s", Some(10_000));
+        check("500ms", Some(500));
+        check("0", None);
+        check("-1", None);
+        check("", None);
+        check("10 minutes", None);
+    }
+
+    #[test]
+    fn process_ids_are_read() {
+        let check = |text, expected: Option<&[i32]>| {
+            assert_eq!(pids(text).ok().map(|pids| pids.0).as_deref(), expected, "{text}");
+        };
+        check("12", Some(&[12]));
+        check("12,34", Some(&[12, 34]));
+        check("12\n34\n", Some(&[12, 34]));
+        check("12, 34 56", Some(&[12, 34, 56]));
+        check("", None);
+        check("0", None);
+        check("12 nginx", None);
     }
 
     #[test]

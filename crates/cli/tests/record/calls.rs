@@ -131,7 +131,8 @@ fn functions_that_are_not_there_are_told() {
     let mut run = bench.spanwise(&["run", "--no-decode", "--calls", "many_1", "--calls", "anther"]);
     let output = run.arg("--").arg(many).output().expect("built for this test");
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    // The program ran as always, and its status is its own.
+    assert_eq!(output.status.code(), Some(0), "{said}");
     let expected = "--calls anther: no function of any file that was mapped fits; near it: another";
     assert!(said.contains(expected), "{said}");
     let own = std::process::id().to_string();

@@ -74,11 +74,11 @@ fn arguments_are_in_a_recording_where_that_is_asked_for() {
 /// What the kernel would do to a program that has another user's rights.
 #[test]
 fn a_program_with_rights_of_its_own_is_not_stepped_through_by_a_user() {
-    let Some(bench) = Bench::with("(--step)") else { return };
+    let Some(bench) = Bench::with("(--single-step)") else { return };
     let Some(program) = bench.compile("shallow.c", "shallow", &[]) else { return };
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("ours");
     fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o777)).expect("ours");
-    let mut run = bench.spanwise(&["run", "--step", "main", "--recording", "r", "--"]);
+    let mut run = bench.spanwise(&["run", "--single-step", "main", "--recording", "r", "--"]);
     let Some(run) = as_nobody(run.arg(&program).args(["0.1", "x"])) else { return };
     let Ok(output) = run.output() else {
         return eprintln!("skipped: nobody else may run spanwise where it lies");

@@ -39,7 +39,7 @@ const TOLD: [&str; 8] =
     ["root", "twice", "leaf", "down", "catches", "throws", "handler", "compare"];
 
 fn set_up() -> Option<(Bench, PathBuf)> {
-    let bench = Bench::with("(--step)")?;
+    let bench = Bench::with("(--single-step)")?;
     // Without stubs that are bound when they are first called, all calls are alike.
     let program = bench.compile("steps.c", "steps", &["-Wl,-z,now", "-fno-plt"])?;
     Some((bench, program))
@@ -81,7 +81,8 @@ fn without_compare(tree: &[String]) -> (Vec<&str>, usize) {
 #[test]
 fn every_call_of_a_function_is_decoded_as_it_was() {
     let Some((bench, program)) = set_up() else { return };
-    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r", "--step", "root"]);
+    let mut run =
+        bench.spanwise(&["run", "--no-decode", "--recording", "r", "--single-step", "root"]);
     let output = run.args(["--step-calls", "3", "--"]).arg(&program).arg("3").output();
     let output = output.expect("built for this test");
     let said = text(&output.stderr);
@@ -138,7 +139,8 @@ fn a_running_program_is_stepped_through_and_goes_on() {
 #[track_caller]
 fn check_attached(bench: &Bench, pid: &str, folder: &str) {
     let mut attach = bench.spanwise(&["attach", "-p", pid, "--no-decode", "--duration", "2s"]);
-    let output = attach.args(["--recording", folder, "--step", "root"]).output().expect("built");
+    let output =
+        attach.args(["--recording", folder, "--single-step", "root"]).output().expect("built");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let trace = bench.open(folder);
@@ -162,7 +164,7 @@ fn a_recorder_killed_between_two_steps_does_no_harm() {
     for round in 0..12_u64 {
         let folder = format!("r{round}");
         let mut args = vec!["attach", "-p", &pid, "--recording", &folder];
-        args.extend(["--step", "root", "--step-calls", "1000000"]);
+        args.extend(["--single-step", "root", "--step-calls", "1000000"]);
         let mut attach = Running::start(&mut bench.spanwise(&args));
         // In every third, right after it has begun; in the others, at some step.
         if round % 3 > 0 {
@@ -189,10 +191,10 @@ fn a_bound_that_was_reached_is_said() {
         assert!(said.contains(expected), "{args:?}: {said}");
         assert!(!text(&output.stdout).is_empty(), "it came to its end");
     };
-    let instructions = ["--step", "root", "--step-instructions", "50"];
+    let instructions = ["--single-step", "root", "--step-instructions", "50"];
     check(&instructions, "1 call of root went on behind 50 instructions (--step-instructions)");
-    let time = ["--step", "nap", "--step-time", "50ms"];
+    let time = ["--single-step", "nap", "--step-time", "50ms"];
     check(&time, "1 call of nap went on after 50.000 ms (--step-time)");
-    check(&["--step", "no_such"], "--step no_such: no function of this name");
-    check(&["--step", "never"], "--step never: it was not called");
+    check(&["--single-step", "no_such"], "--single-step no_such: no function of this name");
+    check(&["--single-step", "never"], "--single-step never: it was not called");
 }

@@ -16,7 +16,7 @@ use spanwise_read::OpenOptions;
 use super::{calls, pt};
 use crate::args::{
     AttachArgs, CallsByArg, ClockArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
-    SamplingArgs, StacksArg, WantedArg,
+    SamplingArgs, StacksArg, WantedArg, all_pids,
 };
 use crate::commands::profiles::{convert, convert_trace};
 use crate::commands::recording::call_patterns::CallPatterns;
@@ -46,8 +46,11 @@ pub(in crate::commands) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Ended::Stopped => program.has_ended(),
         Ended::Exited | Ended::Duration | Ended::Triggered | Ended::Failed => program.wait(),
     });
+    // The program has run, whatever was found in it: its status is the one that counts.
+    if let Err(error) = patterns.check() {
+        note(&format!("{error:#}"));
+    }
     answered?;
-    patterns.check()?;
     Ok(match recorded.ended {
         Ended::Failed => ExitCode::from(failure::ERROR),
         _ => status.map_or(ExitCode::SUCCESS, exit_code),
@@ -56,12 +59,12 @@ pub(in crate::commands) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.result)?;
-    let mut pids = match args.pid.as_slice() {
-        [] => match choose_process()? {
+    let mut pids = match (all_pids(&args.pid), args.pid.is_empty()) {
+        (pids, false) => pids,
+        (_, true) => match choose_process()? {
             Some(pid) => vec![pid],
             None => bail!("no process was chosen"),
         },
-        pids => pids.to_vec(),
     };
     let children = spanwise_capture::child_processes(&pids);
     match args.children {
@@ -201,8 +204,9 @@ fn with_options(
         let found = spanwise_read::probes_named(path, name);
         found.into_iter().map(watched).collect::<Vec<WatchedFunction>>()
     };
-    let step_sites =
-        |path: &Path| spanwise_read::function_sites(path, sampling.step.as_deref().unwrap_or(""));
+    let step_sites = |path: &Path| {
+        spanwise_read::function_sites(path, sampling.single_step.as_deref().unwrap_or(""))
+    };
     let when = when(flight);
     let function = FunctionTrigger {
         name,
@@ -237,7 +241,7 @@ fn with_options(
         }),
         torch: false,
         pt: pt::options(&sampling.pt, &ranges),
-        step: sampling.step.as_deref().map(|name| StepOptions {
+        step: sampling.single_step.as_deref().map(|name| StepOptions {
             name,
             sites_in: &step_sites,
             calls: sampling.step_calls,
@@ -429,16 +433,18 @@ fn tell(recorded: &Recorded, (sampling, flight, args): (&SamplingArgs, &FlightAr
 }
 
 fn tell_steps(recorded: &Recorded, sampling: &SamplingArgs, args: &ResultArgs) {
-    let (Some(name), Some(steps)) = (&sampling.step, recorded.steps) else { return };
+    let (Some(name), Some(steps)) = (&sampling.single_step, recorded.steps) else { return };
     let count = |number: u64| spanwise_write::count_text(number.into());
     let calls = |calls: u64| {
         format!("{} {} of {name}", count(calls), if calls == 1 { "call" } else { "calls" })
     };
     let [by_instructions, by_time] = steps.cut;
     if !recorded.has_found_step {
-        note(&format!("--step {name}: no function of this name in any file that was mapped"));
+        note(&format!(
+            "--single-step {name}: no function of this name in any file that was mapped"
+        ));
     } else if steps.calls == 0 {
-        note(&format!("--step {name}: it was not called"));
+        note(&format!("--single-step {name}: it was not called"));
     } else if !args.quiet {
         let instructions = count(steps.instructions);
         note(&format!("{instructions} instructions of {}, step by step", calls(steps.calls)));

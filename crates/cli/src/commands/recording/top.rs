@@ -18,7 +18,7 @@ use spanwise_read::{IndexUse, OpenOptions};
 use spanwise_serve::{Server, Session, Viewed};
 use spanwise_write::{Document, Format};
 
-use crate::args::{LiveArgs, PythonArg};
+use crate::args::{LiveArgs, PythonArg, all_pids};
 use crate::commands::recording::run::symbols_in;
 use crate::commands::report;
 use crate::failure::note;
@@ -37,7 +37,7 @@ pub(in crate::commands) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
     let _held = HeldSignals::hold().context("Ctrl-C cannot be waited for")?;
     // Of those that were killed.
     TemporaryFolder::remove_abandoned(FOLDER_BEGINNING);
-    let mut pids = args.pid.clone();
+    let mut pids = all_pids(&args.pid);
     pids.sort_unstable();
     pids.dedup();
     if args.view {
