@@ -17,7 +17,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 from spanwise._fleet import parquet as contract  # noqa: E402
 
 RECORDED = Path(__file__).resolve().parents[2] / "testdata" / "perf" / "recorded.perf"
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "fleet.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "python" / "fleet.md"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-NOTEBOOKS = sorted(DOCS.glob("*.ipynb"))
+NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
 
 
 def run_cell(source, names):
@@ -27,7 +27,7 @@ def shown(cell):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_gives_what_it_shows(path, monkeypatch):
-    monkeypatch.chdir(DOCS)
+    monkeypatch.chdir(path.parent)
     names = {"__name__": "__main__"}
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     assert cells

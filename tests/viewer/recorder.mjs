@@ -1,5 +1,5 @@
 // A program that records itself into a session while it runs: this one. Writes what
-// docs/session-format.md describes, a group of records at a time.
+// docs/reference/formats/session.md describes, a group of records at a time.
 
 import { appendFileSync, writeFileSync } from "node:fs";
 

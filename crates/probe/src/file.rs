@@ -1,7 +1,7 @@
 //! The file of a session: chunks, one after the other, each with its length and a check.
 //!
 //! It is only ever appended to, so what was written stays readable whatever happens to the
-//! program. docs/session-format.md describes every byte.
+//! program. docs/reference/formats/session.md describes every byte.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
 //! The local server of the viewer: a page, and answers about open traces.
 //!
 //! The browser never gets a trace. It asks for what fits on its screen, and every answer is
-//! made from the columns, which are mapped files most of the time. docs/viewer-protocol.md is
-//! the contract with the page.
+//! made from the columns, which are mapped files most of the time.
+//! docs/reference/formats/viewer-protocol.md is the contract with the page.
 //!
 //! Decided: loopback only, a random token in every address, no answer to a foreign `Host` or
 //! `Origin`, nothing served but the page's own three files and answers about the traces that

@@ -325,7 +325,7 @@ class Fleet:
 
         `tables` are "ranks", "calls", "activities", "breakdown", "findings" where none is named;
         "spans" and "kernels" are read and written by the workers, file by file. Gives the names
-        of the files. docs/fleet.md describes the columns. Needs PyArrow.
+        of the files. docs/reference/python/fleet.md describes the columns. Needs PyArrow.
         """
         from .parquet import write
 

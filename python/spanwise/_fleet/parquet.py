@@ -1,4 +1,7 @@
-"""A fleet as a dataset of Parquet files; docs/fleet.md is the contract, `VERSION` its version."""
+"""A fleet as a dataset of Parquet files.
+
+docs/reference/python/fleet.md is the contract, `VERSION` its version.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     from spanwise.profiling import create_standard_profiler, profile_function
 
-docs/profiling.md says what each level measures and costs.
+docs/reference/python/profiling.md says what each level measures and costs.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,5 @@
-// The answers of the server, as docs/viewer-protocol.md describes them. Times are whole
-// nanoseconds since the trace's own zero.
+// The answers of the server, as docs/reference/formats/viewer-protocol.md describes them.
+// Times are whole nanoseconds since the trace's own zero.
 
 export interface TrackInfo {
   id: number;

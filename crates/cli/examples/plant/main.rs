@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `slow` writes a trace in which an operator takes so much longer, with noise from step to
-//! step; `power` needs two recordings of one program, for their noise. `docs/compare.md`
-//! says what came of it.
+//! step; `power` needs two recordings of one program, for their noise.
+//! `docs/how-it-works/comparison.md` has the results.
 #![allow(clippy::print_stdout, reason = "a tool for developers, which prints its table")]
 
 mod noise;

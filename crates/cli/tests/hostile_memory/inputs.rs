@@ -3,7 +3,7 @@
 use std::io::Write;
 
 pub(crate) struct Input {
-    /// As `docs/security.md` calls it.
+    /// As `docs/reference/security.md` calls it.
     pub(crate) format: &'static str,
     pub(crate) file_name: &'static str,
     pub(crate) is_profile: bool,

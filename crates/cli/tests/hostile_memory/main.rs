@@ -1,7 +1,7 @@
 //! Files that are small and ask for much memory.
 //!
-//! What a byte of each format costs at worst is a table in `docs/security.md`; each row of it is
-//! measured here, on a file made to cost as much as we know how. Compressed files have no such
+//! What a byte of each format costs at worst is a table in `docs/reference/security.md`; each row
+//! of it is measured here, on a file made to cost as much as we know how. Compressed files have no such
 //! factor: they end at the limit of memory.
 
 mod inputs;
@@ -54,7 +54,7 @@ const BASE_BYTES: u64 = 24 << 20;
 
 /// The rows of the table: the format, and the bytes of memory a byte of it may cost.
 fn documented() -> Vec<(String, u64)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/security.md");
     let text = fs::read_to_string(path).expect("the page is in the repository");
     let table = text.split("<!-- memory per byte -->").nth(1).expect("the table is marked");
     let rows = table.lines().skip_while(|line| !line.starts_with("|---")).skip(1);

@@ -43,7 +43,7 @@ fn script() -> PathBuf {
 /// Functions and lines, from the innermost on.
 type Stack = Vec<(String, i32)>;
 
-/// The last stack of each thread in a recording, read as docs/recording.md says.
+/// The last stack of each thread in a recording, read as docs/how-it-works/recording.md says.
 fn last_stacks(samples: &[u8]) -> BTreeMap<i32, Stack> {
     let number = |bytes: &[u8], at: usize| {
         i32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))

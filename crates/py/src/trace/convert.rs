@@ -80,7 +80,7 @@ impl Request {
             Some(what) => thread_profile(held.trace(), what, &options),
         };
         if self.what.is_some() && made.samples.is_empty() {
-            let what = "nothing of that in it; docs/offcpu.md says how to record it";
+            let what = "nothing of that in it; docs/how-it-works/off-cpu.md says how to record it";
             return Err(AnswerError::Asked(format!("{}: {what}", held.file)));
         }
         let Some(name) = &self.value else {

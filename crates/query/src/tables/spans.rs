@@ -96,7 +96,7 @@ fn columns(traces: &Arc<Traces>) -> Vec<Column> {
 /// The class of GPU work, such as `matmul`; null for everything else.
 fn class(traces: &Arc<Traces>) -> Column {
     let texts = Arc::clone(&traces.texts);
-    text(traces, "class", "what sort of GPU work it is: docs/classes.md", move |opened, span| {
+    text(traces, "class", "class of GPU work: docs/reference/classes.md", move |opened, span| {
         let make = || {
             let found = span_classes(&Facts::new(&opened.trace), &ClassRules::standard());
             let codes = found.classes.iter().map(|class| texts.find(class).unwrap_or(NO_TEXT));

@@ -21,7 +21,7 @@ const TWO_RANKS: &[&str] = &["kineto/ddp/ddp_rank0.json.gz", "kineto/ddp/ddp_ran
 const MODEL: &[&str] = &["kineto/llama_small.json.gz"];
 const EVENTS: &[&str] = &["chrome/kinds_of_events.json"];
 
-/// Headings of docs/sql.md, the traces to ask, the answer.
+/// Headings of docs/reference/sql.md, the traces to ask, the answer.
 pub(crate) const QUESTIONS: &[(&str, &[&str], Expect)] = &[
     ("What sort of GPU work does each step do?", TRAINING, Expect(classes_of_steps)),
     ("Which kernels take most of the GPU's time?", MODEL, Expect(costliest_kernels)),

@@ -1,4 +1,5 @@
-//! The questions of docs/sql.md, each against what an analysis or a plain loop over the trace says.
+//! The questions of docs/reference/sql.md, each against what an analysis or a plain loop over the
+//! trace says.
 //!
 //! A question is known by its heading. One that has no check here fails, and so does a check
 //! whose question is gone.
@@ -17,7 +18,7 @@ use spanwise_read::{IndexUse, OpenOptions};
 const ALL: Limits = Limits::NONE;
 
 fn page() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/sql.md");
     std::fs::read_to_string(path).expect("the page")
 }
 

@@ -1,6 +1,6 @@
 //! The chunks of a session's file, and its clock: what both readers of it share.
 //!
-//! docs/session-format.md describes every byte.
+//! docs/reference/formats/session.md describes every byte.
 
 use spanwise_model::Nanos;
 

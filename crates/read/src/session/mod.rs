@@ -1,7 +1,7 @@
 //! Sessions of programs with spans of their own (`spanwise-probe`).
 //!
 //! Chunks, each with a length and a check: a damaged one costs itself, and a file that still
-//! grows, or whose program was killed, is read as far as it goes. docs/session-format.md
+//! grows, or whose program was killed, is read as far as it goes. docs/reference/formats/session.md
 //! describes every byte. Times are ticks; pairs of a tick and the clocks stand in between,
 //! and times are interpolated from one pair to the next.
 

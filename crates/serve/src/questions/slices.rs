@@ -67,7 +67,7 @@ pub(super) fn short(name: &str) -> &str {
     end.map_or(name, |(end, _)| &name[..end])
 }
 
-/// The answer's bytes: docs/viewer-protocol.md.
+/// The answer's bytes: docs/reference/formats/viewer-protocol.md.
 fn columns(viewed: &Viewed, head: &str, slices: &[Slice]) -> Vec<u8> {
     const SLICE_BYTES: usize = 2 * 8 + 4 * 4 + 4 + 1;
     let spans = viewed.trace.spans();

@@ -1,4 +1,4 @@
-"""What profiling costs on this machine, and whether it is what docs/profiling.md says.
+"""What profiling costs on this machine, against docs/reference/python/profiling.md.
 
     python -m spanwise overhead [--self-check]
 

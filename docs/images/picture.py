@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws what a terminal shows as an SVG picture, for the README.
 
-spanwise report --color always TRACE | docs/picture.py > docs/report.svg
+spanwise report --color always TRACE | docs/images/picture.py > docs/images/report.svg
 """
 
 import html
