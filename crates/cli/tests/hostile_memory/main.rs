@@ -1,8 +1,8 @@
 //! Files that are small and ask for much memory.
 //!
 //! What a byte of each format costs at worst is a table in `docs/reference/security.md`; each row
-//! of it is measured here, on a file made to cost as much as we know how. Compressed files have no such
-//! factor: they end at the limit of memory.
+//! of it is measured here, on a file made to cost as much as we know how. Compressed files have no
+//! such factor: they end at the limit of memory.
 
 mod inputs;
 
