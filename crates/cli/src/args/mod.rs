@@ -7,6 +7,7 @@ mod compare;
 mod decode;
 mod fusion;
 mod html;
+mod info;
 mod profiles;
 mod pt;
 mod query;
@@ -23,6 +24,7 @@ pub(crate) use compare::{CompareArgs, CompareByArg, CorrelateArgs};
 pub(crate) use decode::{DecodeArgs, PartArgs, PrintArg, ScopeArg};
 pub(crate) use fusion::FusionArgs;
 pub(crate) use html::HtmlArgs;
+pub(crate) use info::InfoArgs;
 pub(crate) use profiles::{
     BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
     ThreadProfileArg,
@@ -34,7 +36,7 @@ pub(crate) use record::{
     RunArgs, SamplingArgs, StacksArg, WantedArg, all_pids, size,
 };
 pub(crate) use report::ReportArgs;
-pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};
+pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, TopArgs, length};
 pub(crate) use view::{InArg, ViewArgs};
 
 /// Where did the time go, and why?
@@ -67,7 +69,6 @@ pub(crate) enum Command {
     View(ViewArgs),
     Query(QueryArgs),
     Html(HtmlArgs),
-    #[command(visible_alias = "merge")]
     Convert(ConvertArgs),
     Diff(DiffArgs),
     Flame(FlameArgs),
@@ -75,79 +76,9 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     Fusion(FusionArgs),
     Correlate(CorrelateArgs),
-    Index(IndexArgs),
-    Verify(VerifyArgs),
+    #[command(hide = true)]
     Overhead(OverheadArgs),
     Completions(CompletionsArgs),
-}
-
-/// Say what a trace is: source, devices, categories, tracks, notices
-///
-/// Counts and names, quickly: from the index beside the trace where there is one.
-/// Notices tell what of the file was skipped or repaired: what, how often, where
-/// first, and an example.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  spanwise info trace.json.gz
-  spanwise info --format json trace.json.gz | jq .trace.spans")]
-pub(crate) struct InfoArgs {
-    /// The trace to read
-    pub(crate) trace: PathBuf,
-    #[command(flatten)]
-    pub(crate) top: TopArgs,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
-    /// No progress bar
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// Write the index beside each trace, so that it opens at once
-///
-/// An index holds the same columns as the trace in memory and is mapped instead of
-/// read. Other commands write it by themselves when they read a trace for the first
-/// time; this one writes it anew, whatever is there.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  spanwise index traces/*.json.gz")]
-pub(crate) struct IndexArgs {
-    /// The traces to index
-    #[arg(required = true, value_name = "TRACE")]
-    pub(crate) traces: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) threads: ThreadsArgs,
-    /// Print nothing but errors
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// Check that each trace is sound, and say what is odd about its data
-///
-/// A violated check means that numbers computed from the trace cannot be trusted
-/// and makes the exit status 1. A note is an oddity of the recording, such as GPU
-/// work without a launch or spans that overlap without nesting.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  spanwise verify trace.json.gz
-  spanwise verify --quiet traces/*.json.gz && echo sound")]
-pub(crate) struct VerifyArgs {
-    /// The traces to check
-    #[arg(required = true, value_name = "TRACE")]
-    pub(crate) traces: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
-    /// Show what is violated only, and no progress bar
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// Show what profiling a Python program costs on this machine

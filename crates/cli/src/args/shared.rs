@@ -2,19 +2,21 @@
 
 use clap::{Args, ValueEnum};
 use spanwise_model::Nanos;
+use spanwise_write::Top;
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Rows of each list, in every format; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 15)]
-    pub(crate) top: usize,
+    /// Rows of each list, in every format; 0 for all [default: 15]
+    #[arg(long, value_name = "N")]
+    pub(crate) top: Option<usize>,
 }
 
 impl TopArgs {
-    pub(crate) fn rows(&self) -> spanwise_write::Top {
+    pub(crate) fn rows(&self) -> Top {
         match self.top {
-            0 => spanwise_write::Top::All,
-            rows => spanwise_write::Top::First(rows),
+            None => Top::First(15),
+            Some(0) => Top::All,
+            Some(rows) => Top::First(rows),
         }
     }
 }

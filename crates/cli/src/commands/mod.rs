@@ -39,8 +39,6 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Flame(args) => profiles::flame::run(args),
         Command::Compare(args) => comparing::compare::run(args),
         Command::Fusion(args) => comparing::fusion::run(args),
-        Command::Index(args) => traces::index::run(args),
-        Command::Verify(args) => traces::verify::run(args),
         Command::Completions(args) => shell::completions::run(args),
     }
 }

@@ -1,0 +1,107 @@
+//! Commands by their former names, for one release: the words of an old command line become those
+//! of the new one before anything is parsed, so that a command has one set of options and one path
+//! through the code. Parsing the old options as well would have meant a second set.
+
+use std::ffi::OsString;
+
+/// A command line with the names of today.
+pub(crate) struct CommandLine {
+    pub(crate) words: Vec<OsString>,
+    /// What those should know who used an old name.
+    pub(crate) note: Option<String>,
+}
+
+/// Replaces an old name, if the command line begins with one.
+pub(crate) fn with_current_names(words: Vec<OsString>) -> CommandLine {
+    let is_help = words.get(1).is_some_and(|word| word == "help");
+    let place = if is_help { 2 } else { 1 };
+    let name = words.get(place).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
+    let rest = Rest(words.iter().skip(place + 1).cloned().collect());
+    let Some(current) = current(&name) else { return CommandLine { words, note: None } };
+    if is_help {
+        let words = words.iter().take(place).cloned().chain(current.words.first().map(Into::into));
+        return CommandLine { words: words.collect(), note: None };
+    }
+    let is_quiet = rest.place("-q").or_else(|| rest.place("--quiet")).is_some();
+    let note = format!(
+        "`spanwise {name}` is now `spanwise {}`; the old name goes with the next release",
+        current.shown
+    );
+    let before = words.into_iter().take(place).chain(current.words.iter().map(Into::into));
+    CommandLine { words: before.chain(rest.0).collect(), note: (!is_quiet).then_some(note) }
+}
+
+/// What takes the place of an old name.
+struct Current {
+    words: &'static [&'static str],
+    /// How people write it.
+    shown: &'static str,
+}
+
+fn current(name: &str) -> Option<Current> {
+    let (words, shown): (&[&str], _) = match name {
+        "verify" => (&["info", "--verify"], "info --verify"),
+        "merge" => (&["convert"], "convert"),
+        "index" => (&["info", "--index"], "info --index"),
+        _ => return None,
+    };
+    Some(Current { words, shown })
+}
+
+/// The words behind the name of the command.
+struct Rest(Vec<OsString>);
+
+impl Rest {
+    /// Where an option is, with its value in the same word or not.
+    fn place(&self, option: &str) -> Option<usize> {
+        let is_long = option.starts_with("--");
+        let is_it = |word: &OsString| {
+            let word = word.to_string_lossy();
+            match word.strip_prefix(option) {
+                Some(value) if is_long => value.is_empty() || value.starts_with('='),
+                Some(_) => true,
+                None => false,
+            }
+        };
+        self.0.iter().take_while(|word| *word != "--").position(is_it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(old: &str, expected: &str, is_noted: bool) {
+        let words = ["spanwise"].into_iter().chain(old.split(' ')).map(OsString::from);
+        let line = with_current_names(words.collect());
+        let words: Vec<&str> = line.words[1..].iter().filter_map(|word| word.to_str()).collect();
+        assert_eq!((words.join(" ").as_str(), line.note.is_some()), (expected, is_noted), "{old}");
+    }
+
+    #[test]
+    fn old_names_become_current_ones() {
+        check("verify a.json b.json", "info --verify a.json b.json", true);
+        check("merge a.json b.json -o c.json", "convert a.json b.json -o c.json", true);
+        check("index --threads 2 a.json", "info --index --threads 2 a.json", true);
+    }
+
+    #[test]
+    fn the_note_is_for_those_who_want_notes() {
+        check("verify -q a.json", "info --verify -q a.json", false);
+        check("verify a.json --quiet", "info --verify a.json --quiet", false);
+        check("verify -- --quiet", "info --verify -- --quiet", true);
+    }
+
+    #[test]
+    fn help_is_that_of_the_current_command() {
+        check("help verify", "help info", false);
+        check("help run", "help run", false);
+    }
+
+    #[test]
+    fn only_the_name_of_a_command_is_replaced() {
+        check("report verify", "report verify", false);
+        check("run index", "run index", false);
+    }
+}
