@@ -250,7 +250,7 @@ def test_info_fusion_and_calls_are_those_of_the_command_line(small, monkeypatch)
     shutil.copy(SMALL.with_name(eager), small.parent)
     json_of_all = ("--quiet", "--top", 0, "--format", "json")
     for option in ([], ["--layers"]):
-        expected = json.loads(command_line("fusion", *json_of_all, *option, small.name, eager))
+        expected = json.loads(command_line("compare", "--kernels", *json_of_all, *option, small.name, eager))
         fusion = sw.fusion(small.name, eager, layers=bool(option))
         assert set(fusion.tables) <= set(expected)
         for table in fusion.tables:

@@ -16,8 +16,8 @@ pub(crate) fn with_current_names(words: Vec<OsString>) -> CommandLine {
     let is_help = words.get(1).is_some_and(|word| word == "help");
     let place = if is_help { 2 } else { 1 };
     let name = words.get(place).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
-    let rest = Rest(words.iter().skip(place + 1).cloned().collect());
-    let Some(current) = current(&name) else { return CommandLine { words, note: None } };
+    let mut rest = Rest(words.iter().skip(place + 1).cloned().collect());
+    let Some(current) = current(&name, &mut rest) else { return CommandLine { words, note: None } };
     if is_help {
         let words = words.iter().take(place).cloned().chain(current.words.first().map(Into::into));
         return CommandLine { words: words.collect(), note: None };
@@ -38,10 +38,23 @@ struct Current {
     shown: &'static str,
 }
 
-fn current(name: &str) -> Option<Current> {
+fn current(name: &str, rest: &mut Rest) -> Option<Current> {
     let (words, shown): (&[&str], _) = match name {
         "verify" => (&["info", "--verify"], "info --verify"),
         "merge" => (&["convert"], "convert"),
+        "diff" => (&["compare", "--functions"], "compare --functions"),
+        "fusion" => (&["compare", "--kernels"], "compare --kernels"),
+        "flame" => match rest.take_value("--diff") {
+            Some(base) => {
+                rest.0.insert(0, base);
+                (&["compare", "--functions"], "compare BASE OTHER -o FILE.svg")
+            }
+            None => (&["convert", "--to", "flame"], "convert -o FILE.svg"),
+        },
+        "html" => match rest.take("--compare") {
+            Some(_) => (&["compare"], "compare -o FILE.html"),
+            None => (&["convert", "--to", "html"], "convert -o FILE.html"),
+        },
         "index" => (&["info", "--index"], "info --index"),
         _ => return None,
     };
@@ -65,6 +78,20 @@ impl Rest {
         };
         self.0.iter().take_while(|word| *word != "--").position(is_it)
     }
+
+    fn take(&mut self, option: &str) -> Option<OsString> {
+        self.place(option).map(|place| self.0.remove(place))
+    }
+
+    /// Takes an option out, and gives its value.
+    fn take_value(&mut self, option: &str) -> Option<OsString> {
+        let place = self.place(option)?;
+        let word = self.0.remove(place);
+        match word.to_str().and_then(|word| word.split_once('=')) {
+            Some((_, value)) => Some(value.into()),
+            None => (place < self.0.len()).then(|| self.0.remove(place)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +110,13 @@ mod tests {
     fn old_names_become_current_ones() {
         check("verify a.json b.json", "info --verify a.json b.json", true);
         check("merge a.json b.json -o c.json", "convert a.json b.json -o c.json", true);
+        check("diff a.json b.json", "compare --functions a.json b.json", true);
+        check("fusion --layers a b", "compare --kernels --layers a b", true);
+        check("flame a.json -o a.svg", "convert --to flame a.json -o a.svg", true);
+        check("flame --diff a b -o c.svg", "compare --functions a b -o c.svg", true);
+        check("flame b --diff=a -o c.svg", "compare --functions a b -o c.svg", true);
+        check("html a.json -o a.html", "convert --to html a.json -o a.html", true);
+        check("html --compare a b -o c.html", "compare a b -o c.html", true);
         check("index --threads 2 a.json", "info --index --threads 2 a.json", true);
     }
 

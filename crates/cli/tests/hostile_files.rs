@@ -79,7 +79,7 @@ impl Ground {
 const WRITERS: [&[&str]; 4] = [
     &["convert", "--to", "folded", "t.json", "-o"],
     &["convert", "--to", "chrome", "t.json", "-o"],
-    &["html", "t.json", "-o"],
+    &["convert", "--to", "html", "t.json", "-o"],
     &["compare", "t.json", "t.json", "--save-baseline"],
 ];
 

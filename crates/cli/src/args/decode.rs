@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{ConvertFormatArg, OutputArgs, ReadArgs, TopArgs};
+use super::{FileFormat, OutputArgs, ReadArgs, TopArgs};
 
 /// Turn a recording of control flow into calls, and say how long they took
 ///
@@ -36,8 +36,8 @@ pub(crate) struct DecodeArgs {
     #[arg(long, short, value_name = "FILE", conflicts_with_all = ["top", "format", "color"])]
     pub(crate) output: Option<PathBuf>,
     /// The format, where the ending of the output does not tell
-    #[arg(long, value_enum, value_name = "FORMAT", requires = "output")]
-    pub(crate) to: Option<ConvertFormatArg>,
+    #[arg(long, value_name = "FORMAT", requires = "output", value_parser = FileFormat::parser())]
+    pub(crate) to: Option<FileFormat>,
     /// Say how long calls of this function take, and what the slowest spent it on
     #[arg(long, value_name = "NAME", conflicts_with = "output")]
     pub(crate) function: Option<String>,

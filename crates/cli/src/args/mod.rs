@@ -4,12 +4,10 @@
 //! none is accepted and ignored.
 
 mod compare;
+mod correlate;
 mod decode;
-mod fusion;
-mod html;
 mod info;
 mod profiles;
-mod pt;
 mod query;
 mod record;
 mod report;
@@ -20,20 +18,18 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use compare::{CompareArgs, CompareByArg, CorrelateArgs};
+pub(crate) use compare::{CompareArgs, CompareByArg, PerArg};
+pub(crate) use correlate::CorrelateArgs;
 pub(crate) use decode::{DecodeArgs, PartArgs, PrintArg, ScopeArg};
-pub(crate) use fusion::FusionArgs;
-pub(crate) use html::HtmlArgs;
 pub(crate) use info::InfoArgs;
 pub(crate) use profiles::{
-    BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
-    ThreadProfileArg,
+    BackwardArg, ConvertArgs, FileFormat, FrameByArg, PageArgs, ProfileArgs, StackArg,
+    ThreadProfileArg, ending,
 };
-pub(crate) use pt::{PtArgs, PtScopeArg};
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
-    AttachArgs, CallsByArg, ClockArg, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs,
-    RunArgs, SamplingArgs, StacksArg, WantedArg, all_pids, size,
+    AttachArgs, CallsByArg, ClockArg, DoctorArgs, FlightArgs, LiveArgs, PtArgs, PtScopeArg,
+    PythonArg, ResultArgs, RunArgs, SamplingArgs, StacksArg, WantedArg, all_pids, size,
 };
 pub(crate) use report::ReportArgs;
 pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, TopArgs, length};
@@ -68,13 +64,9 @@ pub(crate) enum Command {
     Report(ReportArgs),
     View(ViewArgs),
     Query(QueryArgs),
-    Html(HtmlArgs),
-    Convert(ConvertArgs),
-    Diff(DiffArgs),
-    Flame(FlameArgs),
-    Decode(DecodeArgs),
     Compare(CompareArgs),
-    Fusion(FusionArgs),
+    Convert(ConvertArgs),
+    Decode(DecodeArgs),
     Correlate(CorrelateArgs),
     #[command(hide = true)]
     Overhead(OverheadArgs),

@@ -21,27 +21,6 @@ impl TopArgs {
     }
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct ThreadsArgs {
-    /// Threads that may read at once; 0 for one a core
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
-    /// Refuse what would make this process hold more memory than this, such as 8G; by default
-    /// three quarters of what is free
-    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
-    max_memory: Option<u64>,
-}
-
-impl ThreadsArgs {
-    /// How many threads may read; sets the limit of memory that they share.
-    pub(crate) fn begin(&self) -> usize {
-        if let Some(bytes) = self.max_memory {
-            spanwise_read::set_memory_max(bytes);
-        }
-        self.threads
-    }
-}
-
 /// A number of bytes, with K, M, G or T behind it.
 pub(crate) fn bytes(text: &str) -> Option<u64> {
     let number = text.trim_end_matches(['K', 'M', 'G', 'T']);
@@ -61,17 +40,35 @@ fn memory_size(text: &str) -> Result<u64, String> {
     bytes(text).ok_or("write a number of bytes, or with K, M, G or T behind it".to_owned())
 }
 
+/// A heading of the help.
+const READING: &str = "Reading";
+
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
     /// Read the trace itself; neither use nor write an index beside it
-    #[arg(long)]
+    #[arg(long, help_heading = READING)]
     pub(crate) no_index: bool,
-    /// Tell functions of Python in recordings by the line that each is on, not by its first;
+    /// Distinguish Python functions in recordings by the line that each is on, not by its first;
     /// uses no index
-    #[arg(long)]
+    #[arg(long, help_heading = READING)]
     pub(crate) python_lines: bool,
-    #[command(flatten)]
-    pub(crate) threads: ThreadsArgs,
+    /// Threads that may read at once; 0 for one per core
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = READING)]
+    threads: usize,
+    /// Refuse what would make this process hold more memory than this, such as 8G; by default
+    /// three quarters of what is free
+    #[arg(long, value_name = "SIZE", value_parser = memory_size, help_heading = READING)]
+    max_memory: Option<u64>,
+}
+
+impl ReadArgs {
+    /// How many threads may read; sets the limit of memory that they share.
+    pub(crate) fn begin(&self) -> usize {
+        if let Some(bytes) = self.max_memory {
+            spanwise_read::set_memory_max(bytes);
+        }
+        self.threads
+    }
 }
 
 #[derive(Debug, Args)]

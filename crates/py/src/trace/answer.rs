@@ -50,7 +50,7 @@ pub(crate) fn trace_info(
     })
 }
 
-/// Which kernels of one trace do the work of which of another: `spanwise fusion`.
+/// Which kernels of one trace do the work of which of another: `spanwise compare --kernels`.
 #[pyfunction]
 pub(crate) fn trace_fusion(
     py: Python<'_>,

@@ -13,9 +13,9 @@ use spanwise_model::Trace;
 use spanwise_read::PerfOptions;
 use spanwise_write::{Document, Format, Source, Top};
 
-use super::profiles::convert_trace;
+use super::profiles::Target;
+use super::profiles::convert::{format_of, write_trace_as};
 use crate::args::{DecodeArgs, PrintArg};
-use crate::commands::profiles::convert::format_of;
 use crate::output::stdout;
 use crate::progress::Progress;
 
@@ -31,7 +31,7 @@ pub(super) fn run(args: &DecodeArgs) -> anyhow::Result<ExitCode> {
     let selection = args.part.selection()?;
     let mut trace = open(args, &perf)?;
     if !selection.is_everything() {
-        let threads = args.read.threads.begin();
+        let threads = args.read.begin();
         trace = spanwise_analyze::select_calls(&trace, &selection, threads);
         if trace.spans().is_empty() {
             bail!("nothing of the recording is left: no call fits what was asked for");
@@ -68,11 +68,9 @@ fn print_timeline(args: &DecodeArgs, perf: &PerfOptions) -> anyhow::Result<ExitC
 }
 
 fn write(args: &DecodeArgs, trace: &Trace, target: &Path) -> anyhow::Result<()> {
-    let Some(format) = args.to.or_else(|| format_of(target)) else {
-        bail!("{}: the ending names no format; say --to, as for convert", target.display());
-    };
+    let format = format_of(target, args.to)?;
     let name = args.files[0].file_name().unwrap_or_default().to_string_lossy();
-    convert_trace::write_as(trace, &name, (target, format), args.quiet)
+    write_trace_as(trace, &name, format, Target { path: target, is_quiet: args.quiet })
 }
 
 fn show(args: &DecodeArgs, trace: &Trace) -> anyhow::Result<()> {

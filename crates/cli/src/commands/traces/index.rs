@@ -70,7 +70,7 @@ fn write_index(trace: &Path, args: &InfoArgs) -> anyhow::Result<Written> {
     let progress = Progress::new(args.quiet);
     let update = |done, total| progress.update(done, total);
     let options = OpenOptions {
-        threads: args.read.threads.begin(),
+        threads: args.read.begin(),
         progress: Some(&update),
         notes: Some(&note),
         ..OpenOptions::default()
