@@ -42,6 +42,14 @@ fn current(name: &str, rest: &mut Rest) -> Option<Current> {
     let (words, shown): (&[&str], _) = match name {
         "verify" => (&["info", "--verify"], "info --verify"),
         "merge" => (&["convert"], "convert"),
+        "decode" => match ["-o", "--output", "--function", "--print"].map(|it| rest.place(it)) {
+            [None, None, None, None] => {
+                (&["report", "--snapshots", "--section", "trace,calls"], "report --section calls")
+            }
+            [None, None, _, Some(_)] => (&["report", "--snapshots"], "report --print magic-trace"),
+            [None, None, _, None] => (&["report", "--snapshots"], "report --function NAME"),
+            _ => (&["convert", "--snapshots"], "convert -o FILE"),
+        },
         "diff" => (&["compare", "--functions"], "compare --functions"),
         "fusion" => (&["compare", "--kernels"], "compare --kernels"),
         "flame" => match rest.take_value("--diff") {
@@ -110,6 +118,12 @@ mod tests {
     fn old_names_become_current_ones() {
         check("verify a.json b.json", "info --verify a.json b.json", true);
         check("merge a.json b.json -o c.json", "convert a.json b.json -o c.json", true);
+        let calls = "report --snapshots --section trace,calls";
+        check("decode a.txt b.txt", &format!("{calls} a.txt b.txt"), true);
+        check("decode --function=f a.txt", "report --snapshots --function=f a.txt", true);
+        check("decode --print magic-trace a", "report --snapshots --print magic-trace a", true);
+        check("decode a.txt -oa.fxt", "convert --snapshots a.txt -oa.fxt", true);
+        check("decode --output a.fxt a", "convert --snapshots --output a.fxt a", true);
         check("diff a.json b.json", "compare --functions a.json b.json", true);
         check("fusion --layers a b", "compare --kernels --layers a b", true);
         check("flame a.json -o a.svg", "convert --to flame a.json -o a.svg", true);

@@ -3,9 +3,9 @@
 //! Each option stands only on the commands where it changes something, so that
 //! none is accepted and ignored.
 
+mod calls;
 mod compare;
 mod correlate;
-mod decode;
 mod info;
 mod profiles;
 mod query;
@@ -18,9 +18,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use calls::{CALLS, CallsArgs, PrintArg, ScopeArg};
 pub(crate) use compare::{CompareArgs, CompareByArg, PerArg};
 pub(crate) use correlate::CorrelateArgs;
-pub(crate) use decode::{DecodeArgs, PartArgs, PrintArg, ScopeArg};
 pub(crate) use info::InfoArgs;
 pub(crate) use profiles::{
     BackwardArg, ConvertArgs, FileFormat, FrameByArg, PageArgs, ProfileArgs, StackArg,
@@ -66,7 +66,6 @@ pub(crate) enum Command {
     Query(QueryArgs),
     Compare(CompareArgs),
     Convert(ConvertArgs),
-    Decode(DecodeArgs),
     Correlate(CorrelateArgs),
     #[command(hide = true)]
     Overhead(OverheadArgs),

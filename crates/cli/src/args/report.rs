@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::{OutputArgs, ReadArgs, TopArgs};
+use super::{CALLS, CallsArgs, OutputArgs, PrintArg, ReadArgs, ScopeArg, TopArgs};
 use crate::commands::report::{compat, sections};
 
 /// Say where the time went: findings, GPU, kernels, threads, functions
@@ -16,7 +16,8 @@ use crate::commands::report::{compat, sections};
 /// of Python that launched it; of the frames around a launch the innermost one of
 /// your own code is taken. Of several traces, the ranks of a run, it says who waits for
 /// whom, and why. Of a profile (pprof, speedscope, collapsed stacks), it says which
-/// functions and labels its values stand under.
+/// functions and labels its values stand under. Of a recording of calls (Intel PT, the text
+/// of `perf script`, .fxt of magic-trace), --function shows how long each call takes.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 {}
@@ -27,9 +28,17 @@ Examples:
   spanwise report --format json trace.json.gz | jq '.findings[].title'
   spanwise report rank*.json.gz
   spanwise report --value gpu profile.pb.gz
+  spanwise report --section calls calls.txt
+  spanwise report --function handle_request calls.txt
+  spanwise report --print magic-trace calls.txt
   spanwise report --section metrics --check gate.txt trace.json.gz
 
-A file for --check has a rule a line:
+Names of --function, --include and --exclude are whole names, or patterns in which * is any
+text and ? any one character. Calls are recorded with `run --backend intel-pt`, or with perf:
+  perf record -e intel_pt//u -- ./program
+  perf script --ns --itrace=be -F pid,tid,time,flags,ip,addr,sym,symoff,dso,event > calls.txt
+
+A file for --check has a rule per line:
   gpu_utilization >= 60%
   wall_time < 300ms
   finding.synchronisation == 0", sections::help()))]
@@ -67,6 +76,21 @@ pub(crate) struct ReportArgs {
     /// Which of these annotations, from 0; the first where it is not said
     #[arg(long, value_name = "N", requires = "compat")]
     pub(crate) instance: Option<usize>,
+    /// Show how long the calls of this function take, and what the slowest spent it on
+    #[arg(long, value_name = "NAME", help_heading = CALLS)]
+    #[arg(conflicts_with_all = ["section", "value", "classes", "check", "threshold", "compat"])]
+    pub(crate) function: Option<String>,
+    /// Print the timeline as another tool does, line by line
+    #[arg(long, value_enum, value_name = "TOOL", help_heading = CALLS)]
+    #[arg(conflicts_with_all = ["function", "section", "value", "classes", "check", "threshold",
+        "compat", "include", "exclude", "filter", "thread", "time", "top", "format", "color",
+        "no_index", "no_inline", "python_lines"])]
+    pub(crate) print: Option<PrintArg>,
+    /// Which code was recorded, for --print [default: user]
+    #[arg(long, value_enum, value_name = "SCOPE", requires = "print", help_heading = CALLS)]
+    pub(crate) scope: Option<ScopeArg>,
+    #[command(flatten)]
+    pub(crate) calls: CallsArgs,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     #[command(flatten)]

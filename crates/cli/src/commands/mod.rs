@@ -10,8 +10,8 @@ use crate::args::{Command, ReadArgs};
 use crate::failure::note;
 use crate::progress::Progress;
 
+mod calls;
 mod comparing;
-mod decode;
 mod profiles;
 mod query;
 mod recording;
@@ -32,7 +32,6 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::View(args) => viewing::view::run(args),
         Command::Query(args) => query::run(args),
         Command::Convert(args) => profiles::convert::run(args),
-        Command::Decode(args) => decode::run(args),
         Command::Correlate(args) => comparing::correlate::run(args),
         Command::Compare(args) => comparing::compare::run(args),
         Command::Completions(args) => shell::completions::run(args),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{FileFormat, FrameByArg, PROFILES, PageArgs, ProfileArgs};
-use crate::args::ReadArgs;
+use crate::args::{CallsArgs, ReadArgs};
 
 /// Convert traces to a profile, another trace format, a flame graph or a page
 ///
@@ -58,6 +58,7 @@ Examples:
   spanwise convert rank*.json.gz -o run.perfetto-trace
   go tool pprof -top -sample_index=peak_space -tagfocus=device=gpu0 trace.pb.gz
   spanwise convert --profile locks perf.txt -o locks.pb.gz
+  spanwise convert --include 'engine::*' --exclude '*log*' calls.txt -o engine.fxt
   spanwise convert damaged.json -o repaired.json.gz")]
 pub(crate) struct ConvertArgs {
     /// The traces or profiles to read
@@ -80,6 +81,8 @@ pub(crate) struct ConvertArgs {
     pub(crate) icicle: bool,
     #[command(flatten)]
     pub(crate) page: PageArgs,
+    #[command(flatten)]
+    pub(crate) calls: CallsArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     /// No progress bar, and no line about what was written

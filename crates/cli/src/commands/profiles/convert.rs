@@ -11,10 +11,9 @@ use spanwise_model::{MergedClock, Profile, ProfileBuilder, Trace};
 use spanwise_write::ProfileView;
 
 use super::flame::FlameGraph;
-use super::{Target, open, page, write_file};
+use super::{Target, page, write_file};
 use crate::args::{ConvertArgs, FileFormat, FrameByArg, PageArgs};
 use crate::failure::note;
-use crate::progress::Progress;
 
 pub(in crate::commands) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.output, args.to)?;
@@ -71,19 +70,24 @@ fn refuse_unused(args: &ConvertArgs, format: FileFormat) -> anyhow::Result<()> {
 }
 
 fn write_page(args: &ConvertArgs, target: Target<'_>) -> anyhow::Result<()> {
-    let [path] = args.traces.as_slice() else {
+    let mut recordings = args.calls.recordings(&args.traces);
+    let (Some(files), None) = (recordings.next(), recordings.next()) else {
         bail!(
             "a page is about one trace; spanwise compare BASE OTHER -o FILE.html shows what \
              changed between two"
         );
     };
-    match open(path, &args.read, args.quiet)? {
-        Opened::Trace(trace) => {
-            page::write_report(&trace, &args.page.shown_name(path), &args.page, target)
-        }
+    let trace = open_trace(args, files)?;
+    page::write_report(&trace, &args.page.shown_name(&files[0]), &args.page, target)
+}
+
+/// A recording that is more than a profile.
+fn open_trace(args: &ConvertArgs, files: &[PathBuf]) -> anyhow::Result<Trace> {
+    match args.calls.open(files, &args.read, args.quiet)? {
+        Opened::Trace(trace) => Ok(*trace),
         Opened::Profile(_) => bail!(
             "{}: a profile, which has no timeline; try: spanwise convert {0} -o flame.svg",
-            path.display()
+            files[0].display()
         ),
     }
 }
@@ -131,8 +135,9 @@ fn write_profile_as(
 
 /// The trace, or all of them on one timeline.
 fn open_all(args: &ConvertArgs) -> anyhow::Result<Trace> {
-    let open = |path: &PathBuf| args.read.open(path, &Progress::new(args.quiet));
-    let traces: Vec<Trace> = args.traces.iter().map(open).collect::<Result<_, _>>()?;
+    let recordings = args.calls.recordings(&args.traces);
+    let traces: Vec<Trace> =
+        recordings.map(|files| open_trace(args, files)).collect::<Result<_, _>>()?;
     let merged = merge_traces(&args.traces, traces)?;
     if merged.clock == MergedClock::StartsAligned && !args.quiet {
         note("not every trace says when it was recorded: all are set to begin at the same time");
@@ -143,13 +148,14 @@ fn open_all(args: &ConvertArgs) -> anyhow::Result<Trace> {
 /// Reads all inputs, one in memory at a time, into one profile.
 fn read_all(args: &ConvertArgs) -> anyhow::Result<Profile> {
     let by = args.by.unwrap_or(FrameByArg::Function);
-    let read = |path: &PathBuf| {
-        let opened = open(path, &args.read, args.quiet)?;
-        args.profile.profile_of(opened, path, by)
+    let read = |files: &[PathBuf]| {
+        let opened = args.calls.open(files, &args.read, args.quiet)?;
+        args.profile.profile_of(opened, &files[0], by)
     };
-    let mut profiles = args.traces.iter().map(read);
-    let first = profiles.next().context("no input")??;
-    if args.traces.len() == 1 {
+    let mut recordings = args.calls.recordings(&args.traces);
+    let first = read(recordings.next().context("no input")?)?;
+    let mut others = recordings.peekable();
+    if others.peek().is_none() {
         return Ok(first);
     }
     let value_types: Vec<(&str, &str)> =
@@ -159,12 +165,12 @@ fn read_all(args: &ConvertArgs) -> anyhow::Result<Profile> {
     builder.duration_ns = first.duration_ns;
     builder.comments.clone_from(&first.comments);
     builder.add_profile(&first);
-    for (profile, path) in profiles.zip(&args.traces[1..]) {
-        let profile = profile?;
+    for files in others {
+        let profile = read(files)?;
         if profile.value_types != first.value_types {
             bail!(
                 "{}: its columns differ from those of {}",
-                path.display(),
+                files[0].display(),
                 args.traces[0].display()
             );
         }
