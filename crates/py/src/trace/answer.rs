@@ -8,7 +8,7 @@ use spanwise_analyze::{ClassRules, NamePattern};
 use spanwise_write::Document;
 
 use super::error::asked;
-use super::opened::{Trace, rows_shown, section_of, sections_of, table_of, written};
+use super::opened::{Trace, rows_shown, section_of, sections_of, written};
 use super::worker::work;
 use crate::trace::tables::table::Table;
 

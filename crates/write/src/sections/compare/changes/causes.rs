@@ -237,11 +237,12 @@ impl Words {
         };
         let advice = match swaps {
             [] => {
-                "--by kernel lists all of them with their times; --with-stacks the code behind them."
+                "--by kernel lists all of them with their times; --with-stacks the code behind \
+                 them."
             }
             _ => {
-                "--kernels shows all of what replaces what, and where; --by kernel all kernels with \
-                 their times."
+                "--kernels shows all of what replaces what, and where; --by kernel all kernels \
+                 with their times."
             }
         };
         let mut swaps = self.swaps(swaps);
