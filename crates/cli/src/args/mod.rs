@@ -47,8 +47,12 @@ Exit status: 0 fine, 1 the answer is no (a failed verification), 2 an error; of 
 program's.
 
 Examples:
+  spanwise run -- ./program
   spanwise report trace.json.gz
-  spanwise run -- ./program")]
+  spanwise view trace.json.gz
+  spanwise compare before.json.gz after.json.gz
+  spanwise convert trace.json.gz -o flame.svg
+  spanwise COMMAND --help")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -8,7 +8,10 @@ use clap::builder::PossibleValuesParser;
 use super::{CALLS, CallsArgs, OutputArgs, PrintArg, ReadArgs, ScopeArg, TopArgs};
 use crate::commands::report::{compat, sections};
 
-/// Say where the time went: findings, GPU, kernels, threads, functions
+/// A heading of the help.
+const COMPAT: &str = "Tables of other tools (--compat)";
+
+/// Report where the time went: findings, GPU, kernels, threads, functions
 ///
 /// Self time is exact: on each thread every moment belongs to the innermost span
 /// open then, so self times add up to the time the thread was busy, also where
@@ -66,15 +69,15 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) threshold: Vec<String>,
     /// Show the tables of another tool instead, with its numbers
-    #[arg(long, value_enum, value_name = "TOOL")]
+    #[arg(long, value_enum, value_name = "TOOL", help_heading = COMPAT)]
     #[arg(conflicts_with_all = ["classes", "check", "threshold"])]
     pub(crate) compat: Option<compat::Compat>,
     /// Ask HTA's critical path of annotations with this in their name; "" asks it of all.
     /// Without it: of ProfilerStep, or of all where there is none
-    #[arg(long, value_name = "NAME", requires = "compat")]
+    #[arg(long, value_name = "NAME", requires = "compat", help_heading = COMPAT)]
     pub(crate) annotation: Option<String>,
     /// Which of these annotations, from 0; the first where it is not said
-    #[arg(long, value_name = "N", requires = "compat")]
+    #[arg(long, value_name = "N", requires = "compat", help_heading = COMPAT)]
     pub(crate) instance: Option<usize>,
     /// Show how long the calls of this function take, and what the slowest spent it on
     #[arg(long, value_name = "NAME", help_heading = CALLS)]
