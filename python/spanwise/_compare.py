@@ -135,7 +135,9 @@ class Comparison(Answer):
 def fusion(
     base: Trace | Path, other: Trace | Path, *, layers: bool = False, top: int | None = None
 ) -> Answer:
-    """Say which kernels of one trace do the work of which of another, as `spanwise fusion` does.
+    """Say which kernels of one trace do the work of which of another.
+
+    It is the answer of `spanwise compare --kernels`.
 
     `layers` sets the layers of both models side by side.
 

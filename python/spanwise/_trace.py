@@ -339,11 +339,8 @@ class Trace:
     )
     locks = _section("locks", "Waits for locks, where recorded, by lock and call stack.")
     lock_threads = _section("lock-threads", "Waits for locks by thread and sort of lock.")
+    calls = _section("calls", "Functions by self time, and how long each call takes.")
     hot_functions = _section("functions", "Functions by self time.")
-
-    def calls(self, *, top: int | None = None) -> Table:
-        """Functions by self time with how long their calls take, as `spanwise decode` has them."""
-        return Table(_native.trace_calls(self._trace, top))
 
     def latency(self, function: str, *, slowest: int = 10) -> Answer:
         """How long the calls of a function take, and what is different in the slowest.

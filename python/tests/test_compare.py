@@ -134,7 +134,8 @@ def test_flame_graphs_are_those_of_the_command_line(ranks, tmp_path):
     base, other = ranks
     ours, theirs = tmp_path / "ours.svg", tmp_path / "theirs.svg"
     sw.open(other).flame(ours, since=sw.open(base), value="gpu")
-    command_line("flame", "--quiet", "--value", "gpu", "--diff", base, other, "-o", theirs)
+    options = ("--functions", "--quiet", "--value", "gpu")
+    command_line("compare", *options, base, other, "-o", theirs)
     assert ours.read_bytes() == theirs.read_bytes()
     with pytest.raises(sw.TraceError, match="the ending must be .svg or .html"):
         sw.open(other).flame(tmp_path / "a.png")

@@ -207,7 +207,7 @@ def test_torch_profiles_the_fourth_after_a_slow_third(torch):
     (row,) = trace.recordings
     assert (row.capture, row.operation, row.error) == ("torch", "step", None) and row.slow_ms > 40
     # One timeline: the profile lies within the fourth step.
-    command("merge", "--no-index", "out/test.spanwise-session", row.path, "-o", "merged.json")
+    command("convert", "--no-index", "out/test.spanwise-session", row.path, "-o", "merged.json")
     spans = spans_of("merged.json")
     (start, end), (low, high) = spans["aten::mm"][0], spans["step"][3]
     # Calendars are read a moment apart from the clocks of the session.
@@ -376,7 +376,7 @@ def test_the_recording_of_the_fourth_lies_on_the_timeline_of_the_session():
     # A recording like any other.
     assert "perf.data" in command("info", "--no-index", path).stdout
     command("convert", "--no-index", path, "-o", "recording.json", "--to", "chrome")
-    command("merge", "--no-index", "out/slow_third.spanwise-session", path, "-o", "merged.json")
+    command("convert", "--no-index", "out/slow_third.spanwise-session", path, "-o", "merged.json")
     alone, merged = spans_of("recording.json"), spans_of("merged.json")
     steps = merged["step"]
     assert len(steps) == 6

@@ -250,16 +250,15 @@ def test_info_fusion_and_calls_are_those_of_the_command_line(small, monkeypatch)
     shutil.copy(SMALL.with_name(eager), small.parent)
     json_of_all = ("--quiet", "--top", 0, "--format", "json")
     for option in ([], ["--layers"]):
-        expected = json.loads(command_line("fusion", *json_of_all, *option, small.name, eager))
+        compare = ("compare", "--kernels", *json_of_all, *option)
+        expected = json.loads(command_line(*compare, small.name, eager))
         fusion = sw.fusion(small.name, eager, layers=bool(option))
         assert set(fusion.tables) <= set(expected)
         for table in fusion.tables:
             check_rows(fusion[table].to_dicts(), expected[table], table)
-    expected = json.loads(command_line("decode", *json_of_all, small.name))
-    check_rows(trace.calls().to_dicts(), expected["calls"], "calls")
     function = trace.calls(top=1)["name"][0]
     latency = trace.latency(function, slowest=1_000_000)
-    expected = command_line("decode", *json_of_all, "--function", function, small.name)
+    expected = command_line("report", *json_of_all, "--function", function, small.name)
     for table in latency.tables:
         check_rows(latency[table].to_dicts(), json.loads(expected)[table], table)
     with pytest.raises(sw.TraceError, match="no call of nothing"):

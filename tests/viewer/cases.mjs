@@ -207,11 +207,11 @@ async function writesPages(it) {
   const folder = mkdtempSync(join(tmpdir(), "pages-"));
   const hidden = () => [...document.querySelectorAll("g.f")].filter((frame) => frame.style.display === "none").length;
   try {
-    for (const command of ["flame", "html"]) {
+    for (const format of ["flame", "html"]) {
       const page = await it.page.context().newPage();
-      page.on("console", (message) => it.errors.push(`${command}: ${message.text()}`));
-      page.on("pageerror", (error) => it.errors.push(`${command}: ${error.message}`));
-      await page.goto(`file://${writePage(command, LLAMA, join(folder, `${command}.html`))}`);
+      page.on("console", (message) => it.errors.push(`${format}: ${message.text()}`));
+      page.on("pageerror", (error) => it.errors.push(`${format}: ${error.message}`));
+      await page.goto(`file://${writePage(format, LLAMA, join(folder, `${format}.html`))}`);
       const font = await page.locator(".flame text").first().evaluate((text) => getComputedStyle(text).font);
       assert.match(font, /monospace/);
       const before = await page.evaluate(hidden);

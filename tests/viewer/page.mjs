@@ -97,9 +97,10 @@ async function takeBuilt(page) {
   }
 }
 
-/** Has a command write a page about the trace; gives the file. */
-export function writePage(command, trace, file) {
-  execFileSync(spanwise, [command, "--no-index", "--quiet", trace, "-o", file], { timeout: START_MAX_MS });
+/** Has a page of this format written about the trace; gives the file. */
+export function writePage(format, trace, file) {
+  const convert = ["convert", "--to", format, "--no-index", "--quiet", trace, "-o", file];
+  execFileSync(spanwise, convert, { timeout: START_MAX_MS });
   return file;
 }
 

@@ -6,10 +6,11 @@ use std::sync::OnceLock;
 
 use spanwise_analyze::{
     ClassRules, ClassUse, CriticalPath, DevicePeaks, Facts, Finding, FunctionBy, PhaseUse,
-    Thresholds, architecture, breakdown, class_use, counted_calls, cpu_functions, critical_path,
-    findings, hot_functions, hottest_functions, idle, launches, layer_use, lock_threads, locks,
-    memory_churn, memory_peak, memory_timeline, memory_use, metrics, module_use, off_cpu,
-    off_cpu_reasons, other_events, phase_use, python_functions, queues, roofline, syncs,
+    Thresholds, architecture, breakdown, calls, class_use, counted_calls, cpu_functions,
+    critical_path, findings, hot_functions, hottest_functions, idle, launches, layer_use,
+    lock_threads, locks, memory_churn, memory_peak, memory_timeline, memory_use, metrics,
+    module_use, off_cpu, off_cpu_reasons, other_events, phase_use, python_functions, queues,
+    roofline, syncs,
 };
 use spanwise_model::{map_indices, threads_available};
 use spanwise_write::{Section, Source, Top};
@@ -340,6 +341,15 @@ pub const SECTIONS: &[SectionRow] = &[
         about: "waits for locks by thread and sort of lock",
         shown: Shown::OnRequest,
         build: |asked| spanwise_write::lock_threads_section(&lock_threads(asked.facts), asked.top),
+    },
+    SectionRow {
+        key: "calls",
+        about: "functions by self time, and how long each call takes",
+        shown: Shown::OnRequest,
+        build: |asked| {
+            let rows = calls(asked.facts);
+            spanwise_write::calls_section(&rows, asked.facts.window_ns(), asked.top)
+        },
     },
     SectionRow {
         key: "functions",

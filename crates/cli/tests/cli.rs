@@ -106,7 +106,7 @@ fn an_index_gives_the_same_answers() {
     let trace = trace.to_str().expect("a plain path");
     let without = run(&["report", "--no-index", "--top", "0", "--format", "json", trace]);
 
-    let written = run(&["index", "--format", "json", trace]);
+    let written = run(&["info", "--index", "--format", "json", trace]);
     assert_eq!(written.status.code(), Some(0), "{}", text(&written.stderr));
     let rows: serde_json::Value = serde_json::from_slice(&written.stdout).expect("JSON");
     let index = rows[0]["index"].as_str().expect("the path of the index");
@@ -129,7 +129,7 @@ fn threads_do_not_change_the_answer() {
 
 #[test]
 fn one_bad_file_does_not_keep_the_others_from_being_checked() {
-    let output = run(&["verify", "--no-index", "no/such/file.json", TRACE]);
+    let output = run(&["info", "--verify", "--no-index", "no/such/file.json", TRACE]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stdout).starts_with(TRACE));
     assert!(text(&output.stderr).starts_with("spanwise: error: no/such/file.json: "));

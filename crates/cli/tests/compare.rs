@@ -334,11 +334,11 @@ fn no_text_speaks_of_one_maker() {
         for options in [
             &["compare"][..],
             &["compare", "--by", "class", "--all"],
-            &["compare", "--by", "kernel", "--stacks", "--top", "0"],
+            &["compare", "--by", "kernel", "--with-stacks", "--top", "0"],
             &["compare", "--by", "module", "--format", "json"],
-            &["fusion"],
-            &["fusion", "--format", "csv"],
-            &["fusion", "--layers"],
+            &["compare", "--kernels"],
+            &["compare", "--kernels", "--format", "csv"],
+            &["compare", "--kernels", "--layers"],
         ] {
             for files in [files, [files[1], files[0]]] {
                 let (code, out, err) = run_command(&[options, &files].concat());
@@ -560,7 +560,10 @@ fn a_page_needs_nothing_else() {
     let page = std::fs::read_to_string(&path).expect("was written");
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     assert!(page.contains("<span class=\"slower\">slower</span>"));
-    let outside = ["<script", "http://", "https://", "src=", "href=", "url("];
+    assert_eq!(page.matches("<script").count(), 1, "only that of the flame graph");
+    let outside = ["https://", " src=", "url(", "@import"];
     assert!(!outside.iter().any(|part| page.contains(part)), "refers to something outside");
+    let links = page.split("href=\"").skip(1);
+    assert!(links.into_iter().all(|link| link.starts_with('#')), "links lead outside");
     assert_eq!(run(&[RANKS[0], RANKS[1], "-o", "change.pdf"]).0, Some(2));
 }

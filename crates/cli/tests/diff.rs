@@ -1,4 +1,4 @@
-//! What `spanwise diff` writes, and two profiles that do not compare.
+//! What `spanwise compare` writes of two profiles, and profiles that do not compare.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn folded_lines_have_the_base_and_the_other() {
     let folder = tempfile::tempdir().expect("a place for files");
     let target = folder.path().join("change.folded");
     let target = target.to_str().expect("a plain path");
-    let said = printed(&["diff", BASE, OTHER, "-o", target]);
+    let said = printed(&["compare", BASE, OTHER, "-o", target]);
     assert!(said.starts_with(&format!("{target}: 7 samples, ")), "{said}");
     // Definitions that moved have the line of the other.
     let expected = "\
@@ -53,7 +53,7 @@ fn a_difference_for_pprof_can_be_read_drawn_and_converted() {
     let folder = tempfile::tempdir().expect("a place for files");
     let path = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
     let (target, picture) = (path("change.pb.gz"), path("change.svg"));
-    assert_eq!(printed(&["diff", "--quiet", BASE, OTHER, "-o", &target]), "");
+    assert_eq!(printed(&["compare", "--quiet", BASE, OTHER, "-o", &target]), "");
     assert!(fs::read(&target).expect("was written").starts_with(&[0x1f, 0x8b]), "gzip");
     let rows = printed(&["convert", "--to", "csv", &target, "-o", "-"]);
     let mut sums = [0i64; 2];
@@ -66,7 +66,7 @@ fn a_difference_for_pprof_can_be_read_drawn_and_converted() {
     assert_eq!(sums, [-507, 402]);
     let net = printed(&["convert", "--to", "folded", &target, "-o", "-"]);
     assert!(net.contains(";mm -120\n") && net.contains(";new_loader 20\n"), "{net}");
-    printed(&["flame", "--quiet", &target, "-o", &picture]);
+    printed(&["convert", "--quiet", &target, "-o", &picture]);
     assert!(fs::read_to_string(&picture).expect("was written").contains("new_loader"));
 }
 
@@ -84,7 +84,7 @@ fn columns_in_other_units_do_not_compare() {
         fs::write(&path, bytes).expect("the folder is writable");
         path.to_str().expect("a plain path").to_owned()
     });
-    let output = run(&["diff", &base, &other]);
+    let output = run(&["compare", &base, &other]);
     let expected = format!(
         "spanwise: error: spent is in nanoseconds in {base} and in bytes in {other}: they do not \
          compare\n"

@@ -79,7 +79,7 @@ impl Ground {
 const WRITERS: [&[&str]; 4] = [
     &["convert", "--to", "folded", "t.json", "-o"],
     &["convert", "--to", "chrome", "t.json", "-o"],
-    &["html", "t.json", "-o"],
+    &["convert", "--to", "html", "t.json", "-o"],
     &["compare", "t.json", "t.json", "--save-baseline"],
 ];
 
@@ -168,7 +168,7 @@ fn nothing_hangs_at_files_of_an_index_that_are_none() {
     for file in tables.iter().map(String::as_str).chain(["t.json.spanwise/manifest.json"]) {
         for args in [&["info", "t.json"][..], &["report", "t.json"]] {
             let _ = fs::remove_dir_all(ground.at("t.json.spanwise"));
-            ground.check(&["index", "-q", "t.json"]);
+            ground.check(&["info", "--index", "-q", "t.json"]);
             check_at(&ground, file, args, true);
         }
     }
@@ -277,7 +277,7 @@ fn an_index_that_somebody_else_may_have_written_is_not_used() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (text(&output.stdout), text(&output.stderr))
     };
-    ground.check(&["index", "-q", "t.json"]);
+    ground.check(&["info", "--index", "-q", "t.json"]);
     let (right, _) = report(&ground);
     forge(&index);
     let (forged, said) = report(&ground);
@@ -285,7 +285,7 @@ fn an_index_that_somebody_else_may_have_written_is_not_used() {
     let check = |name: &str, owner: u32, mode: u32| {
         let _ = fs::remove_dir_all(ground.at("cache"));
         let _ = fs::remove_dir_all(&index);
-        ground.check(&["index", "-q", "t.json"]);
+        ground.check(&["info", "--index", "-q", "t.json"]);
         forge(&index);
         let path = index.join(name);
         chown(&path, Some(owner), None).expect("root may");
@@ -312,7 +312,7 @@ fn an_index_that_somebody_else_may_have_written_is_not_used() {
 fn roots_index_of_somebody_elses_trace_is_in_roots_cache() {
     let Some(ground) = Ground::of_two() else { return };
     chown(ground.root.path(), Some(NOBODY), None).expect("root may");
-    ground.check(&["index", "-q", "t.json"]);
+    ground.check(&["info", "--index", "-q", "t.json"]);
     assert!(!ground.at("t.json.spanwise").exists());
     let cache = fs::metadata(ground.at("cache")).expect("there");
     assert_eq!((cache.uid(), cache.mode() & 0o777), (0, 0o700));
@@ -391,7 +391,7 @@ fn check_attack(tries: usize, command: impl Fn(&Ground, usize)) {
 #[test]
 fn an_index_is_never_written_elsewhere() {
     check_attack(TRIES, |ground, _| {
-        let mut index = ground.spanwise(&["index", "-q", "theirs/t.json"]);
+        let mut index = ground.spanwise(&["info", "--index", "-q", "theirs/t.json"]);
         index.stderr(Stdio::null()).status().expect("it starts");
     });
 }

@@ -6,9 +6,9 @@ use std::process::{Command, Output};
 const HOSTILE: &str =
     "</title></style></text><script>alert(1)</script><img src=x onerror=alert(2)>";
 
-fn html(arguments: &[&str]) -> Output {
+fn spanwise(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spanwise"));
-    command.args(["html", "--no-index", "--quiet"]).args(arguments);
+    command.args(arguments).args(["--no-index", "--quiet"]);
     command.output().expect("the program starts")
 }
 
@@ -20,7 +20,7 @@ fn testdata(name: &str) -> String {
 fn page(arguments: &[&str], folder: &Path) -> String {
     let path = folder.join("page.html");
     let target = path.to_str().expect("a path of ours");
-    let output = html(&[arguments, &["-o", target]].concat());
+    let output = spanwise(&[arguments, &["-o", target]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = std::fs::read_to_string(&path).expect("a page");
     let entries: Vec<PathBuf> =
@@ -64,8 +64,8 @@ fn hostile_trace(folder: &Path) -> String {
 fn a_trace_of_scripts_makes_no_markup() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = hostile_trace(folder.path());
-    let compared = ["--compare", trace.as_str(), trace.as_str(), "--with-metadata"];
-    for arguments in [&[trace.as_str(), "--with-metadata"][..], &compared] {
+    let compared = ["compare", trace.as_str(), trace.as_str(), "--with-metadata"];
+    for arguments in [&["convert", trace.as_str(), "--with-metadata"][..], &compared] {
         let page = page(arguments, folder.path());
         assert_eq!(page.matches("<script").count(), 1, "only our own");
         assert_eq!(page.matches("</script").count(), 1, "only our own");
@@ -82,9 +82,9 @@ fn metadata_is_told_only_when_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = hostile_trace(folder.path());
     let place = folder.path().to_str().expect("a path of ours");
-    let without = page(&[&trace], folder.path());
+    let without = page(&["convert", &trace], folder.path());
     assert!(!without.contains("secret_host") && !without.contains(place));
-    let with = page(&[&trace, "--with-metadata"], folder.path());
+    let with = page(&["convert", &trace, "--with-metadata"], folder.path());
     assert!(with.contains("secret_host") && with.contains(place));
 }
 
@@ -92,14 +92,14 @@ fn metadata_is_told_only_when_asked_for() {
 fn a_page_has_its_pictures_and_keeps_its_size() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = testdata("kineto/llama_small.json.gz");
-    let whole = page(&[&trace], folder.path());
+    let whole = page(&["convert", &trace], folder.path());
     for part in ["id=\"findings\"", "id=\"breakdown\"", "class=\"timeline\"", "class=\"flame\""] {
         assert!(whole.contains(part), "{part}");
     }
     assert!(whole.len() <= 5 << 20 && !whole.contains("To stay below"));
     let mut sizes = Vec::new();
     for size in ["400K", "200K", "100K"] {
-        let smaller = page(&[&trace, "--max-size", size], folder.path());
+        let smaller = page(&["convert", &trace, "--max-size", size], folder.path());
         let most = size.trim_end_matches('K').parse::<usize>().expect("a number") << 10;
         assert!(smaller.len() <= most, "{size}: {}", smaller.len());
         assert!(smaller.len() == whole.len() || smaller.contains("To stay below"), "{size}");
@@ -107,7 +107,8 @@ fn a_page_has_its_pictures_and_keeps_its_size() {
     }
     assert!(sizes.is_sorted_by(|a, b| a >= b) && sizes[2] < whole.len(), "{sizes:?}");
     let target = folder.path().join("tiny.html");
-    let output = html(&[&trace, "--max-size", "1K", "-o", target.to_str().expect("a path")]);
+    let output =
+        spanwise(&["convert", &trace, "--max-size", "1K", "-o", target.to_str().expect("a path")]);
     assert_eq!(output.status.code(), Some(2));
     assert!(!target.exists());
 }
@@ -117,10 +118,10 @@ fn a_comparison_has_both_sides() {
     let folder = tempfile::tempdir().expect("a folder");
     let (base, other) =
         (testdata("kineto/llama_small.json.gz"), testdata("kineto/llama_small_eager.json.gz"));
-    let page = page(&["--compare", &base, &other], folder.path());
+    let page = page(&["compare", &base, &other], folder.path());
     assert!(page.contains("llama_small_eager.json.gz compared with llama_small.json.gz"));
     assert!(page.contains("class=\"flame\"") && page.contains(" points</title>"));
     let target = folder.path().join("two.html");
-    let output = html(&[&base, &other, "-o", target.to_str().expect("a path")]);
+    let output = spanwise(&["convert", &base, &other, "-o", target.to_str().expect("a path")]);
     assert_eq!(output.status.code(), Some(2));
 }

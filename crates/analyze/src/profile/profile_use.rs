@@ -1,6 +1,6 @@
 //! Where a profile spent what it counts: by function, and by label.
 //!
-//! Functions are those of a comparison, so that `report` and `diff` name them alike:
+//! Functions are those of a comparison, so that `report` and `compare` name them alike:
 //! lines that ran do not split a function, lines of definitions do. Every sample is in
 //! the self sum of one function and, for each key of labels, in the sum of one value or
 //! of none, so that each of these columns adds up to the total.

@@ -3,12 +3,11 @@
 //! Each option stands only on the commands where it changes something, so that
 //! none is accepted and ignored.
 
+mod calls;
 mod compare;
-mod decode;
-mod fusion;
-mod html;
+mod correlate;
+mod info;
 mod profiles;
-mod pt;
 mod query;
 mod record;
 mod report;
@@ -19,22 +18,21 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use compare::{CompareArgs, CompareByArg, CorrelateArgs};
-pub(crate) use decode::{DecodeArgs, PartArgs, PrintArg, ScopeArg};
-pub(crate) use fusion::FusionArgs;
-pub(crate) use html::HtmlArgs;
+pub(crate) use calls::{CALLS, CallsArgs, PrintArg, ScopeArg};
+pub(crate) use compare::{CompareArgs, CompareByArg, PerArg};
+pub(crate) use correlate::CorrelateArgs;
+pub(crate) use info::InfoArgs;
 pub(crate) use profiles::{
-    BackwardArg, ConvertArgs, ConvertFormatArg, DiffArgs, FlameArgs, PerArg, ProfileArgs, StackArg,
-    ThreadProfileArg,
+    BackwardArg, ConvertArgs, FileFormat, FrameByArg, PageArgs, ProfileArgs, StackArg,
+    ThreadProfileArg, ending,
 };
-pub(crate) use pt::{PtArgs, PtScopeArg};
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
-    AttachArgs, CallsByArg, ClockArg, DoctorArgs, FlightArgs, LiveArgs, PythonArg, ResultArgs,
-    RunArgs, SamplingArgs, StacksArg, WantedArg, all_pids, size,
+    AttachArgs, CallsByArg, ClockArg, DoctorArgs, FlightArgs, LiveArgs, PtArgs, PtScopeArg,
+    PythonArg, ResultArgs, RunArgs, SamplingArgs, StacksArg, WantedArg, all_pids, size,
 };
 pub(crate) use report::ReportArgs;
-pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, ThreadsArgs, TopArgs, length};
+pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, TopArgs, length};
 pub(crate) use view::{InArg, ViewArgs};
 
 /// Where did the time go, and why?
@@ -49,8 +47,12 @@ Exit status: 0 fine, 1 the answer is no (a failed verification), 2 an error; of 
 program's.
 
 Examples:
+  spanwise run -- ./program
   spanwise report trace.json.gz
-  spanwise run -- ./program")]
+  spanwise view trace.json.gz
+  spanwise compare before.json.gz after.json.gz
+  spanwise convert trace.json.gz -o flame.svg
+  spanwise COMMAND --help")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -66,88 +68,12 @@ pub(crate) enum Command {
     Report(ReportArgs),
     View(ViewArgs),
     Query(QueryArgs),
-    Html(HtmlArgs),
-    #[command(visible_alias = "merge")]
-    Convert(ConvertArgs),
-    Diff(DiffArgs),
-    Flame(FlameArgs),
-    Decode(DecodeArgs),
     Compare(CompareArgs),
-    Fusion(FusionArgs),
+    Convert(ConvertArgs),
     Correlate(CorrelateArgs),
-    Index(IndexArgs),
-    Verify(VerifyArgs),
+    #[command(hide = true)]
     Overhead(OverheadArgs),
     Completions(CompletionsArgs),
-}
-
-/// Say what a trace is: source, devices, categories, tracks, notices
-///
-/// Counts and names, quickly: from the index beside the trace where there is one.
-/// Notices tell what of the file was skipped or repaired: what, how often, where
-/// first, and an example.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  spanwise info trace.json.gz
-  spanwise info --format json trace.json.gz | jq .trace.spans")]
-pub(crate) struct InfoArgs {
-    /// The trace to read
-    pub(crate) trace: PathBuf,
-    #[command(flatten)]
-    pub(crate) top: TopArgs,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
-    /// No progress bar
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// Write the index beside each trace, so that it opens at once
-///
-/// An index holds the same columns as the trace in memory and is mapped instead of
-/// read. Other commands write it by themselves when they read a trace for the first
-/// time; this one writes it anew, whatever is there.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  spanwise index traces/*.json.gz")]
-pub(crate) struct IndexArgs {
-    /// The traces to index
-    #[arg(required = true, value_name = "TRACE")]
-    pub(crate) traces: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) threads: ThreadsArgs,
-    /// Print nothing but errors
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// Check that each trace is sound, and say what is odd about its data
-///
-/// A violated check means that numbers computed from the trace cannot be trusted
-/// and makes the exit status 1. A note is an oddity of the recording, such as GPU
-/// work without a launch or spans that overlap without nesting.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  spanwise verify trace.json.gz
-  spanwise verify --quiet traces/*.json.gz && echo sound")]
-pub(crate) struct VerifyArgs {
-    /// The traces to check
-    #[arg(required = true, value_name = "TRACE")]
-    pub(crate) traces: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
-    /// Show what is violated only, and no progress bar
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// Show what profiling a Python program costs on this machine

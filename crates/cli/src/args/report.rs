@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::{OutputArgs, ReadArgs, TopArgs};
+use super::{CALLS, CallsArgs, OutputArgs, PrintArg, ReadArgs, ScopeArg, TopArgs};
 use crate::commands::report::{compat, sections};
 
-/// Say where the time went: findings, GPU, kernels, threads, functions
+/// A heading of the help.
+const COMPAT: &str = "Tables of other tools (--compat)";
+
+/// Report where the time went: findings, GPU, kernels, threads, functions
 ///
 /// Self time is exact: on each thread every moment belongs to the innermost span
 /// open then, so self times add up to the time the thread was busy, also where
@@ -16,7 +19,8 @@ use crate::commands::report::{compat, sections};
 /// of Python that launched it; of the frames around a launch the innermost one of
 /// your own code is taken. Of several traces, the ranks of a run, it says who waits for
 /// whom, and why. Of a profile (pprof, speedscope, collapsed stacks), it says which
-/// functions and labels its values stand under.
+/// functions and labels its values stand under. Of a recording of calls (Intel PT, the text
+/// of `perf script`, .fxt of magic-trace), --function shows how long each call takes.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 {}
@@ -27,9 +31,17 @@ Examples:
   spanwise report --format json trace.json.gz | jq '.findings[].title'
   spanwise report rank*.json.gz
   spanwise report --value gpu profile.pb.gz
+  spanwise report --section calls calls.txt
+  spanwise report --function handle_request calls.txt
+  spanwise report --print magic-trace calls.txt
   spanwise report --section metrics --check gate.txt trace.json.gz
 
-A file for --check has a rule a line:
+Names of --function, --include and --exclude are whole names, or patterns in which * is any
+text and ? any one character. Calls are recorded with `run --backend intel-pt`, or with perf:
+  perf record -e intel_pt//u -- ./program
+  perf script --ns --itrace=be -F pid,tid,time,flags,ip,addr,sym,symoff,dso,event > calls.txt
+
+A file for --check has a rule per line:
   gpu_utilization >= 60%
   wall_time < 300ms
   finding.synchronisation == 0", sections::help()))]
@@ -57,16 +69,31 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) threshold: Vec<String>,
     /// Show the tables of another tool instead, with its numbers
-    #[arg(long, value_enum, value_name = "TOOL")]
+    #[arg(long, value_enum, value_name = "TOOL", help_heading = COMPAT)]
     #[arg(conflicts_with_all = ["classes", "check", "threshold"])]
     pub(crate) compat: Option<compat::Compat>,
     /// Ask HTA's critical path of annotations with this in their name; "" asks it of all.
     /// Without it: of ProfilerStep, or of all where there is none
-    #[arg(long, value_name = "NAME", requires = "compat")]
+    #[arg(long, value_name = "NAME", requires = "compat", help_heading = COMPAT)]
     pub(crate) annotation: Option<String>,
     /// Which of these annotations, from 0; the first where it is not said
-    #[arg(long, value_name = "N", requires = "compat")]
+    #[arg(long, value_name = "N", requires = "compat", help_heading = COMPAT)]
     pub(crate) instance: Option<usize>,
+    /// Show how long the calls of this function take, and what the slowest spent it on
+    #[arg(long, value_name = "NAME", help_heading = CALLS)]
+    #[arg(conflicts_with_all = ["section", "value", "classes", "check", "threshold", "compat"])]
+    pub(crate) function: Option<String>,
+    /// Print the timeline as another tool does, line by line
+    #[arg(long, value_enum, value_name = "TOOL", help_heading = CALLS)]
+    #[arg(conflicts_with_all = ["function", "section", "value", "classes", "check", "threshold",
+        "compat", "include", "exclude", "filter", "thread", "time", "top", "format", "color",
+        "no_index", "no_inline", "python_lines"])]
+    pub(crate) print: Option<PrintArg>,
+    /// Which code was recorded, for --print [default: user]
+    #[arg(long, value_enum, value_name = "SCOPE", requires = "print", help_heading = CALLS)]
+    pub(crate) scope: Option<ScopeArg>,
+    #[command(flatten)]
+    pub(crate) calls: CallsArgs,
     #[command(flatten)]
     pub(crate) top: TopArgs,
     #[command(flatten)]

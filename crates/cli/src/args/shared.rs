@@ -2,41 +2,22 @@
 
 use clap::{Args, ValueEnum};
 use spanwise_model::Nanos;
+use spanwise_write::Top;
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Rows of each list, in every format; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 15)]
-    pub(crate) top: usize,
+    /// Rows of each list, in every format; 0 for all [default: 15]
+    #[arg(long, value_name = "N")]
+    pub(crate) top: Option<usize>,
 }
 
 impl TopArgs {
-    pub(crate) fn rows(&self) -> spanwise_write::Top {
+    pub(crate) fn rows(&self) -> Top {
         match self.top {
-            0 => spanwise_write::Top::All,
-            rows => spanwise_write::Top::First(rows),
+            None => Top::First(15),
+            Some(0) => Top::All,
+            Some(rows) => Top::First(rows),
         }
-    }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ThreadsArgs {
-    /// Threads that may read at once; 0 for one a core
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
-    /// Refuse what would make this process hold more memory than this, such as 8G; by default
-    /// three quarters of what is free
-    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
-    max_memory: Option<u64>,
-}
-
-impl ThreadsArgs {
-    /// How many threads may read; sets the limit of memory that they share.
-    pub(crate) fn begin(&self) -> usize {
-        if let Some(bytes) = self.max_memory {
-            spanwise_read::set_memory_max(bytes);
-        }
-        self.threads
     }
 }
 
@@ -59,17 +40,35 @@ fn memory_size(text: &str) -> Result<u64, String> {
     bytes(text).ok_or("write a number of bytes, or with K, M, G or T behind it".to_owned())
 }
 
+/// A heading of the help.
+const READING: &str = "Reading";
+
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
     /// Read the trace itself; neither use nor write an index beside it
-    #[arg(long)]
+    #[arg(long, help_heading = READING)]
     pub(crate) no_index: bool,
-    /// Tell functions of Python in recordings by the line that each is on, not by its first;
+    /// Distinguish Python functions in recordings by the line that each is on, not by its first;
     /// uses no index
-    #[arg(long)]
+    #[arg(long, help_heading = READING)]
     pub(crate) python_lines: bool,
-    #[command(flatten)]
-    pub(crate) threads: ThreadsArgs,
+    /// Threads that may read at once; 0 for one per core
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = READING)]
+    threads: usize,
+    /// Refuse what would make this process hold more memory than this, such as 8G; by default
+    /// three quarters of what is free
+    #[arg(long, value_name = "SIZE", value_parser = memory_size, help_heading = READING)]
+    max_memory: Option<u64>,
+}
+
+impl ReadArgs {
+    /// How many threads may read; sets the limit of memory that they share.
+    pub(crate) fn begin(&self) -> usize {
+        if let Some(bytes) = self.max_memory {
+            spanwise_read::set_memory_max(bytes);
+        }
+        self.threads
+    }
 }
 
 #[derive(Debug, Args)]

@@ -10,8 +10,8 @@ use crate::args::{Command, ReadArgs};
 use crate::failure::note;
 use crate::progress::Progress;
 
+mod calls;
 mod comparing;
-mod decode;
 mod profiles;
 mod query;
 mod recording;
@@ -31,16 +31,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(args),
         Command::View(args) => viewing::view::run(args),
         Command::Query(args) => query::run(args),
-        Command::Html(args) => profiles::html::run(args),
         Command::Convert(args) => profiles::convert::run(args),
-        Command::Decode(args) => decode::run(args),
-        Command::Diff(args) => profiles::diff::run(args),
         Command::Correlate(args) => comparing::correlate::run(args),
-        Command::Flame(args) => profiles::flame::run(args),
         Command::Compare(args) => comparing::compare::run(args),
-        Command::Fusion(args) => comparing::fusion::run(args),
-        Command::Index(args) => traces::index::run(args),
-        Command::Verify(args) => traces::verify::run(args),
         Command::Completions(args) => shell::completions::run(args),
     }
 }
@@ -58,7 +51,7 @@ impl ReadArgs {
         let update = |done, total| progress.update(done, total);
         read(&OpenOptions {
             index: if self.no_index { IndexUse::Ignore } else { IndexUse::ReadOrWrite },
-            threads: self.threads.begin(),
+            threads: self.begin(),
             progress: Some(&update),
             has_python_lines: self.python_lines,
             notes: Some(&note),

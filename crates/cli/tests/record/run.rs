@@ -290,22 +290,15 @@ fn a_request_to_end_is_handed_on() {
 #[test]
 fn the_time_of_a_recording_may_be_over_before_the_program_is() {
     let Some(bench) = Bench::set_up() else { return };
-    let script = "while ! test -e r/recording.json; do sleep 0.02; done; exit 9";
-    let output = bench.run(&[
-        "run",
-        "--quiet",
-        "--no-decode",
-        "--recording",
-        "r",
-        "--duration",
-        "50ms",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ]);
-    assert_eq!(output.status.code(), Some(9));
-    assert!(bench.path("r/recording.json").exists());
+    for (recording, duration) in [("r", "50ms"), ("q", "0.05")] {
+        let script =
+            format!("while ! test -e {recording}/recording.json; do sleep 0.02; done; exit 9");
+        let run = ["run", "--quiet", "--no-decode", "--recording", recording];
+        let until = ["--duration", duration, "--", "sh", "-c", &script];
+        let output = bench.run(&[&run[..], &until].concat());
+        assert_eq!(output.status.code(), Some(9));
+        assert!(bench.path(&format!("{recording}/recording.json")).exists());
+    }
 }
 
 #[test]

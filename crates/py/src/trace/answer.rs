@@ -8,7 +8,7 @@ use spanwise_analyze::{ClassRules, NamePattern};
 use spanwise_write::Document;
 
 use super::error::asked;
-use super::opened::{Trace, rows_shown, section_of, sections_of, table_of, written};
+use super::opened::{Trace, rows_shown, section_of, sections_of, written};
 use super::worker::work;
 use crate::trace::tables::table::Table;
 
@@ -50,7 +50,7 @@ pub(crate) fn trace_info(
     })
 }
 
-/// Which kernels of one trace do the work of which of another: `spanwise fusion`.
+/// Which kernels of one trace do the work of which of another: `spanwise compare --kernels`.
 #[pyfunction]
 pub(crate) fn trace_fusion(
     py: Python<'_>,
@@ -80,25 +80,8 @@ pub(crate) fn trace_fusion(
     })
 }
 
-/// Calls of a recording by function, as `spanwise decode` shows them.
-#[pyfunction]
-pub(crate) fn trace_calls(
-    py: Python<'_>,
-    trace: &Bound<'_, Trace>,
-    top: Option<usize>,
-) -> PyResult<Table> {
-    let held = Arc::clone(&trace.get().held);
-    work(py, None, move |_| {
-        held.ask(|facts| {
-            let rows = spanwise_analyze::calls(facts);
-            let section = spanwise_write::calls_section(&rows, facts.window_ns(), rows_shown(top));
-            table_of(&section)
-        })
-    })?
-}
-
 /// How long the calls of a function take, and what is different in the slowest:
-/// `spanwise decode --function`.
+/// `spanwise report --function`.
 #[pyfunction]
 pub(crate) fn trace_latency(
     py: Python<'_>,

@@ -28,7 +28,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(viewer::view_traces, module)?)?;
     module.add_function(wrap_pyfunction!(answer::trace_info, module)?)?;
     module.add_function(wrap_pyfunction!(answer::trace_fusion, module)?)?;
-    module.add_function(wrap_pyfunction!(answer::trace_calls, module)?)?;
     module.add_function(wrap_pyfunction!(answer::trace_latency, module)?)?;
     module.add_function(wrap_pyfunction!(tables::concat::concat_tables, module)?)?;
     module.add_function(wrap_pyfunction!(tables::made::make_table, module)?)?;

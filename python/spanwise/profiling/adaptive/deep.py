@@ -5,7 +5,7 @@ moments, it is asked to save them, which holds the slow call itself; where nobod
 `spanwise attach` of this process is started and ended when the operation has come once more.
 `torch`: a profile by Torch of the next occurrence, on the thread that it runs on.
 
-All times are of the monotonic clock, as those of sessions and recordings: `spanwise merge` sets
+All times are of the monotonic clock, as those of sessions and recordings: `spanwise convert` sets
 them side by side.
 """
 

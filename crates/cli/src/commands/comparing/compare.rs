@@ -1,191 +1,146 @@
-//! `spanwise compare`: what changed between two sets of traces.
+//! `spanwise compare`: what two sides are, decides how they are compared.
+//!
+//! Traces get verdicts, profiles are compared function by function; `--functions` and `--kernels`
+//! ask for another comparison of traces. All write the same kinds of files.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail};
-use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts};
-use spanwise_answer::{AnswerError, Rule, check_rules, compare_sides, read_baseline};
-use spanwise_model::{Trace, both};
-use spanwise_write::{CompareView, Document, Format};
+use anyhow::bail;
+use spanwise_answer::{ConvertFormat, Opened};
+use spanwise_model::both;
+use spanwise_write::{Document, Format, Section, Style};
 
-use crate::args::{CompareArgs, CompareByArg};
-use crate::commands::profiles::write_file;
+use super::{functions, kernels, verdicts};
+use crate::args::{CompareArgs, FileFormat, ending};
+use crate::commands::profiles::{self, Target, write_file};
 use crate::output::stdout;
-use crate::progress::Progress;
 
 pub(in crate::commands) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let rules: Vec<Rule> = args
-        .fail_if
-        .iter()
-        .map(|text| Rule::parse(text))
-        .collect::<Result<_, _>>()
-        .map_err(of_rule)?;
-    let target = args.output.as_deref().map(|path| anyhow::Ok((path, ending(path)?)));
-    let target: Option<(&Path, Ending)> = target.transpose()?;
-    if let Some(path) = &args.save_baseline {
-        return save_baseline(args, path);
+    let output = Output::of(args)?;
+    if let Some(option) = args.page.first_given().filter(|_| output != Output::Page) {
+        bail!("{option} is for pages: -o FILE.html");
     }
-    let (base, other, options) = sides(args)?;
-    let facts = [&base, &other].map(|side| side.first.as_ref().map(Facts::new));
-    let firsts = facts.each_ref().map(Option::as_ref);
-    let (comparison, unsaid) = compare_sides([&base.series, &other.series], firsts, &options);
-    let view =
-        CompareView { top: args.top.rows(), shows_same: args.all, shows_stacks: args.stacks };
-    let mut document = spanwise_write::compare_document(&comparison, view);
-    document.hints.extend(unsaid.map(str::to_owned));
-    let gate = check_rules(&rules, &comparison).map_err(of_rule)?;
-    let holds = gate.iter().all(|row| row.holds);
-    if !gate.is_empty() {
-        document.sections.insert(0, spanwise_write::gate_section(&gate));
+    if args.icicle && output != Output::FlameGraph {
+        bail!("--icicle is for flame graphs: -o FILE.svg");
     }
-    if args.quiet {
-        document.hints.clear();
+    if args.kernels {
+        return kernels::run(args, output);
     }
-    match target {
-        Some((path, ending)) => write_document(args, &document, path, ending)?,
-        None => {
-            let mut out = stdout();
-            document.write(args.show.format(), args.show.style(), &mut out)?;
-            out.flush()?;
+    let is_of_functions = args.functions || output.is_of_functions();
+    let pair = match (args.traces.as_slice(), args.others.as_slice()) {
+        ([base, other], []) if args.baseline.is_none() && args.save_baseline.is_none() => {
+            Some([base, other])
         }
+        _ => None,
+    };
+    let Some(paths) = pair else {
+        if is_of_functions {
+            bail!("functions are compared between two traces or profiles");
+        }
+        return verdicts::run(args, output, None);
+    };
+    if is_of_functions {
+        functions::check(args)?;
+    } else {
+        verdicts::check(args)?;
     }
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    match open_both(args, paths)? {
+        [Opened::Trace(base), Opened::Trace(other)] if !is_of_functions => {
+            verdicts::run(args, output, Some([*base, *other]))
+        }
+        opened => functions::run(args, output, opened),
+    }
 }
 
-fn of_rule(error: AnswerError) -> anyhow::Error {
-    anyhow!("--fail-if {error}")
+/// Both at once; each is about as long as the other, so that one shows how far it is.
+fn open_both(args: &CompareArgs, paths: [&PathBuf; 2]) -> anyhow::Result<[Opened; 2]> {
+    let open = |path: &Path, is_quiet: bool| profiles::open(path, &args.read, is_quiet);
+    let (base, other) = both(|| open(paths[0], true), || open(paths[1], args.quiet));
+    Ok([base?, other?])
 }
 
-/// What a file is written as.
-#[derive(Clone, Copy)]
-enum Ending {
-    Page,
+/// What a comparison is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
     Tables(Format),
+    Page,
+    FlameGraph,
+    /// The difference, for other tools.
+    Profile(ConvertFormat),
 }
 
-fn ending(path: &Path) -> anyhow::Result<Ending> {
-    Ok(match path.extension().and_then(|ending| ending.to_str()) {
-        Some("html" | "htm") => Ending::Page,
-        Some("json") => Ending::Tables(Format::Json),
-        Some("csv") => Ending::Tables(Format::Csv),
-        Some("txt") => Ending::Tables(Format::Text),
-        _ => bail!("{}: the ending must be .html, .json, .csv or .txt", path.display()),
-    })
+impl Output {
+    fn of(args: &CompareArgs) -> anyhow::Result<Self> {
+        let Some(path) = &args.output else { return Ok(Output::Tables(args.show.format())) };
+        Ok(match &*ending(path) {
+            "json" => Output::Tables(Format::Json),
+            "csv" => Output::Tables(Format::Csv),
+            "txt" => Output::Tables(Format::Text),
+            _ => match FileFormat::of_path(path) {
+                Some(FileFormat::Page) => Output::Page,
+                Some(FileFormat::FlameGraph) => Output::FlameGraph,
+                Some(FileFormat::Of(format @ (ConvertFormat::Pprof | ConvertFormat::Folded))) => {
+                    Output::Profile(format)
+                }
+                _ => bail!(
+                    "{}: the ending must be .html, .json, .csv or .txt; of functions also .svg, \
+                     .pb.gz, .pprof, .pb, .folded or .collapsed",
+                    path.display()
+                ),
+            },
+        })
+    }
+
+    /// True for what only functions can be written as.
+    pub(super) fn is_of_functions(self) -> bool {
+        matches!(self, Output::FlameGraph | Output::Profile(_))
+    }
 }
 
-fn write_document(
+/// The file to write.
+pub(super) fn target(args: &CompareArgs) -> Target<'_> {
+    let path = args.output.as_deref().unwrap_or(Path::new("-"));
+    Target { path, is_quiet: args.quiet }
+}
+
+/// What a table calls a side: a page that is sent to others has no paths in it.
+pub(super) fn shown_name(args: &CompareArgs, output: Output, path: &Path) -> String {
+    match output {
+        Output::Page => args.page.shown_name(path),
+        _ => path.display().to_string(),
+    }
+}
+
+/// The title of a page about two files.
+pub(super) fn title(args: &CompareArgs, base: &Path, other: &Path) -> String {
+    let [base, other] = [base, other].map(|path| args.page.shown_name(path));
+    format!("{other} compared with {base}")
+}
+
+/// Writes a document, to a file or to standard output.
+pub(super) fn write_tables(
     args: &CompareArgs,
     document: &Document,
-    path: &Path,
-    ending: Ending,
+    format: Format,
 ) -> anyhow::Result<()> {
-    let rows = document.sections.iter().map(|section| section.row_count()).sum();
-    let style = spanwise_write::Style { color: false, ..args.show.style() };
-    write_file(path, (rows, "rows"), args.quiet, |out: &mut dyn io::Write| match ending {
-        Ending::Page => document.write_html("Comparison", out),
-        Ending::Tables(format) => document.write(format, style, out),
-    })
+    let rows = document.sections.iter().map(Section::row_count).sum();
+    write_rows(args, rows, |style, out| document.write(format, style, out))
 }
 
-/// What is compared of one side, and its first trace; a baseline has none.
-struct Side {
-    series: Vec<CompareSeries>,
-    first: Option<Trace>,
-}
-
-fn sides(args: &CompareArgs) -> anyhow::Result<(Side, Side, CompareOptions)> {
-    if let Some(path) = &args.baseline {
-        let (series, options) = read_baseline(path)?;
-        let options = matching(args, path, &options)?;
-        let base = Side { series, first: None };
-        return Ok((base, read(args, &args.traces, &options, args.quiet)?, options));
-    }
-    let (base, other) = match (args.traces.as_slice(), args.others.as_slice()) {
-        ([base, other], []) => (std::slice::from_ref(base), std::slice::from_ref(other)),
-        (base, other) if !base.is_empty() && !other.is_empty() => (base, other),
-        _ => bail!("give two traces, or several a side: spanwise compare A1 A2 -- B1 B2"),
-    };
-    let options = options(args);
-    // Much of what is asked of a trace keeps one core busy: the sides go at once. Each is
-    // about as long as the other, so that one of them shows how far it is.
-    let read = |paths: &[PathBuf], quiet: bool| read(args, paths, &options, quiet);
-    let (base, other) = both(|| read(base, true), || read(other, args.quiet));
-    Ok((base?, other?, options))
-}
-
-fn options(args: &CompareArgs) -> CompareOptions {
-    CompareOptions {
-        by: args.by.map_or(CompareBy::Operator, grouping),
-        phase: args.phase,
-        steps: args.steps,
-        with_stacks: args.stacks,
-    }
-}
-
-fn grouping(by: CompareByArg) -> CompareBy {
-    match by {
-        CompareByArg::Op => CompareBy::Operator,
-        CompareByArg::Class => CompareBy::Class,
-        CompareByArg::Kernel => CompareBy::Kernel,
-        CompareByArg::Module => CompareBy::Module,
-        CompareByArg::Layer => CompareBy::Layer,
-        CompareByArg::Phase => CompareBy::Phase,
-        CompareByArg::Step => CompareBy::Step,
-        CompareByArg::Stack => CompareBy::Stack,
-        CompareByArg::PythonLine => CompareBy::PythonLine,
-        CompareByArg::Function => CompareBy::Function,
-    }
-}
-
-/// One trace at a time: of all but the first only what is compared is kept.
-fn read(
+/// Writes what has rows.
+pub(super) fn write_rows(
     args: &CompareArgs,
-    paths: &[PathBuf],
-    options: &CompareOptions,
-    is_quiet: bool,
-) -> anyhow::Result<Side> {
-    let mut side = Side { series: Vec::with_capacity(paths.len()), first: None };
-    for path in paths {
-        let trace = args.read.open(path, &Progress::new(is_quiet))?;
-        let file = path.display().to_string();
-        let series = spanwise_answer::side(&Facts::new(&trace), &file, options)?;
-        side.series.push(series);
-        side.first.get_or_insert(trace);
+    rows: usize,
+    write: impl FnOnce(Style, &mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let style = args.show.style();
+    if args.output.is_none() {
+        let mut out = stdout();
+        write(style, &mut out)?;
+        return Ok(out.flush()?);
     }
-    Ok(side)
-}
-
-fn save_baseline(args: &CompareArgs, path: &Path) -> anyhow::Result<ExitCode> {
-    let options = CompareOptions { with_stacks: false, ..options(args) };
-    let series = read(args, &args.traces, &options, args.quiet)?.series;
-    let text = spanwise_analyze::baseline_text(&series, &options);
-    let steps = series.iter().map(CompareSeries::step_count).sum();
-    write_file(path, (steps, "steps"), args.quiet, |out: &mut dyn io::Write| {
-        out.write_all(text.as_bytes())
-    })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What the traces are gathered for: the same as the baseline was.
-fn matching(
-    args: &CompareArgs,
-    path: &Path,
-    saved: &CompareOptions,
-) -> anyhow::Result<CompareOptions> {
-    let asked = options(args);
-    let by = if args.by.is_some() { asked.by } else { saved.by };
-    let agrees = by == saved.by
-        && (args.phase.is_none() || asked.phase == saved.phase)
-        && (args.steps.is_none() || asked.steps == saved.steps);
-    if !agrees {
-        bail!(
-            "{}: the baseline was saved with --by {}, the same --phase and --steps are needed; \
-             save one with those that you want",
-            path.display(),
-            saved.by.text()
-        );
-    }
-    Ok(CompareOptions { with_stacks: args.stacks, ..*saved })
+    let style = Style { color: false, ..style };
+    write_file(target(args), (rows, "rows"), |out: &mut dyn Write| write(style, out))
 }

@@ -11,7 +11,7 @@ use spanwise_analyze::{
 };
 use spanwise_answer::files_of;
 use spanwise_model::Measurements;
-use spanwise_write::Format;
+use spanwise_write::{Format, Top};
 
 use crate::args::CorrelateArgs;
 use crate::output::stdout;
@@ -31,7 +31,10 @@ pub(in crate::commands) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode>
         files => of_runs(args, &table, files)?,
     };
     let outcomes = outcomes(&table, &matching, &args.metric).map_err(at_table)?;
-    let rows_max = Some(args.top.top).filter(|&top| top > 0);
+    let rows_max = match args.top.rows() {
+        Top::All => None,
+        Top::First(rows) => Some(rows),
+    };
     let found = correlate(&observations, &outcomes, rows_max);
     let style = args.output.style();
     let mut out = stdout();

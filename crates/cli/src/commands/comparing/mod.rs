@@ -2,4 +2,6 @@
 
 pub(super) mod compare;
 pub(super) mod correlate;
-pub(super) mod fusion;
+mod functions;
+mod kernels;
+mod verdicts;

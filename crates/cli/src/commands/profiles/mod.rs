@@ -1,10 +1,8 @@
 //! What the commands about profiles share: reading them and writing files.
 
 pub(super) mod convert;
-pub(super) mod convert_trace;
-pub(super) mod diff;
 pub(super) mod flame;
-pub(super) mod html;
+pub(super) mod page;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,19 +15,19 @@ use spanwise_answer::{Opened, rank_of, write_output};
 use spanwise_model::{Profile, Trace};
 use spanwise_read::ReadError;
 
-use crate::args::{BackwardArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
+use crate::args::{BackwardArg, FrameByArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
 use crate::output::stdout;
 use crate::progress::Progress;
 
 impl ProfileArgs {
     /// The profile of a trace, or one that a file holds already.
-    pub(super) fn read(
+    pub(super) fn profile_of(
         &self,
+        opened: Opened,
         path: &Path,
-        read: &ReadArgs,
-        quiet: bool,
+        by: FrameByArg,
     ) -> anyhow::Result<Profile> {
-        let trace = match open(path, read, quiet)? {
+        let trace = match opened {
             Opened::Trace(trace) => trace,
             Opened::Profile(profile) => return self.adapted(*profile, path),
         };
@@ -46,7 +44,7 @@ impl ProfileArgs {
             },
             rank: rank_of(path),
             strip_prefix: self.strip_prefix.clone(),
-            by: self.by.into(),
+            by: by.into(),
         };
         let profile = match self.profile {
             _ if self.event.is_some() => self.of_event(path, &trace, &options)?,
@@ -157,19 +155,30 @@ pub(super) fn open_as_trace(path: &Path, read: &ReadArgs, quiet: bool) -> Result
     read.with_options(&progress, |options| spanwise_answer::open_as_trace(path, options))
 }
 
+/// Where something is written; `-` is standard output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) path: &'a Path,
+    pub(super) is_quiet: bool,
+}
+
 /// Writes a file and says so, with how many of what are in it.
 pub(super) fn write_file(
-    target: &Path,
+    target: Target<'_>,
     (count, what): (usize, &str),
-    quiet: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let written = write_output(target, write)?;
+    if target.path == Path::new("-") {
+        let mut out = stdout();
+        write(&mut out)?;
+        return Ok(out.flush()?);
+    }
+    let written = write_output(target.path, write)?;
     // What is printed must not end up in what was written.
-    if !quiet && !written.is_stdout {
+    if !target.is_quiet && !written.is_stdout {
         let text = |number: i128| spanwise_write::count_text(number);
         let (count, bytes) = (text(count as i128), text(written.bytes.into()));
-        writeln!(stdout(), "{}: {count} {what}, {bytes} bytes", target.display())?;
+        writeln!(stdout(), "{}: {count} {what}, {bytes} bytes", target.path.display())?;
     }
     Ok(())
 }

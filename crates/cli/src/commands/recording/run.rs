@@ -15,10 +15,11 @@ use spanwise_read::OpenOptions;
 
 use super::{calls, pt};
 use crate::args::{
-    AttachArgs, CallsByArg, ClockArg, ConvertFormatArg, FlightArgs, PythonArg, ResultArgs, RunArgs,
+    AttachArgs, CallsByArg, ClockArg, FileFormat, FlightArgs, PythonArg, ResultArgs, RunArgs,
     SamplingArgs, StacksArg, WantedArg, all_pids,
 };
-use crate::commands::profiles::{convert, convert_trace};
+use crate::commands::profiles::convert::write_trace_as;
+use crate::commands::profiles::{Target, convert};
 use crate::commands::recording::call_patterns::CallPatterns;
 use crate::commands::recording::choose::{choose, choose_name};
 use crate::commands::recording::watched_functions::{start_of, watched};
@@ -255,7 +256,7 @@ fn with_options(
             takes_many: flight.multi_snapshot || flight.every.is_some(),
         }),
         keeps_arguments: result.with_arguments,
-        folder: result.recording.as_deref(),
+        folder: result.folder(),
         build_id_of: &spanwise_read::build_id,
     };
     Ok(record(&options)?)
@@ -388,11 +389,13 @@ fn stacks(sampling: &SamplingArgs) -> anyhow::Result<Stacks> {
 }
 
 /// The format of the output, known to be one before anything is recorded.
-fn format_of(args: &ResultArgs) -> anyhow::Result<Option<ConvertFormatArg>> {
-    let Some(target) = &args.output else { return Ok(None) };
-    match args.to.or_else(|| convert::format_of(target)) {
-        Some(format) => Ok(Some(format)),
-        None => bail!("{}: the ending names no format; say --to, as for convert", target.display()),
+fn format_of(args: &ResultArgs) -> anyhow::Result<Option<FileFormat>> {
+    match (&args.output, args.output_recording()) {
+        (Some(_), Some(_)) if args.recording.is_some() => {
+            bail!("-o names a recording, and --recording another: give one of them")
+        }
+        (Some(target), None) => convert::format_of(target, args.to).map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -476,17 +479,17 @@ fn tell_torch(recorded: &Recorded, args: &ResultArgs) {
 fn answer(
     recorded: &Recorded,
     args: &ResultArgs,
-    format: Option<ConvertFormatArg>,
+    format: Option<FileFormat>,
     place: Place,
 ) -> anyhow::Result<()> {
     let [Snapshot { folder, .. }] = recorded.snapshots.as_slice() else { return Ok(()) };
-    if args.no_decode {
+    if args.is_only_recorded() {
         return Ok(());
     }
     let trace = open(folder, args.quiet)?;
     if let (Some(target), Some(format)) = (&args.output, format) {
         let name = folder.file_stem().unwrap_or_default().to_string_lossy();
-        convert_trace::write_as(&trace, &name, (target, format), true)?;
+        write_trace_as(&trace, &name, format, Target { path: target, is_quiet: true })?;
         if !args.quiet && target != Path::new("-") {
             note(&format!("written to {}", target.display()));
         }

@@ -1,7 +1,7 @@
 //! `spanwise report`: where the time went.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
@@ -10,11 +10,11 @@ use spanwise_answer::{ALL, Asked, Opened, chosen, is_section, notices_hint};
 use spanwise_model::Trace;
 use spanwise_write::{Document, Section, Top};
 
-use super::profiles;
 use crate::args::{OutputArgs, ReportArgs};
 use crate::failure;
 use crate::output::stdout;
 
+mod calls;
 pub(crate) mod compat;
 mod gate;
 pub(crate) mod profile;
@@ -24,8 +24,22 @@ pub(crate) mod sections;
 use gate::Gate;
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let recording_option = match (&args.print, &args.function) {
+        (Some(_), _) => Some("--print"),
+        (None, Some(_)) => Some("--function"),
+        (None, None) => args.calls.first_given(),
+    };
     match args.traces.as_slice() {
-        [path] if !path.is_dir() || spanwise_read::is_recording(path) => run_one(args, path),
+        paths if args.print.is_some() && (paths.len() == 1 || args.calls.snapshots) => {
+            calls::print_timeline(args)
+        }
+        paths if args.calls.snapshots => run_one(args, paths),
+        paths @ [path] if !path.is_dir() || spanwise_read::is_recording(path) => {
+            run_one(args, paths)
+        }
+        _ if let Some(option) = recording_option => {
+            bail!("{option} needs a single recording; --snapshots makes one of several files")
+        }
         _ if args.value.is_some() => bail!("--value needs a single profile"),
         _ if args.classes.is_some() => bail!("--classes needs a single trace"),
         _ if args.compat.is_some() => bail!("--compat takes the trace of one rank"),
@@ -33,7 +47,8 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
+fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    let path = files[0].as_path();
     if let Some(name) =
         args.section.iter().find(|name| ranks::SECTIONS.iter().any(|row| row.0 == **name))
     {
@@ -42,12 +57,15 @@ fn run_one(args: &ReportArgs, path: &Path) -> anyhow::Result<ExitCode> {
     let (classes, devices) = tables(args.classes.as_deref())?;
     let gate = args.check.as_deref().map(Gate::read).transpose()?;
     let thresholds = thresholds(&args.threshold)?;
-    let trace = match profiles::open(path, &args.read, args.quiet)? {
+    let trace = match args.calls.open(files, &args.read, args.quiet)? {
         Opened::Profile(profile) => return profile::run(args, path, &profile),
         Opened::Trace(trace) => trace,
     };
     refuse_options_of_profiles(args, path)?;
     let file = path.display().to_string();
+    if let Some(name) = &args.function {
+        return calls::show_function(args, &trace, &file, name);
+    }
     let facts = Facts::new(&trace);
     let asked = Asked {
         thresholds,

@@ -50,6 +50,7 @@ fn refuse_options_of_traces(args: &ReportArgs, path: &Path) -> anyhow::Result<()
         ("--classes", args.classes.is_some()),
         ("--compat", args.compat.is_some()),
         ("--threshold", !args.threshold.is_empty()),
+        ("--function", args.function.is_some()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
         bail!("{}: a profile; {option} is for traces", path.display());

@@ -70,7 +70,7 @@ fn read_all(args: &ReportArgs, files: &[PathBuf]) -> Vec<Result<RankDigest, Read
     let length = |file: &PathBuf| fs::metadata(file).map_or(0, |metadata| metadata.len());
     let total: u64 = files.iter().map(length).sum();
     let done = AtomicU64::new(0);
-    let threads = match args.read.threads.begin() {
+    let threads = match args.read.begin() {
         0 => threads_available(),
         threads => threads,
     };

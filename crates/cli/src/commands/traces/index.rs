@@ -1,8 +1,8 @@
-//! `spanwise index`: write the index beside each trace.
+//! `spanwise info --index`: write the index beside each trace.
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,12 +10,12 @@ use anyhow::Context;
 use spanwise_read::OpenOptions;
 use spanwise_write::{Body, Column, Document, Section, Table, Unit};
 
-use crate::args::IndexArgs;
+use crate::args::InfoArgs;
 use crate::failure::{self, note};
 use crate::output::stdout;
 use crate::progress::Progress;
 
-pub(in crate::commands) fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &InfoArgs, traces: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let mut table = Table::new([
         Column::hidden("trace", Unit::Text),
         Column::new("size", "size", Unit::Bytes),
@@ -24,7 +24,7 @@ pub(in crate::commands) fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
         Column::new("index", "index", Unit::Text),
     ]);
     let mut code = ExitCode::SUCCESS;
-    for trace in &args.traces {
+    for trace in traces {
         match write_index(trace, args) {
             Ok(written) => table.push([
                 trace.display().to_string().into(),
@@ -65,12 +65,12 @@ struct Written {
     taken_ns: i128,
 }
 
-fn write_index(trace: &Path, args: &IndexArgs) -> anyhow::Result<Written> {
+fn write_index(trace: &Path, args: &InfoArgs) -> anyhow::Result<Written> {
     let started = Instant::now();
     let progress = Progress::new(args.quiet);
     let update = |done, total| progress.update(done, total);
     let options = OpenOptions {
-        threads: args.threads.begin(),
+        threads: args.read.begin(),
         progress: Some(&update),
         notes: Some(&note),
         ..OpenOptions::default()

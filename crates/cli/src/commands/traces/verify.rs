@@ -1,20 +1,21 @@
-//! `spanwise verify`: is each trace sound?
+//! `spanwise info --verify`: is each trace sound?
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use spanwise_analyze::{Check, CheckStatus};
 use spanwise_write::Format;
 
-use crate::args::VerifyArgs;
+use crate::args::InfoArgs;
 use crate::failure;
 use crate::output::stdout;
 use crate::progress::Progress;
 
-pub(in crate::commands) fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &InfoArgs, traces: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let mut files: Vec<(String, Vec<Check>)> = Vec::new();
     let mut code = 0;
-    for path in &args.traces {
+    for path in traces {
         match args.read.open(path, &Progress::new(args.quiet)) {
             Ok(trace) => {
                 let mut checks = spanwise_analyze::quality(&trace);

@@ -21,7 +21,7 @@ use crate::commands::viewing::view::{announce, name_of, serve_until_stopped};
 
 pub(in crate::commands) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
     let [path] = args.traces.as_slice() else {
-        bail!("--in shows one trace; spanwise merge makes one of several");
+        bail!("--in shows one trace; spanwise convert makes one of several");
     };
     let page = match viewer {
         InArg::Perfetto => OtherPage::Perfetto,

@@ -53,7 +53,7 @@ fn session_of(args: &ViewArgs) -> anyhow::Result<Session> {
         let trace = match profiles::open(path, &args.read, args.quiet)? {
             Opened::Trace(trace) => trace,
             Opened::Profile(_) => bail!(
-                "{}: a profile, which has no timeline; try: spanwise flame {0} -o flame.html",
+                "{}: a profile, which has no timeline; try: spanwise convert {0} -o flame.svg",
                 path.display()
             ),
         };

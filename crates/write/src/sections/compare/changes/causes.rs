@@ -206,7 +206,7 @@ impl Words {
             CauseKind::GpuWork { operator, time, reasons } => (
                 format!("{operator} takes {} on the GPU", longer(cause.cost_ns)),
                 format!("{}{}", times(*time), self.reasons(reasons, *time)),
-                "--by kernel shows the kernels; --stacks the code behind them.".to_owned(),
+                "--by kernel shows the kernels; --with-stacks the code behind them.".to_owned(),
             ),
             CauseKind::ExposedCommunication { time } => (
                 match cause.cost_ns > 0 {
@@ -236,10 +236,13 @@ impl Words {
             ),
         };
         let advice = match swaps {
-            [] => "--by kernel lists all of them with their times; --stacks the code behind them.",
+            [] => {
+                "--by kernel lists all of them with their times; --with-stacks the code behind \
+                 them."
+            }
             _ => {
-                "spanwise fusion shows all of what replaces what, and where; --by kernel all \
-                 kernels with their times."
+                "--kernels shows all of what replaces what, and where; --by kernel all kernels \
+                 with their times."
             }
         };
         let mut swaps = self.swaps(swaps);
