@@ -165,6 +165,13 @@ impl PythonStacks {
         }
     }
 
+    /// The process of a thread became another program; called in order of time.
+    pub(super) fn became_another(&mut self, tid: i32, time: u64) {
+        if let (Some(readings), Ok(time)) = (self.threads.get_mut(&tid), Nanos::try_from(time)) {
+            readings.became_another(time);
+        }
+    }
+
     /// A sample of a thread was taken; called in order of time.
     pub(super) fn sampled(&mut self, tid: i32, time: u64) {
         if let (Some(readings), Ok(time)) = (self.threads.get_mut(&tid), Nanos::try_from(time)) {
@@ -270,6 +277,9 @@ impl Reader {
                 }
                 records::What::Sample { event, .. } if event.name == CLOCK => {
                     self.python.sampled(record.common.tid, time);
+                }
+                records::What::Named { tid, is_exec: true, .. } => {
+                    self.python.became_another(tid, time);
                 }
                 _ => {}
             }

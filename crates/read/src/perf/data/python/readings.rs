@@ -22,6 +22,8 @@ pub(super) struct ThreadReadings {
     slices: Vec<Slice>,
     /// When it was sampled.
     pub(super) samples: Vec<Nanos>,
+    /// When its process became another program.
+    execs: Vec<Nanos>,
 }
 
 /// When copies are made: before the kernel notes the time of a sample, or, since Linux 6.3, after.
@@ -100,6 +102,18 @@ impl ThreadReadings {
             None => self.slices.push(Slice { start: 0, end: Some(time), ran: 0 }),
             Some(_) => {}
         }
+    }
+
+    /// Its process became another program; called in order of time.
+    pub(super) fn became_another(&mut self, time: Nanos) {
+        self.execs.push(time);
+    }
+
+    /// Both times are of one program: a script of a shell that ends with `exec python` was never in
+    /// the functions of that Python.
+    fn is_one_program(&self, one: Nanos, other: Nanos) -> bool {
+        let program_at = |time| self.execs.partition_point(|&exec| exec <= time);
+        program_at(one) == program_at(other)
     }
 
     /// How long it ran up to a time, on a clock of its own.
@@ -200,7 +214,9 @@ impl ThreadReadings {
             [after.checked_sub(1).and_then(|at| self.beside.get(at)), self.beside.get(after)];
         let now = self.ran_until(time);
         let distance = |stack: &Stack| self.ran_until(stack.time).abs_diff(now);
-        let near = |stack: &&Stack| distance(stack) <= most.unsigned_abs();
+        let near = |stack: &&Stack| {
+            distance(stack) <= most.unsigned_abs() && self.is_one_program(stack.time, time)
+        };
         let [before, after] = around.map(|stack| stack.filter(near));
         let nearest = [before, after].into_iter().flatten().min_by_key(|stack| distance(stack));
         // Where it is not known when a thread came back, a reading soon after it left is likely
@@ -267,6 +283,20 @@ mod tests {
         check(&readings, (609, When::Running), Some((610, false)));
         check(&readings, (100, When::Leaving), Some((500, true)));
         check(&readings, (5000, When::Running), None);
+    }
+
+    #[test]
+    fn what_is_read_of_a_program_says_nothing_of_the_one_before() {
+        let beside = stacks(&[320]);
+        let mut readings = ThreadReadings { beside, ..ThreadReadings::default() };
+        readings.came(0);
+        readings.left(100);
+        readings.came(200);
+        check(&readings, (100, When::Leaving), Some((320, false)));
+        readings.became_another(300);
+        check(&readings, (100, When::Leaving), None);
+        check(&readings, (290, When::Running), None);
+        check(&readings, (310, When::Running), Some((320, false)));
     }
 
     #[test]
