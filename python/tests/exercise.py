@@ -17,7 +17,8 @@ import threading
 import spanwise
 from spanwise import _native
 from spanwise.profiling import OperationProfiler, ProfilerConfig, ProfilerLevel, ProfilerManager
-from spanwise.profiling import _plan, profile_function, profile_method, profile_operation
+from spanwise.profiling import profile_function, profile_method, profile_operation
+from spanwise.profiling._core import plan as _plan
 
 CALLS = 200
 

@@ -7,11 +7,11 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _native
-from ._compare import Comparison, Side, compare
-from ._files import replaced
-from ._table import Table
-from ._trace import Path, Trace, open
+from .. import _native
+from .compare import Comparison, Side, compare
+from .._files import replaced
+from .table import Table
+from .trace import Path, Trace, open
 
 #: What `TraceAnalyzer` measures, and where a number becomes a recommendation.
 _METRICS = (
@@ -194,7 +194,7 @@ def _shares(trace: Trace) -> dict[str, float | None]:
 
 
 def _command_line() -> str:
-    from .__main__ import command_line
+    from ..__main__ import command_line
 
     path = command_line()
     if path is None:
