@@ -1,12 +1,12 @@
-"""Where did the time go, and why: open traces, ask, compare; and record your own program.
+"""Find out where the time went: open and compare traces, record programs and your own spans.
 
 >>> import spanwise as sw
 >>> trace = sw.open("llama_small.json.gz")
 >>> len(trace.spans)
 6878
 
-`spanwise.profiling` has decorators, sessions and reports; `spanwise.span` is the cheapest
-way to time a block. What is not used is not imported.
+`open`, `compare` and `run` are about traces; `profile`, `span` and `session` record spans of this
+program. docs/reference/python/README.md introduces them. Modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from ._fleet.fleet import fleet as fleet
     from ._fleet.compare import FleetComparison as FleetComparison
     from ._native import TraceError as TraceError
+    from ._recording.command import run as run
+    from ._recording.spans import Session as Session
+    from ._recording.spans import profile as profile
+    from ._recording.spans import session as session
+    from ._recording.spans import span as span
     from ._traces.table import Table as Table
     from ._traces.trace import Trace as Trace
     from ._traces.trace import open as open
@@ -40,13 +45,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Where each name of the package is found when it is first asked for.
+#: The module of each name; imported when the name is first used.
 _HOME = {
     "Answer": "_traces.answer",
     "Baseline": "_traces.compare",
     "Comparison": "_traces.compare",
     "Fleet": "_fleet.fleet",
     "FleetComparison": "_fleet.compare",
+    "Session": "_recording.spans",
     "Table": "_traces.table",
     "Trace": "_traces.trace",
     "TraceAnalyzer": "_traces.experiments",
@@ -63,11 +69,15 @@ _HOME = {
     "fusion": "_traces.compare",
     "load_trace": "_traces.experiments",
     "open": "_traces.trace",
+    "profile": "_recording.spans",
+    "run": "_recording.command",
     "save_baseline": "_traces.compare",
+    "session": "_recording.spans",
+    "span": "_recording.spans",
     "trigger_snapshot": "_traces.experiments",
 }
 
-__all__ = ["__version__", "span", *_HOME]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
@@ -83,15 +93,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME})
-
-
-def span(name: str, component: str = "general"):
-    """A reusable object for `with`: make it once, enter it as often as you like.
-
-    >>> loading = span("load batch")
-    >>> with loading:
-    ...     pass
-    """
-    from .profiling._core.sites import reusable_span
-
-    return reusable_span(name, component)
