@@ -10,35 +10,23 @@
 //! [`Writer`] is the other direction: it writes packets as a processor would, so that
 //! everything here can be tested on machines without this hardware.
 
-mod blocks;
-mod certain;
-mod clock;
+mod code;
 mod decode;
-mod event;
-mod function;
 #[doc(hidden)]
 pub mod fuzzing;
-mod image;
-mod insn;
-mod ip;
-mod packet;
-mod parallel;
-mod read;
-mod returns;
-mod walk;
-mod write;
+mod packets;
 
-pub use clock::{ClockRates, TickScale};
-pub use decode::{DecodeCounts, DecodeOptions};
-pub use event::{At, BranchKind, Event, Lost, Ran, Sink};
-pub use function::{
+pub use code::function::{
     CodePart, Exit, FunctionPlaces, JumpBase, JumpMemory, LeaveKind, function_places,
     instruction_at, jump_targets,
 };
-pub use image::{Functions, Image, Program, Stretch};
-pub use insn::{Insn, Kind, decode as decode_instruction};
-pub use ip::{Ip, IpForm, LastIp};
-pub use packet::{ExecMode, Packet, PowerExit, Tnt};
-pub use parallel::{decode, decode_parallel};
-pub use read::{BadPacket, PSB, Packets, find_psb};
-pub use write::Writer;
+pub use code::image::{Functions, Image, Program, Stretch};
+pub use code::insn::{Insn, Kind, decode as decode_instruction};
+pub use decode::clock::{ClockRates, TickScale};
+pub use decode::decoder::{DecodeCounts, DecodeOptions};
+pub use decode::event::{At, BranchKind, Event, Lost, Ran, Sink};
+pub use decode::parallel::{decode, decode_parallel};
+pub use packets::ip::{Ip, IpForm, LastIp};
+pub use packets::packet::{ExecMode, Packet, PowerExit, Tnt};
+pub use packets::read::{BadPacket, PSB, Packets, find_psb};
+pub use packets::write::Writer;

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use crate::ExecMode;
-use crate::certain::{Shape, is_certain, is_taken_by_kernel};
-use crate::insn::{Insn, Kind, decode};
+use crate::code::certain::{Shape, is_certain, is_taken_by_kernel};
+use crate::code::insn::{Insn, Kind, decode};
 
 /// A stretch of code that belongs to a function: its first, or one that was moved elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

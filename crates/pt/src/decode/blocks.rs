@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::ExecMode;
-use crate::image::Image;
-use crate::insn::{self, Insn, Kind, LEN_MAX};
+use crate::code::image::Image;
+use crate::code::insn::{self, Insn, Kind, LEN_MAX};
 
 /// Number of a block in its [`Blocks`].
 pub(crate) type BlockId = u32;

@@ -4,11 +4,11 @@
 //! code itself does not decide; up to there the code is followed. Where the two contradict one
 //! another, what ran is lost up to the next packet with an address.
 
-use crate::blocks::Blocks;
-use crate::clock::Clock;
-use crate::event::{At, BranchKind, Event, Lost, Sink};
-use crate::image::{Image, Program};
-use crate::returns::Returns;
+use crate::code::image::{Image, Program};
+use crate::decode::blocks::Blocks;
+use crate::decode::clock::Clock;
+use crate::decode::event::{At, BranchKind, Event, Lost, Sink};
+use crate::decode::returns::Returns;
 use crate::{BadPacket, ClockRates, ExecMode, Ip, LastIp, Packet, Packets, find_psb};
 
 /// What the bytes do not say themselves.

@@ -1,7 +1,7 @@
 //! What decoding tells.
 
 use crate::BadPacket;
-use crate::insn::Kind;
+use crate::code::insn::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchKind {

@@ -5,7 +5,7 @@
 //! that is checked, and where it did not, the part is decoded again after the one before. So
 //! the result is that of a single core, whatever the bytes are.
 
-use crate::decode::{DecodeCounts, DecodeOptions, Decoder, State};
+use crate::decode::decoder::{DecodeCounts, DecodeOptions, Decoder, State};
 use crate::{Program, Sink, find_psb};
 
 /// Decodes bytes from beginning to end.

@@ -1,10 +1,10 @@
 //! Following the code from packet to packet.
 
-use crate::blocks::{Block, BlockId, instructions_before};
-use crate::decode::{Decoder, MODES};
-use crate::event::{At, BranchKind, Event, Lost, Ran, Sink};
-use crate::insn::Kind;
-use crate::returns::Return;
+use crate::code::insn::Kind;
+use crate::decode::blocks::{Block, BlockId, instructions_before};
+use crate::decode::decoder::{Decoder, MODES};
+use crate::decode::event::{At, BranchKind, Event, Lost, Ran, Sink};
+use crate::decode::returns::Return;
 use crate::{Packet, Packets, Tnt};
 
 /// So many branches without a packet are a loop that never ends.

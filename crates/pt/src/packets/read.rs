@@ -3,7 +3,7 @@
 //! Nothing here looks at the program, so nothing can be wrong but the bytes: unknown ones are
 //! an error with a place, after which decoding can begin again at the next [`PSB`].
 
-use crate::packet::PowerExit;
+use crate::packets::packet::PowerExit;
 use crate::{ExecMode, Ip, IpForm, Packet, Tnt};
 
 /// The bytes of the packet at which decoding may begin.
