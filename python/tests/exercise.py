@@ -90,7 +90,7 @@ def session(level, folder):
     manager = ProfilerManager(config)
     manager.register_profiler(OperationProfiler("all", config))
     manager.start_session(f"checked_{level.name}")
-    block = spanwise.span("block", "checked")
+    block = spanwise.span("block", component="checked")
     for step in _plan.STEPS:
         for number, *_ in _native.tallies():
             _native.set_mode(number, step.mode, step.shift)

@@ -45,7 +45,7 @@ def profile(function: Any) -> Any:
     return profile_function(name.rpartition("<locals>.")[2], COMPONENT)(function)
 
 
-def span(name: str, component: str = COMPONENT) -> ContextManager[object]:
+def span(name: str, *, component: str = COMPONENT) -> ContextManager[object]:
     """A reusable object for `with`: create it once, enter it any number of times.
 
     >>> import spanwise
