@@ -1,21 +1,28 @@
-//! What decoding tells.
+//! The events that decoding gives, and who takes them.
 
 use crate::BadPacket;
 use crate::code::insn::Kind;
 
+/// How the processor got from one instruction to another that does not follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchKind {
+    /// A call, near or far.
     Call,
+    /// A return, near or far.
     Return,
-    /// One that may have left its function.
+    /// A jump that may have left its function.
     Jump,
+    /// A system call.
     Syscall,
+    /// The return from a system call.
     SyscallReturn,
-    /// An interrupt that the program asked for.
+    /// An interrupt that the program requested (`int`).
     SoftwareInterrupt,
-    /// Any other: an interrupt, a fault, a signal on its way.
+    /// Any other: an interrupt, a fault, the delivery of a signal.
     Interrupt,
+    /// The return from an interrupt.
     InterruptReturn,
+    /// A transaction was rolled back.
     TransactionAbort,
 }
 
@@ -34,13 +41,14 @@ impl BranchKind {
     }
 }
 
-/// Why a part of what ran is not known.
+/// Why part of the execution is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum Loss {
     /// The processor had no room for its packets.
     Overflow,
-    /// Nothing was kept of what it wrote. Only those who kept it know: decoding never tells this.
+    /// The recorder discarded packets. Decoding cannot know this; it is for callers that do.
     Gap,
+    /// Bytes that are not a packet.
     Packet(BadPacket),
     /// No code is known at this address.
     NoCode(u64),
@@ -48,58 +56,72 @@ pub enum Lost {
     Mismatch(u64),
     /// A return from a call that was not seen, without an address.
     NoReturnAddress(u64),
-    /// Code that goes around here for ever, without a packet.
+    /// A loop in the code at this address that never ends, and takes no packet.
     EndlessLoop(u64),
 }
 
+/// Something that happened to the traced program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
+    /// A branch was taken.
     Branch {
+        /// The type of the branch.
         kind: BranchKind,
+        /// Address of the branch instruction.
         from: u64,
+        /// Address of the next instruction.
         to: u64,
+        /// Whether it happened in a transaction, which may still be rolled back.
         is_in_transaction: bool,
     },
-    /// Tracing begins, or goes on after a loss.
+    /// Tracing starts, or resumes after a loss.
     Start {
+        /// Address of the first instruction.
         to: u64,
     },
-    /// Tracing ends at a branch, or between two instructions where there is none.
+    /// Tracing ends.
     End {
+        /// The branch at which it ends; `None` between two other instructions.
         kind: Option<BranchKind>,
+        /// Address of the last instruction.
         from: u64,
+        /// Where the branch led, if the packet says so.
         to: Option<u64>,
     },
-    /// What ran from here to the next start is not known.
-    Lost(Lost),
-    /// How many times faster than its bus the core runs now.
+    /// The execution from here to the next start is unknown.
+    Loss(Loss),
+    /// The ratio of the core's frequency to that of its bus, from now on.
     CoreRatio(u8),
-    /// What the program wrote into the trace itself.
+    /// A value that the program wrote into the trace (`ptwrite`).
     Written(u64),
 }
 
-/// When and in which stretch of the program something happened.
+/// When an event happened, and which code was mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct At {
-    /// Of the time stamp counter; 0 where no time was told yet.
+pub struct EventTime {
+    /// Time stamp counter; 0 before the first time packet.
     pub ticks: u64,
-    pub stretch: u32,
+    /// Number of the [`ImageSwitch`](crate::ImageSwitch) in effect.
+    pub switch: u32,
 }
 
-/// Instructions that ran one after the other.
+/// Consecutive instructions that were executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ran {
+pub struct InstructionRun {
+    /// Address of the first instruction.
     pub first: u64,
+    /// Number of instructions.
     pub instructions: u32,
 }
 
-/// Takes what is decoded.
+/// Receives decoded events, in order.
 pub trait Sink {
-    /// Every instruction is wanted, not only what changes the stack of calls.
+    /// Whether [`instructions`](Sink::instructions) is called; events alone are cheaper.
     const HAS_RUNS: bool = false;
 
-    fn event(&mut self, at: At, event: Event);
+    /// Something happened that changes the call stack, or affects what is known of it.
+    fn event(&mut self, at: EventTime, event: Event);
 
-    /// Called only where all are wanted.
-    fn ran(&mut self, _ran: Ran) {}
+    /// Instructions were executed; together the calls give every instruction.
+    fn instructions(&mut self, _run: InstructionRun) {}
 }
