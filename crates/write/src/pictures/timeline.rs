@@ -167,7 +167,7 @@ impl Picture<'_> {
     }
 }
 
-/// One colour a kind, near those of the flame graph.
+/// The color of a kind, close to those of the flame graph; the last is for others.
 fn color(kind: SpanKind) -> &'static str {
     match kind {
         SpanKind::Python => "#f2d16b",
@@ -179,6 +179,6 @@ fn color(kind: SpanKind) -> &'static str {
         SpanKind::Sync | SpanKind::OffCpu | SpanKind::LockWait => "#d9d9d9",
         SpanKind::Overhead => "#e59a9a",
         SpanKind::Sampled => "#c6d0a0",
-        SpanKind::Other => "#b8c4d6",
+        _ => "#b8c4d6",
     }
 }
