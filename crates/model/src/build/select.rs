@@ -198,7 +198,8 @@ impl CopiedStacks {
 }
 
 /// The parts of a span that lie in the windows. One that touches none has no part.
-fn cut((start, end): (Nanos, Nanos), windows: Option<&[(Nanos, Nanos)]>) -> Vec<(Nanos, Nanos)> {
+fn cut(span: (Nanos, Nanos), windows: Option<&[(Nanos, Nanos)]>) -> Vec<(Nanos, Nanos)> {
+    let (start, end) = span;
     let Some(windows) = windows else { return vec![(start, end)] };
     let first = windows.partition_point(|&(_, to)| to <= start);
     let touching = windows[first..].iter().take_while(|&&(from, _)| from < end || from == start);
