@@ -1,12 +1,12 @@
-"""Where did the time go, and why: open traces, ask, compare; and record your own program.
+"""Find out where the time went: open and compare traces, record programs and your own spans.
 
 >>> import spanwise as sw
 >>> trace = sw.open("llama_small.json.gz")
 >>> len(trace.spans)
 6878
 
-`spanwise.profiling` has decorators, sessions and reports; `spanwise.span` is the cheapest
-way to time a block. What is not used is not imported.
+`open`, `compare` and `run` are about traces; `profile`, `span` and `session` record spans of this
+program. docs/reference/python/README.md introduces them. Modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -14,60 +14,70 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._answer import Answer as Answer
-    from ._compare import Baseline as Baseline
-    from ._compare import Comparison as Comparison
-    from ._compare import assert_no_regression as assert_no_regression
-    from ._compare import compare as compare
-    from ._compare import fusion as fusion
-    from ._compare import save_baseline as save_baseline
-    from ._experiments import TraceAnalyzer as TraceAnalyzer
-    from ._experiments import Tracer as Tracer
-    from ._experiments import analyze_traces as analyze_traces
-    from ._experiments import classify as classify
-    from ._experiments import correlate_traces_with_metrics as correlate_traces_with_metrics
-    from ._experiments import detect_architecture as detect_architecture
-    from ._experiments import load_trace as load_trace
-    from ._experiments import trigger_snapshot as trigger_snapshot
+    from ._traces.answer import Answer as Answer
+    from ._traces.compare import Baseline as Baseline
+    from ._traces.compare import Comparison as Comparison
+    from ._traces.compare import assert_no_regression as assert_no_regression
+    from ._traces.compare import compare as compare
+    from ._traces.compare import fusion as fusion
+    from ._traces.compare import save_baseline as save_baseline
+    from ._traces.experiments import TraceAnalyzer as TraceAnalyzer
+    from ._traces.experiments import Tracer as Tracer
+    from ._traces.experiments import analyze_traces as analyze_traces
+    from ._traces.experiments import classify as classify
+    from ._traces.experiments import correlate_traces_with_metrics as correlate_traces_with_metrics
+    from ._traces.experiments import detect_architecture as detect_architecture
+    from ._traces.experiments import load_trace as load_trace
+    from ._traces.experiments import trigger_snapshot as trigger_snapshot
     from ._fleet.fleet import Fleet as Fleet
     from ._fleet.fleet import fleet as fleet
     from ._fleet.compare import FleetComparison as FleetComparison
     from ._native import TraceError as TraceError
-    from ._table import Table as Table
-    from ._trace import Trace as Trace
-    from ._trace import open as open
-    from ._view import Viewer as Viewer
+    from ._recording.command import run as run
+    from ._recording.spans import Session as Session
+    from ._recording.spans import profile as profile
+    from ._recording.spans import session as session
+    from ._recording.spans import span as span
+    from ._traces.table import Table as Table
+    from ._traces.trace import Trace as Trace
+    from ._traces.trace import open as open
+    from ._traces.view import Viewer as Viewer
 
 __version__ = "0.1.0"
 
-#: Where each name of the package is found when it is first asked for.
+#: The module of each name; imported when the name is first used.
 _HOME = {
-    "Answer": "_answer",
-    "Baseline": "_compare",
-    "Comparison": "_compare",
+    "Answer": "_traces.answer",
+    "Baseline": "_traces.compare",
+    "Comparison": "_traces.compare",
     "Fleet": "_fleet.fleet",
     "FleetComparison": "_fleet.compare",
-    "Table": "_table",
-    "Trace": "_trace",
-    "TraceAnalyzer": "_experiments",
+    "Session": "_recording.spans",
+    "Table": "_traces.table",
+    "Trace": "_traces.trace",
+    "TraceAnalyzer": "_traces.experiments",
     "TraceError": "_native",
-    "Tracer": "_experiments",
-    "Viewer": "_view",
-    "analyze_traces": "_experiments",
-    "assert_no_regression": "_compare",
-    "classify": "_experiments",
-    "compare": "_compare",
-    "correlate_traces_with_metrics": "_experiments",
-    "detect_architecture": "_experiments",
+    "Tracer": "_traces.experiments",
+    "Viewer": "_traces.view",
+    "analyze_traces": "_traces.experiments",
+    "assert_no_regression": "_traces.compare",
+    "classify": "_traces.experiments",
+    "compare": "_traces.compare",
+    "correlate_traces_with_metrics": "_traces.experiments",
+    "detect_architecture": "_traces.experiments",
     "fleet": "_fleet.fleet",
-    "fusion": "_compare",
-    "load_trace": "_experiments",
-    "open": "_trace",
-    "save_baseline": "_compare",
-    "trigger_snapshot": "_experiments",
+    "fusion": "_traces.compare",
+    "load_trace": "_traces.experiments",
+    "open": "_traces.trace",
+    "profile": "_recording.spans",
+    "run": "_recording.command",
+    "save_baseline": "_traces.compare",
+    "session": "_recording.spans",
+    "span": "_recording.spans",
+    "trigger_snapshot": "_traces.experiments",
 }
 
-__all__ = ["__version__", "span", *_HOME]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
@@ -83,15 +93,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME})
-
-
-def span(name: str, component: str = "general"):
-    """A reusable object for `with`: make it once, enter it as often as you like.
-
-    >>> loading = span("load batch")
-    >>> with loading:
-    ...     pass
-    """
-    from .profiling._core.sites import reusable_span
-
-    return reusable_span(name, component)

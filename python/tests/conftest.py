@@ -2,7 +2,7 @@
 
 import pytest
 
-from spanwise.profiling import _runtime
+from spanwise.profiling._core import runtime as _runtime
 
 
 @pytest.fixture(autouse=True)

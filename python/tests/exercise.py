@@ -17,7 +17,8 @@ import threading
 import spanwise
 from spanwise import _native
 from spanwise.profiling import OperationProfiler, ProfilerConfig, ProfilerLevel, ProfilerManager
-from spanwise.profiling import _plan, profile_function, profile_method, profile_operation
+from spanwise.profiling import profile_function, profile_method, profile_operation
+from spanwise.profiling._core import plan as _plan
 
 CALLS = 200
 
@@ -89,7 +90,7 @@ def session(level, folder):
     manager = ProfilerManager(config)
     manager.register_profiler(OperationProfiler("all", config))
     manager.start_session(f"checked_{level.name}")
-    block = spanwise.span("block", "checked")
+    block = spanwise.span("block", component="checked")
     for step in _plan.STEPS:
         for number, *_ in _native.tallies():
             _native.set_mode(number, step.mode, step.shift)

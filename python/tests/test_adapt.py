@@ -10,7 +10,10 @@ import pytest
 import spanwise
 from spanwise import _native
 from spanwise.profiling import OperationProfiler, ProfilerConfig, ProfilerLevel, ProfilerManager
-from spanwise.profiling import _plan, _sites, _wrap, profile_function
+from spanwise.profiling import profile_function
+from spanwise.profiling._core import plan as _plan
+from spanwise.profiling._core import sites as _sites
+from spanwise.profiling._core import wrap as _wrap
 from spanwise.profiling._core.plan import Costs, Load
 from spanwise.profiling.adaptive.adapt import Window, next_level
 

@@ -11,7 +11,9 @@ import pytest
 
 import spanwise
 import spanwise.profiling as profiling
-from spanwise.profiling import _attach, deep, deep_trace, profile_function
+from spanwise.profiling import deep_trace, profile_function
+from spanwise.profiling._system import attach as _attach
+from spanwise.profiling.adaptive import deep
 from spanwise.__main__ import command_line
 
 

@@ -35,7 +35,7 @@ def recorder(tmp_path):
 
 
 def test_examples_of_the_documentation_run(small):
-    for name in ("spanwise._experiments", "spanwise._compare"):
+    for name in ("spanwise._traces.experiments", "spanwise._traces.compare"):
         results = doctest.testmod(importlib.import_module(name))
         assert results.attempted and not results.failed, name
 

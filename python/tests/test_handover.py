@@ -15,7 +15,7 @@ import sys
 import polars
 import pyarrow
 import spanwise as sw
-from spanwise import _polars
+from spanwise._traces import polars as _polars
 
 if not _polars._can_share(polars):
     spans = sw.open(sys.argv[1], index=False).spans

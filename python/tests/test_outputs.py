@@ -13,8 +13,9 @@ import pytest
 
 from spanwise.__main__ import command_line
 from spanwise.profiling import (
-    OperationProfiler, ProfilerConfig, ProfilerManager, create_comprehensive_profiler, outputs,
+    OperationProfiler, ProfilerConfig, ProfilerManager, create_comprehensive_profiler,
 )
+from spanwise.profiling.reports import outputs
 
 
 def session(config=None, **settings):

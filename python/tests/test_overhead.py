@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from spanwise.profiling import ProfilerLevel, overhead
+from spanwise.profiling import ProfilerLevel
+from spanwise.profiling.adaptive import overhead
 from spanwise.profiling.adaptive.overhead import BROKEN, HOLDS, UNDECIDED, Claim, Interval, interval_of
 
 

@@ -334,8 +334,8 @@ def test_threads_lose_nothing():
 
 def test_a_span_may_be_open_many_times_at_once():
     manager = started()
-    block = spanwise.span("block", "test")
-    assert spanwise.span("block", "test") is block
+    block = spanwise.span("block", component="test")
+    assert spanwise.span("block", component="test") is block
     with block:
         with block:
             pass
@@ -451,7 +451,7 @@ def test_bytes_are_those_of_the_operation_alone():
 
 
 def test_a_span_is_for_with_alone():
-    block = spanwise.span("not called", "test")
+    block = spanwise.span("not called", component="test")
     with pytest.raises(TypeError):
         block("what")
     # Entered and left by hand, as ExitStack does.

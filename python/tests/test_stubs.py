@@ -72,6 +72,16 @@ count: int = len(trace.spans) + len(sw.compare(trace, "b.json").tables)
 viewer: sw.Viewer = trace.view(trace, height_px=300)
 fleet: sw.Fleet = sw.fleet(["a.json"], workers=2)
 waits: sw.Table = fleet.waits(top=1)
+
+@sw.profile
+def once(number: int) -> str: return str(number)
+
+@sw.profile("named")
+def twice(number: int) -> str: return once(number)
+
+with sw.session("run.spanwise-session") as session, sw.span("block"):
+    text: str = once(1) + twice(2) + session.path
+recorded: sw.Trace = sw.run(["true"], "true.spanwise-recording", duration_s=1)
 """
 WRONG = """
 import spanwise as sw
@@ -81,6 +91,9 @@ sw.open("a.json").gpu_lines(3)
 sw.open("a.json").view(height="300")
 sw.fleet("a.json").waits(first=1)
 number: int = sw.open("a.json").file
+sw.session()
+sw.run("true")
+sw.profile(3)
 """
 
 
@@ -92,7 +105,7 @@ def test_type_checkers_tell_right_use_from_wrong(tmp_path):
     found = faults(*strict, str(tmp_path / "wrong.py"))
     # Each line but the first is wrong.
     lines = {int(line.split(":")[1]) for line in found.splitlines() if ": error: " in line}
-    assert lines == {4, 5, 6, 7, 8}, found
+    assert lines == set(range(4, 12)), found
 
 
 def test_every_name_is_there_for_type_checkers_and_at_run_time():

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from spanwise import _native
-from spanwise.profiling import OperationProfiler, ProfilerConfig, _sites
+from spanwise.profiling import OperationProfiler, ProfilerConfig
+from spanwise.profiling._core import sites as _sites
 
 
 def brute(intervals):

@@ -331,7 +331,7 @@ def test_pandas_polars_and_duckdb_take_tables(small):
 
 def test_examples_of_the_documentation_run(small):
     shutil.copy(RECORDED, small.parent)
-    for name in ("spanwise", "spanwise._answer", "spanwise._table", "spanwise._trace"):
+    for name in ("spanwise", "spanwise._traces.answer", "spanwise._traces.table", "spanwise._traces.trace"):
         module = importlib.import_module(name)
         results = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
         assert results.attempted and not results.failed, name

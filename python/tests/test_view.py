@@ -13,7 +13,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 import spanwise as sw
-from spanwise import _view
+from spanwise._traces import view as _view
 
 #: This machine is asked itself, whatever a proxy says.
 urlopen = build_opener(ProxyHandler({})).open

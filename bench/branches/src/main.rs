@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use spanwise_pt::{At, Event, Image, Program, Ran, Sink, decode, decode_parallel};
+use spanwise_pt::{Event, EventTime, Image, InstructionRun, Program, Sink, decode, decode_parallel};
 use stepping::perf_data::{File, Kept, Place};
 use stepping::record::{CRYSTAL, Recorder, RecorderOptions, options, without_repetitions};
 use stepping::step::{Stepped, step};
@@ -119,13 +119,13 @@ struct Counts {
 impl Sink for Counts {
     const HAS_RUNS: bool = true;
 
-    fn event(&mut self, _at: At, event: Event) {
+    fn event(&mut self, _at: EventTime, event: Event) {
         self.events += 1;
-        self.lost += u64::from(matches!(event, Event::Lost(_)));
+        self.lost += u64::from(matches!(event, Event::Loss(_)));
     }
 
-    fn ran(&mut self, ran: Ran) {
-        self.instructions += u64::from(ran.instructions);
+    fn instructions(&mut self, run: InstructionRun) {
+        self.instructions += u64::from(run.instructions);
     }
 }
 

@@ -118,14 +118,15 @@ impl Names {
 
     fn add(
         &mut self,
-        (name, file): (StrId, StrId),
+        key: (StrId, StrId),
         whole: Option<FunctionId>,
         is_unknown: bool,
     ) -> FunctionId {
+        let (name, file) = key;
         let id = FunctionId(self.functions.len() as u32);
         let (whole, resumes) = (whole.unwrap_or(id), self.text(name) == RESUME);
         self.functions.push(Function { name, file, whole, is_unknown, resumes });
-        self.ids.insert((name, file), id);
+        self.ids.insert(key, id);
         id
     }
 

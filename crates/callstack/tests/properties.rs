@@ -91,7 +91,8 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn place(ids: &[FunctionId], (function, offset, is_kernel): Spot) -> Place {
+fn place(ids: &[FunctionId], spot: Spot) -> Place {
+    let (function, offset, is_kernel) = spot;
     let base = if is_kernel { 1 << 63 } else { 0 };
     let ip = base + 0x1000 * (1 + function as u64) + offset;
     // The last of the list is nowhere at all.

@@ -45,13 +45,13 @@ fn events() -> impl Strategy<Value = Vec<(Nanos, Told)>> {
 }
 
 /// The thread's events as the scheduler's tracepoint would tell them, or the recorder.
-fn feed(sched: &mut Sched, (time, told): (Nanos, Told), by_tracepoint: bool) {
+fn feed(sched: &mut Sched, time: Nanos, told: Told, by_tracepoint: bool) {
     let names = Names::default();
     let key = |tid| ThreadKey { pid: 1, tid };
     let at = Moment { time, cpu: None };
     let mut raise = |tid, event| {
         let stack = EventStack { frames: &[], number: StackRef::NONE, names: &names };
-        sched.event((key(tid), at), event, stack);
+        sched.event(key(tid), at, event, stack);
     };
     match told {
         Told::Out { is_preempted } if by_tracepoint => {
@@ -127,7 +127,7 @@ proptest! {
         events in events(), by_tracepoint: bool,
     ) {
         let mut sched = Sched::default();
-        events.iter().for_each(|&event| feed(&mut sched, event, by_tracepoint));
+        events.iter().for_each(|&(time, told)| feed(&mut sched, time, told, by_tracepoint));
         let found = stretches(sched);
         let first_switch = first_switch(&events);
         let is_recorded = !by_tracepoint
@@ -154,10 +154,10 @@ proptest! {
         one.seen(THREAD, Moment { time: 0, cpu: None });
         both.seen(THREAD, Moment { time: 0, cpu: None });
         for &(time, told) in &events {
-            feed(&mut one, (10 * time, told), true);
-            feed(&mut both, (10 * time, told), true);
+            feed(&mut one, 10 * time, told, true);
+            feed(&mut both, 10 * time, told, true);
             if matches!(told, Told::Out { .. } | Told::In) {
-                feed(&mut both, (10 * time + 4, told), false);
+                feed(&mut both, 10 * time + 4, told, false);
             }
         }
         prop_assert_eq!(stretches(both), stretches(one));
@@ -172,7 +172,7 @@ fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
         let mut raise = |tid, (time, cpu), event| {
             let (key, at) = (ThreadKey { pid: 1, tid }, Moment { time, cpu: Some(cpu) });
             let stack = EventStack { frames: &[], number: StackRef::NONE, names: &names };
-            sched.event((key, at), event, stack);
+            sched.event(key, at, event, stack);
         };
         let switch = |prev, next| SchedEvent::Switch { prev, left: LeftAs::Waiting, next };
         raise(THREAD, (10, 0), switch(THREAD, OTHER));
@@ -204,11 +204,11 @@ fn nothing_is_known_of_times_in_which_switches_are_not_recorded() {
                  after: &[(Nanos, Told)],
                  expected: &[(ThreadState, Nanos, Nanos)]| {
         let mut sched = Sched::default();
-        before.iter().for_each(|&event| feed(&mut sched, event, false));
+        before.iter().for_each(|&(time, told)| feed(&mut sched, time, told, false));
         sched.pause(pause);
-        during.iter().for_each(|&event| feed(&mut sched, event, false));
+        during.iter().for_each(|&(time, told)| feed(&mut sched, time, told, false));
         sched.resume();
-        after.iter().for_each(|&event| feed(&mut sched, event, false));
+        after.iter().for_each(|&(time, told)| feed(&mut sched, time, told, false));
         let found = stretches(sched);
         let found: Vec<_> = found.iter().map(|s| (s.state, s.start, s.end)).collect();
         assert_eq!(found, expected, "{before:?}, {during:?}, {after:?}");

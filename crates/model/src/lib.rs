@@ -1,14 +1,64 @@
-//! The one model of spanwise: a frozen, columnar [`Trace`].
+//! The data model of spanwise: a frozen, columnar [`Trace`], and a [`Profile`].
 //!
-//! Readers fill [`Batch`]es, a [`TraceBuilder`] joins them, and everything else
-//! asks the [`Trace`] that comes out. Columns are plain Arrow buffers, so that the
-//! same bytes serve analysis loops, the mapped index and the hand-over to Python.
+//! A trace has spans, instant events, counters, links, samples and thread states, a table each:
+//!
+//! ```
+//! use spanwise_model::Trace;
+//!
+//! fn total_ns(trace: &Trace, name: &str) -> i64 {
+//!     let spans = trace.spans();
+//!     spans.ids().filter(|&span| trace.name(span) == name).map(|span| spans.dur(span)).sum()
+//! }
+//! ```
+//!
+//! Readers fill [`Batch`]es, and a [`TraceBuilder`] joins them:
+//!
+//! ```
+//! use spanwise_model::*;
+//!
+//! let mut batch = Batch::default();
+//! let thread = batch.track(TrackKind::Thread, "7", "8");
+//! let category = batch.category("cpu_op", SpanKind::Operator);
+//! for (name, start, dur) in [("outer", 0, 100), ("inner", 20, 30)] {
+//!     let name = batch.string(name);
+//!     let row = SpanRow { start, dur, key: NO_KEY, offset: NO_OFFSET, name, category };
+//!     batch.push_span(thread, row);
+//! }
+//! batch.seal();
+//!
+//! let mut builder = TraceBuilder::new(1);
+//! builder.push(batch);
+//! let trace = builder.finish(SourceInfo::default(), None);
+//! let inner = trace.spans().ids().last().expect("two spans");
+//! assert_eq!(trace.name(inner), "inner");
+//! assert_eq!(trace.spans().parent(inner).map(|outer| trace.name(outer)), Some("outer"));
+//! ```
+//!
+//! A profile has values by stack, without times:
+//!
+//! ```
+//! use spanwise_model::*;
+//!
+//! let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")], 0);
+//! let name = builder.string("main");
+//! let frame = ProfileFrame { name, group: StrId::EMPTY, file: StrId::EMPTY, line: 0 };
+//! let frame = builder.frame(frame);
+//! let stack = builder.push(StackId::EMPTY, frame);
+//! let labels = builder.labels(Vec::new());
+//! builder.add(stack, labels, 0, 1000);
+//! assert_eq!(builder.finish().totals(), [1000]);
+//! ```
+//!
+//! Columns are plain Arrow buffers, so that analyses, the mapped index and PyArrow use the same
+//! bytes.
 //!
 //! Invariants, cited by number throughout the project (ARCHITECTURE.md has them
 //! all): I2 columns of a table have one length; I3 spans of a track ascend by
 //! (start, longest first, file order) and `parent < self`; I4 every string is
 //! stored once; I5 a finished trace never changes; I11 a sample's weight stays in the
 //! unit of its event.
+
+#![warn(missing_docs)]
 
 mod base;
 mod build;

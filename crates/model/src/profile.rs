@@ -15,6 +15,7 @@ impl StackId {
     /// The stack with no frame.
     pub const EMPTY: StackId = StackId(0);
 
+    /// The id as an index of a column.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -23,9 +24,11 @@ impl StackId {
 /// A place in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileFrame {
+    /// The function.
     pub name: StrId,
     /// What sort of frame: "python", "cpu_op", a library's path; or empty.
     pub group: StrId,
+    /// The source file; empty if unknown.
     pub file: StrId,
     /// 0 where none is known.
     pub line: i64,
@@ -34,25 +37,39 @@ pub struct ProfileFrame {
 /// What one column of values counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueType {
+    /// What is counted, such as `cpu`.
     pub name: String,
+    /// The unit, such as `nanoseconds`.
     pub unit: String,
 }
 
+/// The value of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LabelValue {
+    /// A text.
     Text(StrId),
-    Number { value: i64, unit: StrId },
+    /// A number with its unit, which may be empty.
+    Number {
+        /// The number.
+        value: i64,
+        /// Its unit.
+        unit: StrId,
+    },
 }
 
+/// A label of a sample: its key and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label {
+    /// The key.
     pub key: StrId,
+    /// The value.
     pub value: LabelValue,
 }
 
 /// One row of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
+    /// The stack.
     pub stack: StackId,
     /// Row of [`Profile::label_sets`].
     pub labels: u32,
@@ -66,28 +83,39 @@ pub struct RowId(u32);
 /// row 0 is the empty stack, its own parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
+    /// All texts.
     pub strings: Strings,
+    /// What each column of values counts.
     pub value_types: Vec<ValueType>,
     /// The column that a viewer should show first.
     pub default_value: usize,
+    /// Frames, each once.
     pub frames: Vec<ProfileFrame>,
+    /// The stack of the caller, for each stack.
     pub stack_parents: Vec<u32>,
+    /// The innermost frame, for each stack.
     pub stack_frames: Vec<u32>,
+    /// Sets of labels, each once.
     pub label_sets: Vec<Vec<Label>>,
+    /// The rows.
     pub samples: Vec<Sample>,
     /// Row by row, one value a type.
     pub values: Vec<i64>,
-    /// Since 1970; `None` where the source does not tell.
+    /// Start in nanoseconds since 1970; `None` if unknown.
     pub time_ns: Option<i64>,
+    /// The duration of the recording; 0 if unknown.
     pub duration_ns: i64,
+    /// Remarks of the producer.
     pub comments: Vec<String>,
 }
 
 impl Profile {
+    /// The text of an id.
     pub fn text(&self, id: StrId) -> &str {
         self.strings.get(id)
     }
 
+    /// The values of a sample, one per type.
     pub fn values_of(&self, sample: usize) -> &[i64] {
         let width = self.value_types.len();
         &self.values[sample * width..(sample + 1) * width]
@@ -135,12 +163,16 @@ pub struct ProfileBuilder {
     samples: Vec<Sample>,
     sample_ids: QuickMap<(u32, u32), u32>,
     values: Vec<i64>,
+    /// As in [`Profile::time_ns`].
     pub time_ns: Option<i64>,
+    /// As in [`Profile::duration_ns`].
     pub duration_ns: i64,
+    /// As in [`Profile::comments`].
     pub comments: Vec<String>,
 }
 
 impl ProfileBuilder {
+    /// An empty profile; `value_types` are pairs of name and unit.
     pub fn new(value_types: &[(&str, &str)], default_value: usize) -> Self {
         let value_type = |&(name, unit): &(&str, &str)| ValueType {
             name: name.to_owned(),
@@ -155,10 +187,12 @@ impl ProfileBuilder {
         }
     }
 
+    /// The id of a text, new or known.
     pub fn string(&mut self, text: &str) -> StrId {
         self.strings.intern(text)
     }
 
+    /// The number of a frame, new or known.
     pub fn frame(&mut self, frame: ProfileFrame) -> u32 {
         *self.frame_ids.entry(frame).or_insert_with(|| {
             self.frames.push(frame);
@@ -541,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_room_are_told() {
+    fn names_without_room_are_noticed() {
         let types = [("wall", "nanoseconds")];
         let mut builder = ProfileBuilder::new(&types, 0);
         builder.strings = StringsBuilder::with_bytes_max(4);

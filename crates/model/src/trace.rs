@@ -27,16 +27,27 @@ pub struct Trace {
 
 /// Everything a trace is made of, for readers of finished traces.
 pub struct Parts {
+    /// All texts.
     pub strings: Strings,
+    /// Categories of events.
     pub categories: Categories,
+    /// Threads, GPU streams, counters and others.
     pub tracks: Tracks,
+    /// Spans.
     pub spans: Spans,
+    /// Instant events.
     pub instants: Instants,
+    /// Counter values.
     pub counters: Counters,
+    /// Links between spans.
     pub links: Links,
+    /// Samples and thread states.
     pub observed: Observed,
+    /// Facts about the source.
     pub info: SourceInfo,
+    /// Repairs and losses.
     pub notices: Notices,
+    /// Reads arguments of events on request.
     pub args: Option<Box<dyn ArgsSource>>,
 }
 
@@ -64,10 +75,10 @@ impl Trace {
         Ok(trace)
     }
 
-    /// The trace with what is known of it from elsewhere than its source.
+    /// The trace with facts and notices from elsewhere than its source.
     #[must_use]
-    pub fn told(mut self, tell: impl FnOnce(&mut SourceInfo, &mut Notices)) -> Trace {
-        tell(&mut self.info, &mut self.notices);
+    pub fn with_metadata(mut self, edit: impl FnOnce(&mut SourceInfo, &mut Notices)) -> Trace {
+        edit(&mut self.info, &mut self.notices);
         self
     }
 
@@ -79,50 +90,62 @@ impl Trace {
         self
     }
 
+    /// All texts.
     pub fn strings(&self) -> &Strings {
         &self.strings
     }
 
+    /// Categories of events.
     pub fn categories(&self) -> &Categories {
         &self.categories
     }
 
+    /// Threads, GPU streams, counters and others.
     pub fn tracks(&self) -> &Tracks {
         &self.tracks
     }
 
+    /// Spans.
     pub fn spans(&self) -> &Spans {
         &self.spans
     }
 
+    /// Instant events.
     pub fn instants(&self) -> &Instants {
         &self.instants
     }
 
+    /// Counter values.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
+    /// Links between spans.
     pub fn links(&self) -> &Links {
         &self.links
     }
 
+    /// Frames of stacks.
     pub fn frames(&self) -> &Frames {
         &self.observed.frames
     }
 
+    /// Stacks of samples and thread states.
     pub fn stacks(&self) -> &Stacks {
         &self.observed.stacks
     }
 
+    /// What samples were taken of.
     pub fn sample_events(&self) -> &SampleEvents {
         &self.observed.events
     }
 
+    /// Samples.
     pub fn samples(&self) -> &Samples {
         &self.observed.samples
     }
 
+    /// Thread states.
     pub fn thread_states(&self) -> &ThreadStates {
         &self.observed.states
     }
@@ -132,18 +155,22 @@ impl Trace {
         &self.observed
     }
 
+    /// Facts about the source.
     pub fn info(&self) -> &SourceInfo {
         &self.info
     }
 
+    /// Repairs and losses.
     pub fn notices(&self) -> &Notices {
         &self.notices
     }
 
+    /// The name of a span.
     pub fn name(&self, span: SpanId) -> &str {
         self.strings.get(self.spans.name(span))
     }
 
+    /// The meaning of a span.
     pub fn kind(&self, span: SpanId) -> SpanKind {
         self.categories.get(self.spans.category(span)).kind
     }

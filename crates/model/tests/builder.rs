@@ -17,7 +17,7 @@ fn finish(batches: Vec<Batch>, threads: usize) -> Trace {
     trace
 }
 
-/// A span with a key, by kind; the name tells the kind.
+/// A span with a key; its name contains the kind.
 fn span(batch: &mut Batch, track: TrackId, kind: SpanKind, time: (i64, i64), key: u64) {
     let category = batch.category(&format!("{kind:?}"), kind);
     let name = batch.string(&format!("{kind:?} {key}"));

@@ -10,7 +10,8 @@ type Recording<'a> = (Option<i64>, &'a [(i64, i64, SpanKind)]);
 
 const WORK: SpanKind = SpanKind::Other;
 
-fn trace((base_time_ns, rows): Recording<'_>) -> Trace {
+fn trace(recording: Recording<'_>) -> Trace {
+    let (base_time_ns, rows) = recording;
     trace_with(SourceInfo { base_time_ns, ..SourceInfo::default() }, rows)
 }
 

@@ -3,10 +3,17 @@
 //! Written on tokens alone, without a parser of Rust: all that has to be found is the name,
 //! the return type and the body, and those stand where the language wants them.
 
+#![warn(missing_docs)]
+
 use proc_macro::{Delimiter, Group, Ident, Literal, Spacing, Span, TokenStream, TokenTree};
 
-/// Records each call of a function as a span: `#[instrument]`, or `#[instrument("name")]`
-/// where it should not be called as the function is. Of an `async fn`, each poll is a span.
+/// Records each call of a function as a span, with the name of the function, or as given in
+/// `#[instrument("name")]`. Of an `async fn`, each poll is a span.
+///
+/// ```ignore
+/// #[spanwise_probe::instrument]
+/// fn load(path: &str) -> String { … }
+/// ```
 #[proc_macro_attribute]
 pub fn instrument(options: TokenStream, item: TokenStream) -> TokenStream {
     let instrumented = name_option(options).and_then(|name| instrumented(name, item));

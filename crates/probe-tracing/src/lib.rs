@@ -1,4 +1,4 @@
-//! Programs with spans of the crate `tracing` need no change: add this layer.
+//! Records spans of the crate `tracing`: add this layer, and nothing else changes.
 //!
 //! ```
 //! use tracing_subscriber::layer::SubscriberExt;
@@ -9,8 +9,10 @@
 //! });
 //! ```
 //!
-//! Each time a span is entered is a span of the thread that entered it; events are marks.
+//! Each time a span is entered is a span of the thread that entered it; events are instant events.
 //! Fields are not kept. Nothing is recorded without a session of `spanwise-probe`.
+
+#![warn(missing_docs)]
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,6 +31,7 @@ pub fn layer() -> ProbeLayer {
     ProbeLayer::default()
 }
 
+/// Records spans and events of `tracing`; from [`layer`].
 #[derive(Debug, Default)]
 pub struct ProbeLayer {
     /// A site for each place of the program, made once.

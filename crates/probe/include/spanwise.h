@@ -1,4 +1,4 @@
-/* Asks a spanwise that watches this program to save the moments before.
+/* Requests a snapshot from a spanwise that watches this program.
  *
  *     spanwise attach -p PID --trigger .
  *     spanwise run --trigger . --duration-thresh 5ms -- ./program
@@ -40,13 +40,13 @@ static inline void spanwise_mark_start(void)
     spanwise_started_ns = spanwise_now_ns();
 }
 
-/* Save the moments before now, and say a number with them. */
+/* Request a snapshot of the time before now, and pass a number along. */
 static inline void spanwise_take_snapshot_with_arg(uint64_t argument)
 {
     spanwise_snapshot(spanwise_started_ns, argument);
 }
 
-/* Save the moments before now. */
+/* Request a snapshot of the time before now. */
 static inline void spanwise_take_snapshot(void)
 {
     spanwise_take_snapshot_with_arg(0);

@@ -1,7 +1,7 @@
 //! Time: ticks of the processor where they are even, else the system's clock.
 //!
 //! A tick costs 7 to 10 ns, a call of the system's clock two to three times as much. What
-//! ticks are in nanoseconds is told by pairs of both that go to the file now and then.
+//! ticks are in nanoseconds follows from pairs of both that go to the file regularly.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ const TICKS: u32 = 1;
 /// reads only this.
 static STATE: AtomicU32 = AtomicU32::new(OFF);
 
-/// One moment on all clocks.
+/// One point in time on all clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) tick: u64,

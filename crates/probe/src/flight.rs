@@ -1,4 +1,4 @@
-//! A flight recorder: the latest moments stay in memory until someone asks for them.
+//! A flight recorder: the latest records stay in memory until a snapshot is requested.
 
 use std::fs;
 use std::io;
@@ -6,13 +6,30 @@ use std::path::Path;
 
 use crate::Saved;
 use crate::clock::{self, Moment};
-use crate::create::{check_replaceable, create_beside};
+use crate::output::create::{check_replaceable, create_beside};
+use crate::output::writer::Writer;
 use crate::ring::{Room, WhenFull};
 use crate::session::Turn;
-use crate::writer::Writer;
 
-/// Records into memory alone, until it is dropped. Snapshots save the latest records of each
-/// thread. There is one at a time, and no session beside it.
+/// Records to memory only, until it is dropped. Snapshots save the latest records of each
+/// thread. There can be one at a time, and no session at the same time.
+///
+/// ```
+/// use spanwise_probe::{FlightRecorder, span};
+///
+/// # let folder = std::env::temp_dir().join(format!("flight-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let file = folder.join("slow.spanwise-session");
+/// let mut recorder = FlightRecorder::start(10_000)?;
+/// for _ in 0..3 {
+///     let _request = span!("request");
+/// }
+/// // Something was slow:
+/// let saved = recorder.snapshot(&file)?;
+/// assert_eq!(saved.records, 3);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct FlightRecorder {
     turn: Turn,
@@ -20,8 +37,8 @@ pub struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    /// Keeps the latest records of each thread, 24 bytes each; their number is rounded up to
-    /// a power of two.
+    /// Keeps the latest records of each thread, 24 bytes each; their number is rounded up to a
+    /// power of two.
     pub fn start(records_per_thread: usize) -> io::Result<Self> {
         let turn = Turn::take(Room::fixed(records_per_thread), WhenFull::DropOldest)?;
         let began = clock::moment(turn.state);
@@ -29,8 +46,8 @@ impl FlightRecorder {
         Ok(FlightRecorder { turn, began })
     }
 
-    /// Saves what is there while recording goes on. The next snapshot begins where this one
-    /// ended. The file appears whole or not at all, for its owner alone; nothing but a regular
+    /// Saves the records while recording continues. The next snapshot starts where this one
+    /// ended. The file appears complete or not at all, readable by its owner only; only a regular
     /// file is replaced.
     pub fn snapshot(&mut self, path: impl AsRef<Path>) -> io::Result<Saved> {
         let path = path.as_ref();
@@ -47,7 +64,7 @@ impl FlightRecorder {
         };
         let written = write();
         let (records, dropped) = written.inspect_err(|_| {
-            // What cannot be finished is of no use.
+            // An incomplete file is of no use.
             let _ = fs::remove_file(&making);
         })?;
         Ok(Saved { path: path.to_owned(), records, dropped })

@@ -1,7 +1,7 @@
-//! A hub: one recording, any number of files, each from its own beginning to its own end.
+//! A hub: one recording with any number of files, each with its own start and end.
 //!
-//! A [`Session`](crate::Session) is one file. A hub takes the records out of the rings once
-//! and hands them to every file that is open, and to an observer in the program itself.
+//! A [`Session`](crate::Session) is one file. A hub takes the records out of the rings once, and
+//! gives them to every open file and to an observer in the program itself.
 
 use std::fs::File;
 use std::io;
@@ -11,33 +11,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::create::create;
+use crate::output::create::create;
+use crate::output::writer::{Drained, Losses, Writer, drain_rings};
 use crate::ring::{Room, WhenFull};
 use crate::session::Turn;
-use crate::writer::{Drained, Losses, Writer, drain_rings};
 use crate::{Saved, clock, raw};
 
 /// How a hub records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HubOptions {
-    /// Records that each thread has room for; rounded up to a power of two.
+    /// Capacity of each thread in records; rounded up to a power of two.
     pub records_per_thread: usize,
-    /// What that may grow to, by fours, where records come faster than they are taken out.
+    /// The maximum capacity: it is quadrupled when records come faster than they are taken out.
     pub records_per_thread_max: usize,
     /// How often records are taken out.
     pub flush_every: Duration,
 }
 
-/// Sees every record, on the hub's thread or on the one that flushes; never on two at once.
+/// Receives every record, on the hub's thread or on the one that flushes; never on two at once.
 pub trait Observer: Send {
-    /// On the hub's thread, each time before it takes records out: the moment to record
-    /// something regularly.
+    /// Called on the hub's thread before it takes records out, for values that are recorded
+    /// regularly.
     fn before_flush(&mut self);
-    /// The next records of a thread, in the order in which they were made.
+    /// The next records of a thread, in order.
     fn see(&mut self, thread_id: u64, records: &[raw::Record]);
 }
 
-/// Records until it is dropped. There is one at a time, and no session beside it.
+/// Records until it is dropped. There can be one at a time, and no session at the same time.
 pub struct Hub {
     shared: Arc<Mutex<Shared>>,
     stop: Option<Sender<()>>,
@@ -77,10 +77,11 @@ impl Shared {
     }
 }
 
-/// Keeps the hub's thread from doing anything: to be held while the process forks.
+/// Keeps the hub's thread idle; to be held while the process forks.
 pub struct Pause<'a>(#[allow(dead_code, reason = "held, not read")] MutexGuard<'a, Shared>);
 
 impl Hub {
+    /// Starts recording. Fails if something else is recording.
     pub fn start(options: HubOptions, observer: Box<dyn Observer>) -> io::Result<Self> {
         let (capacity, capacity_max) = (options.records_per_thread, options.records_per_thread_max);
         let turn = Turn::take(Room { capacity, capacity_max }, WhenFull::DropNew)?;
@@ -100,14 +101,14 @@ impl Hub {
         Ok(Hub { shared, stop: Some(stop), thread: Some(thread), turn })
     }
 
-    /// Hands what is there to the files and the observer, now.
+    /// Gives all records so far to the files and the observer.
     pub fn flush(&self) {
         if !self.turn.is_of_parent() {
             lock(&self.shared).flush();
         }
     }
 
-    /// Begins a file: it gets what is recorded from now on. Gives its number.
+    /// Creates a file, which gets all records from now on, and returns its number.
     pub fn open_file(&self, path: &Path) -> io::Result<u32> {
         let mut shared = lock(&self.shared);
         let drained = shared.flush();
@@ -120,7 +121,7 @@ impl Hub {
         Ok(number)
     }
 
-    /// Ends a file and says what is in it.
+    /// Completes a file, and returns what is in it.
     pub fn close_file(&self, number: u32) -> io::Result<Saved> {
         let mut shared = lock(&self.shared);
         let position = shared.files.iter().position(|file| file.number == number);
@@ -134,7 +135,7 @@ impl Hub {
         Ok(Saved { path: file.path, records, dropped })
     }
 
-    /// Waits until the hub's thread does nothing, and keeps it so.
+    /// Waits until the hub's thread is idle, and keeps it idle.
     pub fn pause(&self) -> Pause<'_> {
         Pause(lock(&self.shared))
     }
@@ -159,7 +160,7 @@ impl Drop for Hub {
         let mut shared = lock(&self.shared);
         let nothing_new = shared.flush().emptied();
         for mut file in std::mem::take(&mut shared.files) {
-            // Who wants to know closes the file.
+            // Errors are reported by `close_file`.
             let _ = file.writer.end_with(&nothing_new);
         }
     }

@@ -1,4 +1,4 @@
-//! Spans in your own program, at about the cost of two clock reads.
+//! Records spans of your own program, at about the cost of two clock reads.
 //!
 //! ```
 //! use spanwise_probe::{Session, span};
@@ -17,18 +17,23 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! `spanwise report run.spanwise-session` then says where the time went; every other command
-//! takes the file as well, also while the program still runs.
+//! `spanwise report run.spanwise-session` then shows where the time went; every other command
+//! reads the file, too, also while the program is running.
 //!
-//! Each thread writes into a ring of its own; a thread of the session moves what is there to
-//! the file. A full ring drops what is new and counts it: nothing ever waits. Without a
-//! session a span costs one relaxed load; with the feature `off` it is not compiled.
+//! A whole function is a span with [`instrument`], each poll of a future with [`in_span`].
+//! [`FlightRecorder`] keeps the latest records in memory, for snapshots of what was slow.
+//! [`Hub`] and [`raw`] are for bindings to other languages.
+//!
+//! Each thread writes to a ring of its own; a thread of the session moves the records to the
+//! file. A full ring drops new records and counts them: nothing ever waits. Without a session a
+//! span costs one relaxed load; with the feature `off` it is not compiled.
+
+#![warn(missing_docs)]
 
 mod clock;
-mod create;
-mod file;
 mod flight;
 mod hub;
+mod output;
 pub mod raw;
 mod ring;
 mod session;
@@ -36,7 +41,6 @@ mod site;
 mod snapshot;
 mod span;
 mod task;
-mod writer;
 
 pub use flight::FlightRecorder;
 pub use hub::{Hub, HubOptions, Observer, Pause};
@@ -50,7 +54,7 @@ pub use span::{Span, counter, mark};
 pub use spanwise_probe_macros::instrument;
 pub use task::{InSpan, in_span};
 
-/// What one place of the program is called; made once, where the macro stands.
+/// A static site at the position of the macro.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __site {
@@ -61,7 +65,7 @@ macro_rules! __site {
     }};
 }
 
-/// A span from here to the end of the block: `let _work = span!("work");`.
+/// Records a span from here to the end of the block: `let _work = span!("work");`.
 #[macro_export]
 macro_rules! span {
     ($name:expr) => {
@@ -69,7 +73,7 @@ macro_rules! span {
     };
 }
 
-/// A moment: `mark!("checkpoint");`.
+/// Records an instant event: `mark!("checkpoint");`.
 #[macro_export]
 macro_rules! mark {
     ($name:expr) => {
@@ -77,7 +81,7 @@ macro_rules! mark {
     };
 }
 
-/// A value over time: `counter!("queue length", queue.len() as f64);`.
+/// Records a value of a counter: `counter!("queue length", queue.len() as f64);`.
 #[macro_export]
 macro_rules! counter {
     ($name:expr, $value:expr) => {

@@ -1,6 +1,18 @@
-//! Records word by word, for bindings to other languages.
+//! Records as words, for bindings to other languages.
 //!
-//! They time calls of their own and cannot hold a [`Span`](crate::Span) on a stack of ours.
+//! These time the calls of their own language, and cannot hold a [`Span`](crate::Span) meanwhile.
+//!
+//! ```
+//! use spanwise_probe::{Site, SiteKind, raw};
+//!
+//! let site = Site::leak(SiteKind::Span, "call", "script.lua", 3);
+//! let state = raw::state();
+//! if state != raw::OFF {
+//!     let start = raw::now(state);
+//!     // The call.
+//!     raw::record(state, [start, raw::now(state), u64::from(site.number())]);
+//! }
+//! ```
 
 use std::cell::RefCell;
 use std::ptr;
@@ -10,89 +22,89 @@ use crate::clock;
 use crate::ring;
 use crate::session::stop_in_forked_children;
 
-/// Start, end (or the bits of a value), and the number of the site with the [flags](self) in
-/// its upper half.
+/// Start, end (or the bits of a value), and the number of the site with the [flags](self) in its
+/// upper half.
 pub type Record = ring::Record;
 
-/// Set in the third word where nothing else is open on the thread when the span ends.
+/// Set in the third word if no other span is open on the thread when the span ends.
 pub const IS_OUTERMOST: u64 = 1 << 60;
 /// Set in the third word of a span that ended with an exception.
 pub const HAS_FAILED: u64 = 1 << 61;
-/// Set in the third word of a span that is a part of a task: the time until it waits again.
+/// Set in the third word of a part of a task: the time until it waits again.
 pub const IS_PART: u64 = 1 << 62;
-/// Set in the third word of a span that the program began and ended by functions, not around a
-/// call: it cost more.
+/// Set in the third word of a span that the program started and ended by separate functions, not
+/// around a call: it cost more.
 pub const IS_BY_HAND: u64 = 1 << 63;
 
-/// So many arguments and keyword arguments can be told of a call.
+/// The highest number of arguments, or keyword arguments, that a record can have.
 pub const ARGUMENTS_MAX: u64 = (1 << 14) - 1;
 
-/// How many arguments a call has, for the third word.
+/// The number of arguments of a call, for the third word.
 #[inline(always)]
 pub fn arguments(positional: usize, keyword: usize) -> u64 {
     let (mut positional, mut keyword) = (positional as u64, keyword as u64);
-    // Seldom, so that it costs the others nothing.
+    // Rarely, so that it costs the others nothing.
     if positional | keyword > ARGUMENTS_MAX {
         (positional, keyword) = (positional.min(ARGUMENTS_MAX), keyword.min(ARGUMENTS_MAX));
     }
     positional << 32 | keyword << 46
 }
 
-/// What is recorded now; [`OFF`] where nothing is.
+/// Number of the current recording; [`OFF`] if there is none.
 #[inline(always)]
 pub fn state() -> u32 {
     clock::state()
 }
 
-/// The state in which nothing is recorded.
+/// The state without a recording.
 pub const OFF: u32 = clock::OFF;
 
-/// The time on the clock of a state that is not [`OFF`].
+/// The time, on the clock of a state that is not [`OFF`].
 #[inline(always)]
 pub fn now(state: u32) -> u64 {
     clock::now(state)
 }
 
-/// The tick and the monotonic clock of one moment, on the clock that states use.
+/// The time on the clock of states, and on the monotonic clock in nanoseconds.
 pub fn moment() -> (u64, i64) {
     let moment = clock::moment(clock::clock_of_states());
     (moment.tick, moment.monotonic_ns)
 }
 
-/// The time on the clock that states use, whether something is recorded or not.
+/// The time on the clock of states, whether something is recorded or not.
 #[inline]
 pub fn now_always() -> u64 {
     clock::now(clock::clock_of_states())
 }
 
-/// Adds a record of the calling thread, if the state still is what it was.
+/// Adds a record of the calling thread, if the state has not changed.
 #[inline(always)]
 pub fn record(state: u32, record: Record) {
     ring::record(state, record);
 }
 
-/// What belongs to the calling thread. Finding it costs as much as all else at one end of a
-/// span, in a library that is loaded late; who begins and ends a span in one function finds it
-/// once. It stays on its thread.
+/// The data of the calling thread; not to be used on others. In a library that is loaded late,
+/// finding it costs as much as everything else at one end of a span: a function that starts and
+/// ends a span finds it once.
 #[derive(Debug, Clone, Copy)]
 pub struct Here(*const ring::Local);
 
-/// What belongs to the calling thread.
+/// The data of the calling thread.
 #[inline(always)]
 pub fn here() -> Here {
     ring::LOCAL.with(|local| Here(local))
 }
 
-/// The thread that asked last under a lock, and what belongs to it.
+/// The thread that called last under a lock, and its data.
 static LATEST_THREAD: AtomicUsize = AtomicUsize::new(0);
 static LATEST_LOCAL: AtomicPtr<ring::Local> = AtomicPtr::new(ptr::null_mut());
 
-/// As [`here`], for those who hold a lock, as an interpreter has one: what belongs to the thread
-/// that asked last is remembered, and mostly it is the same one that asks.
+/// As [`here`], for callers under a lock, such as that of an interpreter: the data of the thread
+/// that called last is remembered, and usually that one calls again.
 ///
 /// # Safety
 ///
-/// All who call it hold one and the same lock.
+/// All callers hold the same lock.
 #[inline(always)]
 pub unsafe fn here_under_lock() -> Here {
     let thread = thread_pointer();
@@ -106,7 +118,7 @@ pub unsafe fn here_under_lock() -> Here {
 fn find_here(thread: usize) -> Here {
     let here = here();
     stop_in_forked_children();
-    // One that is about to end is not remembered: another thread may get its place.
+    // A thread that is about to end is not remembered: another may get its address.
     if FORGETS_AT_END.try_with(|_| ()).is_ok() {
         LATEST_THREAD.store(0, Ordering::Relaxed);
         LATEST_LOCAL.store(here.0.cast_mut(), Ordering::Relaxed);
@@ -115,7 +127,7 @@ fn find_here(thread: usize) -> Here {
     here
 }
 
-/// In a forked child: threads that it makes may get the places of threads that the parent has.
+/// In a forked child: its threads may get the addresses of threads of the parent.
 pub(crate) fn forget_latest() {
     LATEST_THREAD.store(0, Ordering::Relaxed);
 }
@@ -127,7 +139,7 @@ impl Drop for ForgetsAtEnd {
     fn drop(&mut self) {
         let own = thread_pointer();
         let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
-        // Whoever was remembered since is another one, and stays.
+        // A thread that was remembered since is another one, and stays.
         let _ = LATEST_THREAD.compare_exchange(own, 0, set, get);
     }
 }
@@ -136,8 +148,8 @@ thread_local! {
     static FORGETS_AT_END: ForgetsAtEnd = const { ForgetsAtEnd };
 }
 
-/// What tells threads apart while they live, at the cost of one instruction; 0 where there is no
-/// such thing.
+/// A number that is unique among running threads, at the cost of one instruction; 0 if there is
+/// no such number.
 #[inline(always)]
 fn thread_pointer() -> usize {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -178,20 +190,20 @@ impl Here {
         unsafe { &*self.0 }
     }
 
-    /// Whether the thread has not recorded anything under this state.
+    /// Whether the thread has not recorded anything in this state.
     #[inline(always)]
     pub fn is_new(self, state: u32) -> bool {
         self.local().state.get() != state
     }
 
-    /// One span more is open on the thread.
+    /// One more span is open on the thread.
     #[inline(always)]
     pub fn enter(self) {
         let open = &self.local().open;
         open.set(open.get().wrapping_add(1));
     }
 
-    /// One span less is open on the thread; gives how many are left.
+    /// One span fewer is open on the thread; returns how many are left.
     #[inline(always)]
     pub fn leave(self) -> u32 {
         let open = &self.local().open;
@@ -199,55 +211,57 @@ impl Here {
         open.get()
     }
 
-    /// Nothing is open on the thread any more.
+    /// No span is open on the thread any more.
     pub fn forget_open(self) {
         self.local().open.set(0);
         self.local().mask.set(0);
     }
 
-    /// How many spans are open on the thread.
+    /// Number of open spans of the thread.
     #[inline(always)]
     pub fn open(self) -> u32 {
         self.local().open.get()
     }
 
-    /// Bits that whoever opened something has set.
+    /// Bits set by [`Here::set_open_mask`].
     #[inline(always)]
     pub fn open_mask(self) -> u64 {
         self.local().mask.get()
     }
 
+    /// Sets bits of the caller's own, about open spans.
     #[inline(always)]
     pub fn set_open_mask(self, mask: u64) {
         self.local().mask.set(mask);
     }
 
-    /// Ticks of spans that were outermost, so far; only differences mean something.
+    /// Total ticks of outermost spans so far; only differences are meaningful.
     #[inline(always)]
     pub fn inside(self) -> u64 {
         self.local().inside.get()
     }
 
+    /// Adds to [`Here::inside`].
     #[inline(always)]
     pub fn add_inside(self, ticks: u64) {
         let inside = &self.local().inside;
         inside.set(inside.get().wrapping_add(ticks));
     }
 
-    /// Tells threads apart while they live.
+    /// Unique among running threads.
     #[inline(always)]
     pub fn id(self) -> usize {
         self.0 as usize
     }
 
-    /// Adds a record of the thread, if the state still is what it was.
+    /// Adds a record of the thread, if the state has not changed.
     #[inline(always)]
     pub fn record(self, state: u32, record: Record) {
         self.local().record(state, record);
     }
 }
 
-/// What the system calls the calling thread.
+/// The system's id of the calling thread.
 pub fn thread_id() -> u64 {
     ring::thread_id()
 }
@@ -256,7 +270,7 @@ thread_local! {
     static NAME: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Names the calling thread in files, where the system does not know its name. To be called
+/// Sets the name of the calling thread in files, if the system does not know it. To be called
 /// before its first record of a session.
 pub fn name_thread(name: &str) {
     NAME.with(|known| *known.borrow_mut() = Some(name.to_owned()));

@@ -1,7 +1,7 @@
 //! The records of one thread: one writer, one reader, no lock, no wait.
 //!
 //! Slots are words that are stored one by one, as cheap as plain memory. In a ring that
-//! keeps the latest, the reader may meet a slot that is being written; it looks at the
+//! keeps the latest, the reader may meet a slot that is being written; it reads the
 //! writer's place before and after and leaves out what may have changed in between.
 
 use std::cell::Cell;
@@ -43,7 +43,7 @@ impl Room {
     }
 }
 
-/// How long who waits for room sleeps between looks.
+/// How long a thread that waits for space sleeps between checks.
 const NAP: Duration = Duration::from_micros(50);
 
 pub(crate) struct Ring {
@@ -70,7 +70,7 @@ unsafe impl Sync for Ring {}
 // SAFETY: as above; the cell is a plain number.
 unsafe impl Send for Ring {}
 
-/// What is told of a thread.
+/// What files contain about a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ThreadFacts {
     /// As the system numbers it.

@@ -1,4 +1,4 @@
-//! A session: from its start to its end, what the program records goes to one file.
+//! A session: from its start to its end, all records of the program go to one file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::create::create;
+use crate::output::create::create;
+use crate::output::writer::Writer;
 use crate::ring::{Room, WhenFull, close_rings, open_rings};
-use crate::writer::Writer;
 use crate::{clock, raw};
 
 /// How a session records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionOptions {
-    /// Records that each thread has room for until they are written, 24 bytes each; rounded
-    /// up to a power of two.
+    /// Capacity of each thread for records that are not yet written, 24 bytes each; rounded up
+    /// to a power of two.
     pub records_per_thread: usize,
-    /// How often records go to the file. What a crash costs is at most this much time.
+    /// How often records go to the file. A crash loses at most this much time.
     pub flush_every: Duration,
-    /// Whether to wait for room rather than drop records: nothing is lost, but the program
-    /// slows down where it records faster than the file is written.
+    /// Whether to wait for space instead of dropping records: nothing is lost, but the program
+    /// slows down when it records faster than the file is written.
     pub waits_for_room: bool,
 }
 
@@ -36,30 +36,32 @@ impl Default for SessionOptions {
     }
 }
 
-/// What a finished session has to show.
+/// The result of a finished session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
+    /// The file.
     pub path: PathBuf,
+    /// Records in the file.
     pub records: u64,
-    /// Records that there was no room for.
+    /// Records that were lost for lack of space.
     pub dropped: u64,
 }
 
-/// Records until it is finished or dropped. There is one at a time.
+/// Records to a file until it is finished or dropped. There can be one at a time.
 #[derive(Debug)]
 pub struct Session {
     path: PathBuf,
-    /// Dropping it tells the writer to end.
+    /// Dropping it stops the writer.
     stop: Option<Sender<()>>,
     writer: Option<JoinHandle<io::Result<(u64, u64)>>>,
     /// Last, so that it is given back when all is written.
     turn: Turn,
 }
 
-/// Whether a session records. One at a time does, so that a span needs not choose.
+/// Whether a session records. There is one at a time, so that spans need not choose.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
 
-/// Numbers sessions, so that threads notice a new one.
+/// Number of sessions so far, by which threads notice a new one.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// The right to record; given back when dropped.
@@ -118,12 +120,13 @@ pub(crate) fn stop_in_forked_children() {
 }
 
 impl Session {
-    /// Starts recording into a new file, with the usual options.
+    /// Starts recording to a new file, with default options.
     pub fn start(path: impl AsRef<Path>) -> io::Result<Self> {
         Session::start_with(path, SessionOptions::default())
     }
 
-    /// Fails where another session records already, or the file cannot be made.
+    /// Starts recording to a new file. Fails if another session is recording, or if the file
+    /// cannot be created.
     pub fn start_with(path: impl AsRef<Path>, options: SessionOptions) -> io::Result<Self> {
         let when_full = if options.waits_for_room { WhenFull::Wait } else { WhenFull::DropNew };
         let turn = Turn::take(Room::fixed(options.records_per_thread), when_full)?;
@@ -144,7 +147,7 @@ impl Session {
         Ok(Session { path, stop: Some(stop), writer: Some(writer), turn })
     }
 
-    /// Ends recording and says what is in the file.
+    /// Stops recording, and returns what is in the file.
     pub fn finish(mut self) -> io::Result<Saved> {
         let (records, dropped) = self.end()?;
         Ok(Saved { path: std::mem::take(&mut self.path), records, dropped })
@@ -165,7 +168,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Who wants to know calls `finish`.
+        // Errors are reported by `finish`.
         let _ = self.end();
     }
 }

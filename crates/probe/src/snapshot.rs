@@ -1,7 +1,7 @@
-//! Asks a spanwise that watches this program to save the moments before.
+//! Requests a snapshot from a spanwise that watches this program.
 //!
 //! `spanwise attach --trigger .` watches [`spanwise_snapshot`] by its name, and the functions
-//! here call it: a nanosecond or two while nobody watches. C programs have the same in
+//! here call it, at a nanosecond or two while it is not watched. C programs have the same in
 //! `include/spanwise.h`.
 
 use std::cell::Cell;
@@ -10,37 +10,38 @@ use std::time::Duration;
 use crate::clock::monotonic_ns;
 
 thread_local! {
-    /// When this thread has begun what it does now; 0 where it has not said.
+    /// Set by [`mark_start`]; 0 if it was not called.
     static STARTED_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The function that is watched, by its name; [`take_snapshot`] calls it.
+/// The watched function; [`take_snapshot`] calls it.
 // SAFETY: nothing else has this name but the same function of the header for C, which is weak.
 #[unsafe(no_mangle)]
 #[inline(never)]
 #[doc(hidden)]
 pub extern "C" fn spanwise_snapshot(started_ns: u64, argument: u64) {
-    // So that calls are not left out, and the arguments are there.
+    // Keeps the calls and their arguments.
     std::hint::black_box((started_ns, argument));
 }
 
-/// This thread begins something now: with `--duration-thresh` only what takes longer is saved.
+/// Marks the start of an operation of this thread: with `--duration-thresh` only longer ones
+/// are saved.
 pub fn mark_start() {
     STARTED_NS.set(now_ns());
 }
 
-/// Saves the moments before now.
+/// Requests a snapshot of the time before now.
 pub fn take_snapshot() {
     take_snapshot_with_arg(0);
 }
 
-/// Saves the moments before now, and says a number with them.
+/// Requests a snapshot of the time before now, and passes a number along.
 pub fn take_snapshot_with_arg(argument: u64) {
     spanwise_snapshot(STARTED_NS.get(), argument);
 }
 
-/// Saves the moments before now where at least so long has passed since [`mark_start`]: decided
-/// here, so that what is short costs nothing although somebody watches. True where it is so.
+/// Requests a snapshot of the time before now if at least `min_duration` has passed since
+/// [`mark_start`], and returns whether it did. Shorter operations cost nothing, even if watched.
 pub fn take_snapshot_min_duration(min_duration: Duration, argument: u64) -> bool {
     let started_ns = STARTED_NS.get();
     let lasted = Duration::from_nanos(now_ns().saturating_sub(started_ns));

@@ -1,4 +1,4 @@
-//! Spans, marks and counters, as the program makes them.
+//! Spans, instant events and counters.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use crate::Site;
 use crate::clock::{self, OFF};
 use crate::ring::record;
 
-/// Records a span when it is dropped. It belongs to the thread that made it.
+/// Records a span from its creation until it is dropped, on the same thread.
 #[must_use = "the span ends when this is dropped: `let _span = …`"]
 #[derive(Debug)]
 pub struct Span {
@@ -17,6 +17,7 @@ pub struct Span {
 }
 
 impl Span {
+    /// Starts a span. [`span!`](crate::span) does so with a site of its own.
     #[inline]
     pub fn enter(site: &'static Site) -> Self {
         let state = clock::state();
@@ -28,7 +29,7 @@ impl Span {
 impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
-        // A session that began or ended in between has no use for half a span.
+        // Of a session that started or ended in between, half of the span is missing.
         if self.state != OFF && self.state == clock::state() {
             let end = clock::now(self.state);
             record(self.state, [self.start, end, u64::from(self.site.number())]);
@@ -36,7 +37,7 @@ impl Drop for Span {
     }
 }
 
-/// Records a moment.
+/// Records an instant event. [`mark!`](crate::mark!) does so with a site of its own.
 #[inline]
 pub fn mark(site: &'static Site) {
     let state = clock::state();
@@ -46,7 +47,7 @@ pub fn mark(site: &'static Site) {
     }
 }
 
-/// Records a value over time.
+/// Records a value of a counter. [`counter!`](crate::counter!) does so with a site of its own.
 #[inline]
 pub fn counter(site: &'static Site, value: f64) {
     let state = clock::state();

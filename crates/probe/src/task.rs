@@ -1,4 +1,4 @@
-//! Spans of asynchronous work: of the time in which it is worked on.
+//! Spans of asynchronous work: the times in which it runs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,17 @@ pub struct InSpan<F> {
     site: &'static Site,
 }
 
-/// Makes each poll of a future a span: what it waits in between is not its work.
+/// Records each poll of a future as a span; waiting in between is not part of it.
+///
+/// ```
+/// use spanwise_probe::{Site, SiteKind, in_span};
+///
+/// static FETCH: Site = Site::new(SiteKind::Span, "fetch", file!(), line!());
+///
+/// async fn fetch() -> u32 {
+///     in_span(&FETCH, async { 1 }).await
+/// }
+/// ```
 pub fn in_span<F: Future>(site: &'static Site, future: F) -> InSpan<F> {
     InSpan { future, site }
 }
@@ -23,7 +33,7 @@ impl<F: Future> Future for InSpan<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let _span = Span::enter(self.site);
-        // SAFETY: the future stays where it is: nothing moves out of this one.
+        // SAFETY: the future is not moved: nothing moves out of this one.
         let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
         future.poll(context)
     }

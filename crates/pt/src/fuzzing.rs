@@ -1,15 +1,15 @@
-//! What has to hold for any bytes, for fuzzing and for replaying what it found.
+//! Properties of any bytes, for fuzzing and for replaying its corpus.
 
 use crate::{
-    At, DecodeOptions, Event, Image, Packet, Packets, Program, Ran, Sink, Stretch, Writer, decode,
-    decode_parallel,
+    DecodeOptions, Event, EventTime, Image, ImageSwitch, InstructionRun, Packet, Packets, Program,
+    Sink, Writer, decode, decode_parallel,
 };
 
-/// Where the code is: two bytes of an address lead there.
+/// Address of the code, short enough for addresses of two bytes.
 const CODE_AT: u64 = 0x100;
 
-/// Takes `input` as options, code and packets. Decoding at once and in parts tells the same,
-/// nothing has run that is no code, and packets that are read and written are the same packets.
+/// Takes `input` as options, code and packets. Decoding at once and in parts gives the same
+/// events, only code was executed, and packets that are written and read again are the same.
 pub fn streams(input: &[u8]) {
     let [options, code_len, rest @ ..] = input else { return };
     let (code, bytes) = rest.split_at(rest.len().min(usize::from(*code_len) * 4));
@@ -18,9 +18,9 @@ pub fn streams(input: &[u8]) {
     image.map(CODE_AT, code);
     let mut other = Image::default();
     other.map(CODE_AT, &code[..code.len() / 2]);
-    let stretches = [(0, 0), (1 << 12, 1), (1 << 20, 0)];
-    let stretches = stretches.map(|(since, image)| Stretch { since, image });
-    let program = Program::new(vec![image, other], stretches.to_vec());
+    let switches = [(0, 0), (1 << 12, 1), (1 << 20, 0)];
+    let switches = switches.map(|(since, image)| ImageSwitch { since, image });
+    let program = Program::new(vec![image, other], switches.to_vec());
     let options = DecodeOptions {
         has_all_returns: options & 1 == 1,
         rates: crate::ClockRates {
@@ -43,26 +43,26 @@ pub fn streams(input: &[u8]) {
         assert_eq!(part_counts, counts);
     }
     let end = CODE_AT + code.len() as u64;
-    for ran in &whole.runs {
-        assert!((CODE_AT..end).contains(&ran.first) && ran.instructions > 0);
+    for run in &whole.runs {
+        assert!((CODE_AT..end).contains(&run.first) && run.instructions > 0);
     }
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct All {
-    events: Vec<(At, Event)>,
-    runs: Vec<Ran>,
+    events: Vec<(EventTime, Event)>,
+    runs: Vec<InstructionRun>,
 }
 
 impl Sink for All {
     const HAS_RUNS: bool = true;
 
-    fn event(&mut self, at: At, event: Event) {
+    fn event(&mut self, at: EventTime, event: Event) {
         self.events.push((at, event));
     }
 
-    fn ran(&mut self, ran: Ran) {
-        self.runs.push(ran);
+    fn instructions(&mut self, run: InstructionRun) {
+        self.runs.push(run);
     }
 }
 
@@ -78,5 +78,18 @@ fn round_trip(bytes: &[u8]) {
     for packet in read {
         let found: Result<Option<Packet>, _> = again.next_packet();
         assert_eq!(found, Ok(Some(packet)));
+    }
+}
+
+#[test]
+fn the_corpus_holds() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pt");
+    let files: Vec<_> = std::fs::read_dir(folder).expect("the corpus exists").collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let path = file.expect("can be listed").path();
+        let input = std::fs::read(&path).expect("can be read");
+        let replayed = std::panic::catch_unwind(|| streams(&input));
+        assert!(replayed.is_ok(), "{}", path.display());
     }
 }

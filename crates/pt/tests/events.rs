@@ -1,8 +1,8 @@
 //! Packets that stepping a program cannot bring about: interrupts, transactions, lost packets.
 
 use spanwise_pt::{
-    At, BranchKind, DecodeOptions, Event, ExecMode, Image, Ip, Lost, Packet, Program, Sink,
-    Stretch, Tnt, Writer, decode,
+    BranchKind, DecodeOptions, Event, EventTime, ExecMode, Image, ImageSwitch, Ip, Loss, Packet,
+    Program, Sink, Tnt, Writer, decode,
 };
 
 /// At 0x1000: nop; call 0x1010; jne 0x1000; ret. At 0x1010: nop; ret; int3; nop.
@@ -24,10 +24,10 @@ const HANDLER: [u8; 3] = [0x90, 0x48, 0xcf];
 const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
 #[derive(Default)]
-struct Told(Vec<Event>);
+struct Collected(Vec<Event>);
 
-impl Sink for Told {
-    fn event(&mut self, _: At, event: Event) {
+impl Sink for Collected {
+    fn event(&mut self, _: EventTime, event: Event) {
         self.0.push(event);
     }
 }
@@ -70,7 +70,7 @@ fn told(packets: &[Write], options: DecodeOptions) -> Vec<Event> {
     image.map(0x1000, &CODE);
     image.map(KERNEL, &HANDLER);
     let program = Program::single(image);
-    decode(&program, options, &bytes(packets), Told::default()).0.0
+    decode(&program, options, &bytes(packets), Collected::default()).0.0
 }
 
 #[track_caller]
@@ -192,22 +192,22 @@ fn targets_may_come_after_the_bits_behind_them() {
 
 #[test]
 fn what_is_lost_is_told_and_decoding_goes_on() {
-    let lost = |lost| Event::Lost(lost);
+    let lost = |lost| Event::Loss(lost);
     let ovf = || Plain(Packet::Ovf);
     let packets = vec![pge(0x1000), ovf(), at(Packet::Fup, 0x1010), at(Packet::Tip, 0x1006)];
-    check(packets, &[start(0x1000), lost(Lost::Overflow), start(0x1010), BACK]);
+    check(packets, &[start(0x1000), lost(Loss::Overflow), start(0x1010), BACK]);
     let packets = vec![pge(0x1000), ovf(), pge(0x1022)];
-    check(packets, &[start(0x1000), lost(Lost::Overflow), start(0x1022)]);
+    check(packets, &[start(0x1000), lost(Loss::Overflow), start(0x1022)]);
     // A return from a call that was not seen.
     let packets = vec![pge(0x1010), Bits("T"), Bits("TTN"), at(Packet::Tip, 0x1000)];
-    let expected = [start(0x1010), lost(Lost::NoReturnAddress(0x1011)), start(0x1000)];
+    let expected = [start(0x1010), lost(Loss::NoReturnAddress(0x1011)), start(0x1000)];
     check(packets, &expected);
     let packets = vec![pge(0x1000), Bits("N"), pge(0x1022)];
-    check(packets, &[start(0x1000), CALL, lost(Lost::Mismatch(0x1011)), start(0x1022)]);
+    check(packets, &[start(0x1000), CALL, lost(Loss::Mismatch(0x1011)), start(0x1022)]);
     let packets = vec![pge(0x5000), Bits("N"), at(Packet::Tip, 0x1010), at(Packet::Tip, 0x1006)];
-    check(packets, &[start(0x5000), lost(Lost::NoCode(0x5000)), start(0x1010), BACK]);
+    check(packets, &[start(0x5000), lost(Loss::NoCode(0x5000)), start(0x1010), BACK]);
     let packets = vec![pge(0x1030), Bits("N"), pge(0x1022)];
-    check(packets, &[start(0x1030), lost(Lost::EndlessLoop(0x1030)), start(0x1022)]);
+    check(packets, &[start(0x1030), lost(Loss::EndlessLoop(0x1030)), start(0x1022)]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn decoding_begins_in_the_middle() {
     packets.push(Bits("N"));
     assert_eq!(told(&packets, DecodeOptions::default()), [start(0x1010), BACK]);
     packets.push(Bits("T"));
-    let lost = Event::Lost(Lost::NoReturnAddress(0x1008));
+    let lost = Event::Loss(Loss::NoReturnAddress(0x1008));
     assert_eq!(told(&packets, DecodeOptions::default()), [start(0x1010), BACK, lost]);
 }
 
@@ -235,7 +235,7 @@ fn other_modes_have_other_instructions() {
     let program = Program::single(image);
     let mut all = head(None);
     all.extend(packets);
-    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), Told::default());
+    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), Collected::default());
     let back = branch(BranchKind::InterruptReturn, 0x8100_0002, 0x1000);
     assert_eq!(found.0, [start(0x8100_0000), back]);
 }
@@ -245,17 +245,17 @@ fn code_changes_with_time() {
     let (mut before, mut after) = (Image::default(), Image::default());
     before.map(0x1000, &[0xff, 0xe0]);
     after.map(0x1000, &[0x90, 0xff, 0xd0]);
-    let stretches = vec![Stretch { since: 0, image: 0 }, Stretch { since: 500, image: 1 }];
-    let program = Program::new(vec![before, after], stretches);
+    let switches = vec![ImageSwitch { since: 0, image: 0 }, ImageSwitch { since: 500, image: 1 }];
+    let program = Program::new(vec![before, after], switches);
     let time = |ticks| Plain(Packet::Tsc(ticks));
     let mut all = head(None);
     all.extend([time(499), pge(0x1000), at(Packet::Tip, 0x9000), time(500)]);
     all.extend([Plain(Packet::Ovf), at(Packet::Fup, 0x1000), at(Packet::Tip, 0x1000)]);
-    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), Told::default());
+    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), Collected::default());
     let expected = [
         start(0x1000),
         branch(BranchKind::Jump, 0x1000, 0x9000),
-        Event::Lost(Lost::Overflow),
+        Event::Loss(Loss::Overflow),
         start(0x1000),
         branch(BranchKind::Call, 0x1001, 0x1000),
     ];

@@ -5,7 +5,7 @@ mod stepping;
 
 use std::sync::OnceLock;
 
-use spanwise_pt::{Event, Kind, Lost};
+use spanwise_pt::{Event, Kind, Loss};
 use stepping::decoded::{All, decoded};
 use stepping::record::{CRYSTAL, CRYSTAL_SHIFT, instruction_at, without_repetitions};
 use stepping::{Code, Recorder, RecorderOptions, Step, Timing, build, step};
@@ -35,7 +35,7 @@ fn after_an_overflow_decoding_goes_on() {
         let all = decoded(&recorded.bytes, code, &options);
         assert_eq!(all.instructions(code), recorded.told);
         let losses = all.losses();
-        assert!(losses.len() > 1 && losses.iter().all(|lost| *lost == Lost::Overflow));
+        assert!(losses.len() > 1 && losses.iter().all(|lost| *lost == Loss::Overflow));
     }
 }
 

@@ -134,7 +134,7 @@ fn read_source(
     let trace = restored::with_states(read_bytes(path, bytes.clone(), info, options)?);
     bytes.check_whole()?;
     let Some(trouble) = trouble else { return Ok(trace) };
-    Ok(trace.told(|_, notices| {
+    Ok(trace.with_metadata(|_, notices| {
         notices.add(NoticeKind::TooDamaged, NO_OFFSET, trouble.as_bytes());
     }))
 }

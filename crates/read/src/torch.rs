@@ -56,7 +56,7 @@ pub(crate) fn open(
                 // What the times of the records count from is not quite the middle.
                 let moved = |own: Nanos| own.checked_sub(clock?.middle)?.checked_add(base?);
                 let moved = own.and_then(|own| moved(own).or(Some(own)));
-                let trace = trace.told(|info, _| info.base_time_ns = moved);
+                let trace = trace.with_metadata(|info, _| info.base_time_ns = moved);
                 parts.push(MergePart { name: "PyTorch".to_owned(), trace });
             }
             Err(error) => unread.push(error),
@@ -67,7 +67,7 @@ pub(crate) fn open(
         let (what, found) = ("a recording with PyTorch's traces", violation.to_string());
         error_at(folder, ReadErrorKind::NotATrace { offset: 0, what, found })
     })?;
-    Ok(merged.trace.told(|info, notices| {
+    Ok(merged.trace.with_metadata(|info, notices| {
         let within = clock.map_or_else(|| "unknown".to_owned(), |clock| clock.within.to_string());
         info.properties.insert(TORCH_CLOCK_PROPERTY.to_owned(), within);
         for error in unread {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import _native
 from .files import brought_near, in_words
 from .run import Status, Tables, timed
-from .._table import Table
-from .._trace import open
+from .._traces.table import Table
+from .._traces.trace import open
 
 if TYPE_CHECKING:
     from .fleet import Fleet

@@ -10,8 +10,8 @@ from .. import _native
 from .compare import FleetComparison, compare_fleets
 from .files import Path, brought_near, find_files, in_words
 from .run import OnRay, Status, Tables, Threads, Tell, runner, timed
-from .._table import Table
-from .._trace import Trace, _Bar, open
+from .._traces.table import Table
+from .._traces.trace import Trace, _Bar, open
 
 #: Sections of the report on one trace that are kept of every rank from the first.
 _SECTIONS = ("breakdown", "findings")

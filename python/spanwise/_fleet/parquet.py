@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import _native
 from .files import brought_near, in_words, joined, written_whole
 from .run import Status, Tables, timed
-from .._table import Table, _library
-from .._trace import open
+from .._traces.table import Table, _library
+from .._traces.trace import open
 
 if TYPE_CHECKING:
     from .fleet import Fleet

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .. import _native
-from .._table import Table
+from .._traces.table import Table
 
 #: What is made of one file, or of many: tables by name.
 Tables = dict[str, Table]

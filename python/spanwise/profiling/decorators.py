@@ -10,9 +10,10 @@ from .. import _native
 from ._core.wrap import Wanted, wrap
 from .config import ProfilerLevel
 
-# What names of modules and classes say of the component.
-OF_MODULES = ("evolution", "metrics", "training", "network")
-OF_CLASSES = (
+# Where no component is given, names of modules and classes are searched for these: a convention of
+# the programs that this interface was made for, documented in docs/reference/python/profiling.md.
+COMPONENTS_BY_MODULE = ("evolution", "metrics", "training", "network")
+COMPONENTS_BY_CLASS = (
     ("Evolution", "evolution"),
     ("Metrics", "metrics"),
     ("Train", "training"),
@@ -22,11 +23,11 @@ OF_CLASSES = (
 
 def _component_of_module(module: Optional[str]) -> str:
     parts = (module or "").split(".")
-    return next((part for part in OF_MODULES if part in parts), "general")
+    return next((part for part in COMPONENTS_BY_MODULE if part in parts), "general")
 
 
 def _component_of_class(name: str, module: Optional[str]) -> str:
-    found = (component for part, component in OF_CLASSES if part in name)
+    found = (component for part, component in COMPONENTS_BY_CLASS if part in name)
     return next(found, _component_of_module(module))
 
 
@@ -109,7 +110,8 @@ def profile_function(
 ) -> Any:
     """Profiles a function: each call is an operation. Generators and coroutines too.
 
-    Works with and without parentheses. Nothing is recorded below the level.
+    Works with and without parentheses. Nothing is recorded below the level. Without a component,
+    one is taken from the name of the module (`COMPONENTS_BY_MODULE`), or else it is "general".
     """
 
     def named(given: Any) -> Callable:
@@ -138,7 +140,11 @@ def profile_method(
     level: ProfilerLevel = ProfilerLevel.BASIC,
     include_self_info: bool = True,
 ) -> Any:
-    """Profiles a method: the operation is called after the object's class and the method."""
+    """Profiles a method: the operation is named after the object's class and the method.
+
+    Without a component, one is taken from the name of the class (`COMPONENTS_BY_CLASS`), or of its
+    module, or else it is "general".
+    """
 
     def named(given: Any) -> Callable:
         return _inside(lambda function: _method(

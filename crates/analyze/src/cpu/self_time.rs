@@ -61,8 +61,9 @@ pub fn self_time(trace: &Trace) -> SelfTime {
 pub(crate) fn self_time_within(
     trace: &Trace,
     track: TrackId,
-    (from, to): (Nanos, Nanos),
+    within: (Nanos, Nanos),
 ) -> Vec<(SpanId, Nanos)> {
+    let (from, to) = within;
     let spans = trace.spans();
     let is_inside = |&span: &SpanId| {
         trace.kind(span).is_on_stack() && spans.start(span) < to && spans.end(span) > from

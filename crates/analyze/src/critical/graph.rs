@@ -378,8 +378,9 @@ impl<'a, 't> Build<'a, 't> {
 fn latest(
     moments: &[(Nanos, u32, usize)],
     lane: usize,
-    (from, to): (Nanos, Nanos),
+    within: (Nanos, Nanos),
 ) -> Option<(Nanos, u32)> {
+    let (from, to) = within;
     let end = moments.partition_point(|moment| moment.0 <= to);
     let recent = moments[..end].iter().rev().take(LOOK_BACK);
     let inside = recent.take_while(|moment| moment.0 > from);

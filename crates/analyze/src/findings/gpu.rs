@@ -83,7 +83,7 @@ pub(super) fn gpus_idle(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Findi
     let finding = |device: &DeviceUse| {
         let launches = launches.remove(&*device.id).unwrap_or_default();
         let main = main_thread(facts.threads()).filter(|_| gap_ns(device) > looked_into);
-        gpu_idle(facts, (device, &launches), main, thresholds)
+        gpu_idle(facts, device, &launches, main, thresholds)
     };
     devices.iter().filter(is_idle).map(finding).collect()
 }
@@ -94,7 +94,8 @@ fn gap_ns(device: &DeviceUse) -> Nanos {
 
 fn gpu_idle(
     facts: &Facts<'_>,
-    (device, launches): (&DeviceUse, &Launches),
+    device: &DeviceUse,
+    launches: &Launches,
     main: Option<&ThreadTime>,
     thresholds: &Thresholds,
 ) -> Finding {

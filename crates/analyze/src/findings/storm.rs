@@ -36,7 +36,11 @@ pub(super) fn storms(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding>
 }
 
 /// A line, or an operator where there is no line.
-type Place = (bool, Option<StrId>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct AllocationSite {
+    is_line: bool,
+    name: Option<StrId>,
+}
 
 fn storms_on(facts: &Facts<'_>, device: &DeviceMemory, thresholds: &Thresholds) -> Vec<Finding> {
     let least = usize::try_from(thresholds.allocation_storm_min).unwrap_or(usize::MAX).max(1);
@@ -44,17 +48,18 @@ fn storms_on(facts: &Facts<'_>, device: &DeviceMemory, thresholds: &Thresholds) 
     if device.replayed.allocations.len() < least {
         return Vec::new();
     }
-    let mut by_place: BTreeMap<Place, Vec<&Allocation>> = BTreeMap::new();
+    let mut by_site: BTreeMap<AllocationSite, Vec<&Allocation>> = BTreeMap::new();
     for row in &device.replayed.allocations {
         let (line, operator) = caller(facts, row);
-        by_place.entry((line.is_some(), line.or(operator))).or_default().push(row);
+        let site = AllocationSite { is_line: line.is_some(), name: line.or(operator) };
+        by_site.entry(site).or_default().push(row);
     }
-    let storm = |(place, rows): (Place, Vec<&Allocation>)| {
+    let storm = |(site, rows): (AllocationSite, Vec<&Allocation>)| {
         let times: Vec<Nanos> = rows.iter().map(|row| row.from).collect();
         let stretches = dense(&times, least, thresholds.allocation_storm_ns);
-        (!stretches.is_empty()).then(|| finding(facts, device, place, &rows, &stretches))
+        (!stretches.is_empty()).then(|| finding(facts, device, site, &rows, &stretches))
     };
-    by_place.into_iter().filter_map(storm).collect()
+    by_site.into_iter().filter_map(storm).collect()
 }
 
 /// Stretches, ends included, whose every moment belongs to `least` of the times that lie
@@ -78,7 +83,7 @@ fn dense(times: &[Nanos], least: usize, within_ns: Nanos) -> Vec<(Nanos, Nanos)>
 fn finding(
     facts: &Facts<'_>,
     device: &DeviceMemory,
-    (is_line, place): Place,
+    site: AllocationSite,
     rows: &[&Allocation],
     stretches: &[(Nanos, Nanos)],
 ) -> Finding {
@@ -94,8 +99,8 @@ fn finding(
     let inside: Vec<&&Allocation> = rows.iter().filter(is_inside).collect();
     let storm = AllocationStorm {
         device: device.name.clone(),
-        place: place.map(|name| facts.text(name)),
-        is_line,
+        place: site.name.map(|name| facts.text(name)),
+        is_line: site.is_line,
         count: inside.len() as u64,
         bytes: inside.iter().map(|row| i128::from(row.bytes)).sum(),
         short_lived: inside.iter().filter(|row| is_short_lived(row)).count() as u64,

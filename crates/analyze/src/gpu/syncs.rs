@@ -14,7 +14,7 @@ use crate::base::intervals::{IntervalSet, length};
 use crate::gpu::device::{Device, devices};
 use crate::{Facts, TotalNanos, WaitKind};
 
-/// All synchronisations by one call from one place.
+/// All synchronizations by one call from one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncRow {
     /// The runtime call that waits.
@@ -36,7 +36,12 @@ pub struct SyncRow {
 /// How copies are named whose memory on the host the driver has to stage first.
 const PAGEABLE: &str = "Pageable";
 
-type Place = (StrId, Option<StrId>, Option<StrId>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct SyncSite {
+    call: StrId,
+    operator: Option<StrId>,
+    line: Option<StrId>,
+}
 
 /// One call that waits, and how long the GPU then had nothing to do.
 pub(crate) struct SyncCall {
@@ -60,12 +65,12 @@ pub(crate) fn sync_costs(facts: &Facts<'_>) -> Vec<SyncCall> {
     calls.map(|call| SyncCall { call, idle_ns: cost(call) }).collect()
 }
 
-/// Synchronisations by call and place, the dearest first.
+/// Synchronizations by call, operator and line, the most expensive first.
 pub fn syncs(facts: &Facts<'_>) -> Vec<SyncRow> {
-    let mut rows: BTreeMap<Place, SyncRow> = BTreeMap::new();
+    let mut rows: BTreeMap<SyncSite, SyncRow> = BTreeMap::new();
     for SyncCall { call, idle_ns } in sync_costs(facts) {
-        let place = place(facts, call);
-        let row = rows.entry(place).or_insert_with(|| empty_row(facts, place));
+        let site = site(facts, call);
+        let row = rows.entry(site).or_insert_with(|| empty_row(facts, site));
         let dur = facts.trace().spans().dur(call);
         row.count += 1;
         row.blocked_ns += i128::from(dur);
@@ -108,16 +113,17 @@ fn sync_calls(facts: &Facts<'_>) -> Vec<SpanId> {
 /// The idle time that began while the call waited and outlasted it.
 fn drained_gap(facts: &Facts<'_>, idle: &IntervalSet, call: SpanId) -> Option<(Nanos, Nanos)> {
     let (from, to) = (facts.trace().spans().start(call), facts.trace().spans().end(call));
-    // The last moment of the call; it may have no length.
+    // The last nanosecond of the call, whose duration may be 0.
     let last = to.checked_sub(1)?.max(from);
     idle.at(last).filter(|gap| gap.0 >= from && gap.0 > facts.window().0)
 }
 
-fn place(facts: &Facts<'_>, call: SpanId) -> Place {
+fn site(facts: &Facts<'_>, call: SpanId) -> SyncSite {
     let spans = facts.trace().spans();
     let name = |span: SpanId| facts.names().merged(spans.name(span));
     let operator = facts.asked_operators().around(spans.parent(call));
-    (name(call), operator.map(name), facts.frames().line(call).map(name))
+    let line = facts.frames().line(call).map(name);
+    SyncSite { call: name(call), operator: operator.map(name), line }
 }
 
 /// By span: the outermost operator around it, itself included, below the Python line: what the
@@ -146,7 +152,8 @@ impl AskedOperators {
     }
 }
 
-fn empty_row(facts: &Facts<'_>, (call, operator, line): Place) -> SyncRow {
+fn empty_row(facts: &Facts<'_>, site: SyncSite) -> SyncRow {
+    let SyncSite { call, operator, line } = site;
     let text = |id: StrId| facts.names().text(id).into_owned();
     SyncRow {
         call: text(call),

@@ -39,8 +39,9 @@ pub fn memory_timeline(facts: &Facts<'_>, slices: Option<usize>) -> Vec<MemorySl
         .collect()
 }
 
-/// Where `parts` equal parts of a stretch begin and end.
-fn equal_parts((from, to): (Nanos, Nanos), parts: usize) -> Vec<TotalNanos> {
+/// The borders of `parts` equal parts of a time range.
+fn equal_parts(range: (Nanos, Nanos), parts: usize) -> Vec<TotalNanos> {
+    let (from, to) = range;
     let (from, ns) = (i128::from(from), i128::from(to) - i128::from(from));
     let parts = parts as i128;
     (0..=parts).map(|at| from + ns * at / parts.max(1)).collect()

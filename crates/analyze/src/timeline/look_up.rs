@@ -19,7 +19,8 @@ pub struct NameUse {
 }
 
 /// What was done inside `[from, to)`, by name: on threads first, the costliest first.
-pub fn range_use(trace: &Trace, (from, to): (Nanos, Nanos)) -> Vec<NameUse> {
+pub fn range_use(trace: &Trace, range: (Nanos, Nanos)) -> Vec<NameUse> {
+    let (from, to) = range;
     let spans = trace.spans();
     let mut by_name: BTreeMap<(bool, StrId), (u64, TotalNanos)> = BTreeMap::new();
     let mut add = |is_on_gpu: bool, span: SpanId, ns: Nanos| {

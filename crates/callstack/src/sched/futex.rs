@@ -61,8 +61,8 @@ impl Wakes {
         wakes.push_back(Wake { waker, time, left: most });
     }
 
-    /// It woke so many of at most `most`.
-    pub(crate) fn end(&mut self, lock: u64, waker: i64, (most, woken): (u64, u64)) {
+    /// It woke `woken` threads, of at most `most`.
+    pub(crate) fn end(&mut self, lock: u64, waker: i64, most: u64, woken: u64) {
         let Some(wakes) = self.0.get_mut(&lock) else { return };
         if let Some(wake) = wakes.iter_mut().rev().find(|wake| wake.waker == waker) {
             let come_back = most.saturating_sub(wake.left);
@@ -101,15 +101,15 @@ mod tests {
         wakes.begin(7, 1, 100, 1);
         assert_eq!(wakes.take(7, 2, 50), Some((1, 100)));
         assert_eq!(wakes.take(7, 3, 50), None);
-        wakes.end(7, 1, (1, 1));
+        wakes.end(7, 1, 1, 1);
         wakes.begin(7, 1, 200, u64::MAX);
-        wakes.end(7, 1, (u64::MAX, 2));
+        wakes.end(7, 1, u64::MAX, 2);
         assert_eq!(wakes.take(7, 2, 250), None, "it began to wait later");
         assert_eq!(wakes.take(7, 2, 150), Some((1, 200)));
         assert_eq!(wakes.take(7, 3, 150), Some((1, 200)));
         assert_eq!(wakes.take(7, 4, 150), None);
         wakes.begin(7, 1, 300, 1);
-        wakes.end(7, 1, (1, 0));
+        wakes.end(7, 1, 1, 0);
         assert_eq!(wakes.take(7, 2, 150), None, "nobody was woken");
     }
 }

@@ -109,6 +109,13 @@ pub enum StackMove {
     Stood { tid: i64, from: Nanos, to: Nanos, frames: Vec<Place> },
 }
 
+/// A thread at a time.
+#[derive(Debug, Clone, Copy)]
+struct ThreadTime {
+    tid: i64,
+    time: Nanos,
+}
+
 /// All threads.
 #[derive(Debug, Default)]
 pub struct Sched {
@@ -193,19 +200,14 @@ impl Sched {
     }
 
     /// One event of a thread, with the stack that it was raised on, outermost frame first.
-    pub fn event(
-        &mut self,
-        (key, at): (ThreadKey, Moment),
-        event: SchedEvent,
-        stack: EventStack<'_>,
-    ) {
+    pub fn event(&mut self, key: ThreadKey, at: Moment, event: SchedEvent, stack: EventStack<'_>) {
         let (tid, time) = (key.tid, at.time);
         let EventStack { frames, names, .. } = stack;
         match event {
             SchedEvent::Out { .. } | SchedEvent::In | SchedEvent::Switch { .. } => {
                 self.switch(tid, at, event, stack);
             }
-            SchedEvent::Waited { since } => self.stood((tid, time), since, stack),
+            SchedEvent::Waited { since } => self.stood(ThreadTime { tid, time }, since, stack),
             SchedEvent::Wake { woken } => {
                 self.seen(tid, at);
                 let is_its_own = tid > 0 && !blocked::is_interrupt(names, frames);
@@ -222,19 +224,19 @@ impl Sched {
                             .filter(|&on| on != BlockedOn::Futex)
                             .unwrap_or(on);
                         let lock = AwaitedLock { on, address: Some(address) };
-                        self.wait((tid, time), lock, false, stack);
+                        self.wait(ThreadTime { tid, time }, lock, false, stack);
                     }
-                    Purpose::Wake => self.wake((tid, time), address, value, stack),
+                    Purpose::Wake => self.wake(ThreadTime { tid, time }, address, value, stack),
                     Purpose::Other => {}
                 }
             }
             SchedEvent::FutexExit { result } => {
                 self.seen(tid, at);
-                self.futex_exit((tid, time), result);
+                self.futex_exit(ThreadTime { tid, time }, result);
             }
             SchedEvent::Probe { function, is_return } => {
                 self.seen(tid, at);
-                self.probe((key, time), names.text(function), is_return, stack);
+                self.probe(key, time, names.text(function), is_return, stack);
             }
         }
     }
@@ -279,12 +281,12 @@ impl Sched {
                 let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
                 self.comes_from_idle(tid, at);
                 self.on_cpu(tid, at);
-                self.left((tid, at.time), By::Record, left, stack);
+                self.left(ThreadTime { tid, time: at.time }, By::Record, left, stack);
             }
             SchedEvent::Switch { prev, left, next } => {
                 self.comes_from_idle(prev, at);
                 self.on_cpu(prev, at);
-                self.left((prev, at.time), By::Tracepoint, left, stack);
+                self.left(ThreadTime { tid: prev, time: at.time }, By::Tracepoint, left, stack);
                 self.came(next, at.time, By::Tracepoint);
                 self.on_cpu(next, at);
                 match (next, at.cpu) {
@@ -305,7 +307,7 @@ impl Sched {
     /// has waited at all is news.
     fn stood(
         &mut self,
-        (tid, time): (i64, Nanos),
+        ThreadTime { tid, time }: ThreadTime,
         since: Option<Nanos>,
         EventStack { frames, number, names }: EventStack<'_>,
     ) {
@@ -314,7 +316,7 @@ impl Sched {
         let since = since.filter(|_| self.is_paused);
         let Some(thread) = self.thread(tid) else { return };
         let Some(since) = since else { return thread.stands(stood) };
-        let from = thread.waited((since, time), stood);
+        let from = thread.waited(since, time, stood);
         if !frames.is_empty() && !thread.has_known_stack() && from < time {
             self.moves.push(StackMove::Stood { tid, from, to: time, frames: frames.to_vec() });
         }
@@ -341,7 +343,13 @@ impl Sched {
         }
     }
 
-    fn left(&mut self, (tid, time): (i64, Nanos), by: By, left: LeftAs, stack: EventStack<'_>) {
+    fn left(
+        &mut self,
+        ThreadTime { tid, time }: ThreadTime,
+        by: By,
+        left: LeftAs,
+        stack: EventStack<'_>,
+    ) {
         let EventStack { frames, names, number } = stack;
         let on = match left {
             LeftAs::Preempted | LeftAs::Dead => None,
@@ -373,7 +381,7 @@ impl Sched {
     /// A thread begins to wait for a lock.
     fn wait(
         &mut self,
-        (tid, time): (i64, Nanos),
+        ThreadTime { tid, time }: ThreadTime,
         lock: AwaitedLock,
         is_probe: bool,
         EventStack { frames, number, .. }: EventStack<'_>,
@@ -386,12 +394,12 @@ impl Sched {
         let has_stack = !frames.is_empty();
         thread.wait =
             Some(Wait { lock, start: time, is_probe, has_stack, number, is_woken: false });
-        self.found((tid, time), frames);
+        self.found(ThreadTime { tid, time }, frames);
     }
 
     fn wake(
         &mut self,
-        (tid, time): (i64, Nanos),
+        ThreadTime { tid, time }: ThreadTime,
         address: u64,
         most: u64,
         EventStack { frames, number, .. }: EventStack<'_>,
@@ -401,22 +409,22 @@ impl Sched {
         let Some(thread) = self.thread(tid) else { return };
         thread.waking = Some((address, most, !frames.is_empty()));
         if thread.wait.is_none() {
-            self.found((tid, time), frames);
+            self.found(ThreadTime { tid, time }, frames);
         }
     }
 
-    fn found(&mut self, (tid, at): (i64, Nanos), frames: &[Place]) {
+    fn found(&mut self, ThreadTime { tid, time }: ThreadTime, frames: &[Place]) {
         if !frames.is_empty() {
-            self.moves.push(StackMove::Found { tid, at, frames: frames.to_vec() });
+            self.moves.push(StackMove::Found { tid, at: time, frames: frames.to_vec() });
         }
     }
 
-    fn futex_exit(&mut self, (tid, time): (i64, Nanos), result: i64) {
+    fn futex_exit(&mut self, ThreadTime { tid, time }: ThreadTime, result: i64) {
         let Some(thread) = self.thread(tid) else { return };
         if let Some((address, most, has_stack)) = thread.waking.take() {
             let is_stack_over = has_stack && thread.wait.is_none();
             let woken = u64::try_from(result).unwrap_or(0);
-            self.wakes.end(address, tid, (most, woken));
+            self.wakes.end(address, tid, most, woken);
             if is_stack_over {
                 self.moves.push(StackMove::Left { tid, at: time });
             }
@@ -427,12 +435,13 @@ impl Sched {
             Some(address) if futex::is_woken(result) => self.wakes.take(address, tid, wait.start),
             _ => None,
         };
-        self.waited((tid, time), wait, waker);
+        self.waited(ThreadTime { tid, time }, wait, waker);
     }
 
     fn probe(
         &mut self,
-        (key, time): (ThreadKey, Nanos),
+        key: ThreadKey,
+        time: Nanos,
         function: &str,
         is_return: bool,
         stack: EventStack<'_>,
@@ -445,7 +454,12 @@ impl Sched {
         }
         let Some(on) = blocked::by_name(function) else { return };
         if !is_return {
-            return self.wait((tid, time), AwaitedLock { on, address: None }, true, stack);
+            return self.wait(
+                ThreadTime { tid, time },
+                AwaitedLock { on, address: None },
+                true,
+                stack,
+            );
         }
         let Some(thread) = self.thread(tid) else { return };
         let Some(wait) = thread.wait.take_if(|wait| wait.is_probe && wait.lock.on == on) else {
@@ -454,11 +468,16 @@ impl Sched {
         let released = self.released.get(&key.pid).copied().filter(|&(by, at)| {
             on == BlockedOn::Gil && by != tid && (wait.start..=time).contains(&at)
         });
-        self.waited((tid, time), wait, released);
+        self.waited(ThreadTime { tid, time }, wait, released);
     }
 
     /// A wait is over.
-    fn waited(&mut self, (tid, time): (i64, Nanos), wait: Wait, waker: Option<(i64, Nanos)>) {
+    fn waited(
+        &mut self,
+        ThreadTime { tid, time }: ThreadTime,
+        wait: Wait,
+        waker: Option<(i64, Nanos)>,
+    ) {
         if wait.has_stack {
             self.moves.push(StackMove::Left { tid, at: time });
         }

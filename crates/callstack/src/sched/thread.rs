@@ -260,7 +260,7 @@ impl Thread {
 
     /// While nobody tells of switches: it has waited, and nothing is known of the time before.
     /// Gives since when, as far as that is new.
-    pub(super) fn waited(&mut self, (since, time): (Nanos, Nanos), stood: Stood<'_>) -> Nanos {
+    pub(super) fn waited(&mut self, since: Nanos, time: Nanos, stood: Stood<'_>) -> Nanos {
         let before = match self.state {
             State::Unknown(before) => before,
             State::Unseen => since,

@@ -150,7 +150,7 @@ mod tests {
         assert!(tags.len() > 100, "{}", tags.len());
     }
 
-    /// Names that [`crate::hash_bytes`] cannot tell apart: the third word makes a factor zero,
+    /// Names that [`crate::hash_bytes`] does not distinguish: the third word makes a factor zero,
     /// so that the fourth does not count.
     fn colliding_names(count: u64) -> Vec<[u8; 32]> {
         const K: u64 = GOLDEN;
@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(strings.len(), names.len() + 1);
             crate::effort().zip(before).map_or(0, |(after, before)| after - before)
         };
-        // A table looks at another name by mistake about once in sixteen times.
+        // A table compares with a wrong name about once in sixteen times.
         assert!(steps(&colliding_names(4000)) < 4000);
     }
 

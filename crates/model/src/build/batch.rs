@@ -20,13 +20,18 @@ pub const NO_OFFSET: u64 = u64::MAX;
 /// A span as its reader found it.
 #[derive(Debug, Clone, Copy)]
 pub struct SpanRow {
+    /// Its start.
     pub start: Nanos,
+    /// Its duration.
     pub dur: Nanos,
     /// What joins it with other rows: the correlation id of runtime calls and GPU
     /// work; [`SpanRow::python_key`] of Python frames; else [`NO_KEY`].
     pub key: u64,
+    /// Offset in the source text ([`crate::NO_OFFSET`] if none).
     pub offset: u64,
+    /// Its name.
     pub name: StrId,
+    /// Its category.
     pub category: CategoryId,
 }
 
@@ -49,47 +54,73 @@ impl SpanRow {
 /// A begin or an end that still has to find its counterpart.
 #[derive(Debug, Clone, Copy)]
 pub struct PairRow {
+    /// When it happened.
     pub time: Nanos,
+    /// Offset in the source text ([`crate::NO_OFFSET`] if none).
     pub offset: u64,
+    /// Its name.
     pub name: StrId,
+    /// The track it is on.
     pub track: TrackId,
+    /// Its category.
     pub category: CategoryId,
+    /// Whether it is the begin of a span.
     pub is_begin: bool,
 }
 
+/// What an asynchronous event does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AsyncPhase {
+    /// Starts a span.
     Begin,
+    /// Ends a span.
     End,
 }
 
 /// One end of a span that belongs to no thread; `key` joins it with the other.
 #[derive(Debug, Clone, Copy)]
 pub struct AsyncRow {
+    /// When it happened.
     pub time: Nanos,
+    /// What the two ends have in common.
     pub key: u64,
+    /// Offset in the source text ([`crate::NO_OFFSET`] if none).
     pub offset: u64,
+    /// Its name.
     pub name: StrId,
+    /// The track it is on.
     pub track: TrackId,
+    /// Its category.
     pub category: CategoryId,
+    /// Start or end.
     pub phase: AsyncPhase,
 }
 
+/// The position of a flow event in its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowPhase {
+    /// The first.
     Start,
+    /// One in between.
     Step,
+    /// The last.
     End,
 }
 
-/// One point of an arrow; points of one category and key belong together.
+/// A flow event; those of one category and key are one flow.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowRow {
+    /// When it happened.
     pub time: Nanos,
+    /// What the events of a flow have in common.
     pub key: u64,
+    /// Offset in the source text ([`crate::NO_OFFSET`] if none).
     pub offset: u64,
+    /// The track it is on.
     pub track: TrackId,
+    /// Its category.
     pub category: CategoryId,
+    /// Its position in the flow.
     pub phase: FlowPhase,
     /// Stands on the span open at its time, not on the next one to begin.
     pub binds_enclosing: bool,
@@ -97,29 +128,44 @@ pub struct FlowRow {
     pub is_launch: bool,
 }
 
+/// An instant event as its reader found it.
 #[derive(Debug, Clone, Copy)]
 pub struct InstantRow {
+    /// When it happened.
     pub time: Nanos,
+    /// Offset in the source text ([`crate::NO_OFFSET`] if none).
     pub offset: u64,
+    /// Its name.
     pub name: StrId,
+    /// The track it is on.
     pub track: TrackId,
+    /// Its category.
     pub category: CategoryId,
 }
 
+/// A value of a counter as its reader found it.
 #[derive(Debug, Clone, Copy)]
 pub struct CounterRow {
+    /// When it happened.
     pub time: Nanos,
+    /// Offset in the source text ([`crate::NO_OFFSET`] if none).
     pub offset: u64,
+    /// The value.
     pub value: f64,
+    /// The track it is on.
     pub track: TrackId,
 }
 
 /// What a source says about a track or a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackLabel {
+    /// The name of the process.
     ProcessName(StrId),
+    /// The name of the thread.
     ThreadName(StrId),
+    /// The position of the process among others.
     ProcessSort(i64),
+    /// The position of the thread in its process.
     ThreadSort(i64),
 }
 
@@ -204,13 +250,19 @@ pub struct Batch {
     track_ids: HashMap<(TrackKind, StrId, StrId), TrackId>,
     pub(crate) spans: Vec<TrackRows>,
     pub(crate) labels: Vec<(TrackId, TrackLabel)>,
+    /// Starts and ends of spans on threads.
     pub pairs: Vec<PairRow>,
+    /// Starts and ends of asynchronous spans.
     pub asyncs: Vec<AsyncRow>,
+    /// Flow events.
     pub flows: Vec<FlowRow>,
+    /// Instant events.
     pub instants: Vec<InstantRow>,
+    /// Counter values.
     pub counters: Vec<CounterRow>,
     /// Samples and thread states.
     pub observed: ObservedRows,
+    /// Repairs and losses.
     pub notices: Notices,
     /// Events read, by phase letter.
     pub phases: BTreeMap<u8, u64>,
@@ -223,6 +275,7 @@ impl Batch {
         Batch { strings: StringsBuilder::with_bytes_max(bytes_max), ..Batch::default() }
     }
 
+    /// The id of a text, new or known.
     pub fn string(&mut self, text: &str) -> StrId {
         self.strings.intern(text)
     }
@@ -247,16 +300,18 @@ impl Batch {
         self.strings.get(id)
     }
 
+    /// The name of a category.
     pub fn category_text(&self, category: CategoryId) -> &str {
         self.strings.get(self.categories[category.index()].0)
     }
 
+    /// The meaning of a category.
     pub fn category_kind(&self, category: CategoryId) -> SpanKind {
         self.categories[category.index()].1
     }
 
     /// The track with these ids, new or known. Readers say `Thread`, `Async` or
-    /// `Counter`; the builder tells from the spans which threads are GPU streams.
+    /// `Counter`; the builder finds the GPU streams among threads by their spans.
     pub fn track(&mut self, kind: TrackKind, process: &str, thread: &str) -> TrackId {
         let key = (kind, self.strings.intern(process), self.strings.intern(thread));
         *self.track_ids.entry(key).or_insert_with(|| {
@@ -272,15 +327,18 @@ impl Batch {
         threads.map(|&(_, process, thread)| (self.text(process), self.text(thread)))
     }
 
+    /// Adds a span to a track.
     #[inline]
     pub fn push_span(&mut self, track: TrackId, row: SpanRow) {
         self.spans[track.index()].push(row);
     }
 
+    /// Adds a name or a position of a track.
     pub fn label(&mut self, track: TrackId, label: TrackLabel) {
         self.labels.push((track, label));
     }
 
+    /// Adds a notice about the source at an offset, with an example of its text.
     pub fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {
         self.notices.add(kind, offset, example);
     }

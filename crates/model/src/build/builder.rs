@@ -108,6 +108,7 @@ impl TraceBuilder {
         self.notices.merge(notices);
     }
 
+    /// Joins the batches to a trace. `args` reads arguments from the source later.
     pub fn finish(self, info: SourceInfo, args: Option<Box<dyn ArgsSource>>) -> Trace {
         self.finish_in(Registry::default(), info, args)
     }
@@ -363,7 +364,7 @@ pub(crate) fn no_rows(len: usize) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// Names that a trace has no room for are empty, and told.
+    /// Names that a trace has no room for are empty, with a notice.
     #[track_caller]
     fn check(in_batch_max: usize, in_trace_max: usize, expected: u64) {
         let mut batch = Batch::with_name_bytes_max(in_batch_max);

@@ -6,8 +6,11 @@ use crate::{FrameKind, NO_ROW, Observed, Stacks, ThreadState, ThreadStates, Trac
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{table} row {row}: {what}")]
 pub struct Violation {
+    /// The table.
     pub table: &'static str,
+    /// The row.
     pub row: usize,
+    /// What is wrong with it.
     pub what: String,
 }
 

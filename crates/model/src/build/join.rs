@@ -1,4 +1,4 @@
-//! Finds what belongs together: begin and end, call and GPU work, arrows.
+//! Finds what belongs together: start and end, call and GPU work, the ends of links.
 //!
 //! GPU work is joined to its launch by correlation id, never by "External id"
 //! (old producers copy the correlation into it) and by flows only where a producer
@@ -21,7 +21,7 @@ pub(crate) struct Joined {
     pub(crate) notices: Notices,
 }
 
-/// Parents, launches and flow arrows of the merged spans.
+/// Parents, launches and links of the merged spans.
 pub(crate) fn join(
     columns: &SpanColumns,
     tracks: &[Track],
@@ -259,7 +259,7 @@ impl Place<'_> {
     }
 }
 
-/// Draws the arrows, and launches that only a flow tells of.
+/// Makes links of flows, and launches of those flows that are the only evidence of a launch.
 fn link_flows(
     place: &Place<'_>,
     mut flows: Vec<FlowRow>,
@@ -404,7 +404,7 @@ fn pair_thread_spans(
     }
 }
 
-/// How many spans of each name are open: an end that finds none need not look at all of them.
+/// How many spans of each name are open: an end without a start need not search all of them.
 #[derive(Default)]
 struct OpenNames(Vec<u32>);
 

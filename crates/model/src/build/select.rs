@@ -6,18 +6,18 @@ use crate::{
     TrackId, TrackLabel,
 };
 
-/// What to keep.
+/// The part of a trace to keep.
 pub struct Selection<'a> {
-    /// One entry a track.
+    /// Whether to keep each track.
     pub tracks: Vec<bool>,
-    /// Stretches of time, in order and apart; spans are cut to them. `None` for all.
+    /// Time ranges, ascending and disjoint; spans are cut to them. `None` for all.
     pub windows: Option<Vec<(Nanos, Nanos)>>,
+    /// Whether a span is kept.
     pub keeps_span: &'a dyn Fn(SpanId) -> bool,
 }
 
-/// The same rows, less what is not kept. Callers of what is kept may be gone; who called
-/// whom among the rest stays as it was. Arguments and arrows other than launches are not
-/// part of it.
+/// A trace with the selected rows. A span whose caller is not selected gets the next caller that
+/// is. Arguments, and links other than launches, are not kept.
 pub fn select(trace: &Trace, selection: &Selection<'_>, threads: usize) -> Trace {
     let mut part = Part { trace, batch: Batch::default(), tracks: Vec::new() };
     part.add_tracks(&selection.tracks);
@@ -198,7 +198,8 @@ impl CopiedStacks {
 }
 
 /// The parts of a span that lie in the windows. One that touches none has no part.
-fn cut((start, end): (Nanos, Nanos), windows: Option<&[(Nanos, Nanos)]>) -> Vec<(Nanos, Nanos)> {
+fn cut(span: (Nanos, Nanos), windows: Option<&[(Nanos, Nanos)]>) -> Vec<(Nanos, Nanos)> {
+    let (start, end) = span;
     let Some(windows) = windows else { return vec![(start, end)] };
     let first = windows.partition_point(|&(_, to)| to <= start);
     let touching = windows[first..].iter().take_while(|&&(from, _)| from < end || from == start);

@@ -6,17 +6,24 @@
 /// One argument value. Integers of any size survive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ArgValue {
+    /// No value.
     Null,
+    /// A truth value.
     Bool(bool),
+    /// An integer.
     Int(i64),
     /// A number that is no `i64`, as its source wrote it.
     Number(String),
+    /// A text.
     Text(String),
+    /// A list.
     List(Vec<ArgValue>),
+    /// A map, in the order of the source.
     Map(Vec<(String, ArgValue)>),
 }
 
 impl ArgValue {
+    /// The value as an integer, if it is one.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             ArgValue::Int(value) => Some(*value),
@@ -24,6 +31,7 @@ impl ArgValue {
         }
     }
 
+    /// The value as a text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             ArgValue::Text(text) => Some(text),

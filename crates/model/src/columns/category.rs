@@ -13,11 +13,12 @@ use crate::{NO_OFFSET, NoticeKind, Notices, StrId, StringsBuilder};
 /// Number of a category in its trace, or in a batch.
 ///
 /// Wider than the columns of a trace, which have 16 bits: a batch numbers all that it meets,
-/// and a [`CategoryTable`] decides which of them a trace tells apart.
+/// and a [`CategoryTable`] decides which of them a trace distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CategoryId(pub u32);
 
 impl CategoryId {
+    /// The id as an index of a column.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -30,11 +31,12 @@ impl From<u16> for CategoryId {
 }
 
 /// What a span means to an analysis.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum SpanKind {
-    /// Anything that its source does not tell more about.
+    /// Anything about which the source says nothing more.
     Other = 0,
     /// A Python frame.
     Python,
@@ -44,8 +46,11 @@ pub enum SpanKind {
     Annotation,
     /// A call of a GPU runtime or driver; it may launch GPU work.
     Runtime,
+    /// A GPU kernel.
     Kernel,
+    /// A copy by or to a GPU.
     Memcpy,
+    /// A fill of GPU memory.
     Memset,
     /// Waiting recorded on the GPU side.
     Sync,
@@ -65,6 +70,7 @@ pub enum SpanKind {
 }
 
 impl SpanKind {
+    /// All values, in the order of their numbers.
     pub const ALL: [SpanKind; 15] = [
         SpanKind::Other,
         SpanKind::Python,
@@ -130,7 +136,9 @@ impl SpanKind {
 /// A category as its source named it, with what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Category {
+    /// Its name in the source.
     pub name: StrId,
+    /// Its meaning.
     pub kind: SpanKind,
 }
 
@@ -139,14 +147,17 @@ pub struct Category {
 pub struct Categories(Vec<Category>);
 
 impl Categories {
+    /// From its rows.
     pub fn new(rows: Vec<Category>) -> Self {
         Categories(rows)
     }
 
+    /// The category of an id.
     pub fn get(&self, id: CategoryId) -> Category {
         self.0[id.index()]
     }
 
+    /// All rows.
     pub fn rows(&self) -> &[Category] {
         &self.0
     }
@@ -173,7 +184,7 @@ pub(crate) struct CategoryTable {
     beyond: u64,
 }
 
-/// The name, and the kind where equal names of several kinds are told apart.
+/// The name, and the kind if several kinds have the name.
 pub(crate) type CategoryKey = (StrId, Option<SpanKind>);
 
 impl CategoryTable {
@@ -218,7 +229,7 @@ impl CategoryTable {
         &self.rows
     }
 
-    /// Says how many categories the trace does not tell apart.
+    /// Adds a notice with the number of categories that the trace does not distinguish.
     pub(crate) fn notice(&self, notices: &mut Notices) {
         notices.add_count(NoticeKind::TooManyCategories, self.beyond, NO_OFFSET);
     }

@@ -11,23 +11,32 @@ pub const BOOT_PROPERTY: &str = "boot";
 /// A GPU or other accelerator.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Device {
+    /// Its number in the trace.
     pub id: i64,
     /// Some producers leave it empty.
     pub name: String,
+    /// Its memory.
     pub memory_bytes: Option<u64>,
+    /// Number of streaming multiprocessors or compute units.
     pub multiprocessors: Option<u64>,
     /// Major and minor, as in "9.0".
     pub compute_capability: Option<String>,
+    /// Threads of a warp.
     pub warp_size: Option<u64>,
 }
 
 /// Calls of a function in a thread that were counted while they were recorded, and are no spans.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CountedCalls {
+    /// The function.
     pub function: String,
+    /// Its program or library.
     pub file: String,
+    /// Process id.
     pub process: i64,
+    /// Thread id.
     pub thread: i64,
+    /// Number of calls.
     pub calls: u64,
     /// Calls whose length is known.
     pub timed: u64,
@@ -40,7 +49,9 @@ pub struct CountedCalls {
 /// A function whose calls were recorded less closely from a time on, because of what they cost.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BrakedCalls {
+    /// The function.
     pub function: String,
+    /// Its program or library.
     pub file: String,
     /// From when on.
     pub time_ns: i64,
@@ -73,8 +84,11 @@ pub struct SourceInfo {
     pub text_bytes: u64,
     /// What to add to a time of the trace to get nanoseconds since 1970.
     pub base_time_ns: Option<i64>,
+    /// GPUs and other accelerators.
     pub devices: Vec<Device>,
+    /// Number of this process in a distributed run.
     pub rank: Option<i64>,
+    /// Number of processes of the distributed run.
     pub world_size: Option<i64>,
     /// Of the distributed run, such as "nccl".
     pub backend: Option<String>,
@@ -85,11 +99,13 @@ pub struct SourceInfo {
     /// Calls beside the spans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted_calls: Vec<CountedCalls>,
+    /// Functions whose calls were recorded less closely after some time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub braked_calls: Vec<BrakedCalls>,
 }
 
 impl SourceInfo {
+    /// Events read, of all phases.
     pub fn events(&self) -> u64 {
         // Counts of an index may be anything.
         self.events_by_phase.values().fold(0, |sum, &count| sum.saturating_add(count))

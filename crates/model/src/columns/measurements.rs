@@ -3,7 +3,9 @@
 /// Named columns; every row has one cell a column.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Measurements {
+    /// Names of the columns.
     pub columns: Vec<String>,
+    /// The rows, with a value per column.
     pub rows: Vec<MeasuredRow>,
 }
 

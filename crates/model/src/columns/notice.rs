@@ -6,7 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One sort of thing that a reader noticed.
+/// Something that a reader repaired, ignored or lost; [`NoticeKind`]'s `Display` says what.
+#[expect(missing_docs, reason = "the sentences of `text` are the documentation")]
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticeKind {
@@ -114,13 +116,13 @@ impl NoticeKind {
                 "Python frame whose recorded parent was not open when it began"
             }
             NoticeKind::TooManyCategories => {
-                "category beyond the 65,522 that are told apart; under `[other categories: …]`"
+                "category beyond the 65,522 that are distinguished; under `[other categories: …]`"
             }
             NoticeKind::NamesLeftOut => "name beyond 2 GiB of names; left empty",
             NoticeKind::DecodeError => "recorder lost its way; stacks begin anew there",
             NoticeKind::EventsLost => "events that the recorder had no room for",
             NoticeKind::UnknownBranch => {
-                "branch of a kind that spanwise does not know; told by where it leads"
+                "branch of a kind that spanwise does not know; taken for what its target suggests"
             }
             NoticeKind::TimeWentBack => {
                 "event before the one recorded before it; taken as of the same time"
@@ -148,7 +150,9 @@ impl fmt::Display for NoticeKind {
 /// All notices of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
+    /// What happened.
     pub kind: NoticeKind,
+    /// How often.
     pub count: u64,
     /// Byte offset of the first one in the (uncompressed) source.
     pub first_offset: u64,
@@ -163,6 +167,7 @@ pub struct Notices(BTreeMap<NoticeKind, Notice>);
 impl Notices {
     const EXAMPLE_CHARS_MAX: usize = 60;
 
+    /// Counts one more, at an offset of the source, with an example of its text.
     pub fn add(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {
         match self.0.get_mut(&kind) {
             // The example is only made for the first: damage may come in millions.
@@ -183,6 +188,7 @@ impl Notices {
         }
     }
 
+    /// Adds those of another piece of the source.
     pub fn merge(&mut self, other: &Notices) {
         for notice in other.0.values() {
             self.merge_one(notice.clone());
@@ -202,14 +208,17 @@ impl Notices {
         known.count = count;
     }
 
+    /// All notices, by kind.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Notice> {
         self.0.values()
     }
 
+    /// How often one kind happened.
     pub fn count(&self, kind: NoticeKind) -> u64 {
         self.0.get(&kind).map_or(0, |notice| notice.count)
     }
 
+    /// Whether nothing happened.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

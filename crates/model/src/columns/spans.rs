@@ -12,6 +12,7 @@ use crate::{CategoryId, Column, NO_ROW, Nanos, StrId, TrackId, count_effort};
 pub struct SpanId(pub u32);
 
 impl SpanId {
+    /// The id as an index of a column.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -31,23 +32,28 @@ pub struct Spans {
 }
 
 impl Spans {
+    /// Number of spans.
     pub fn len(&self) -> usize {
         self.start.len()
     }
 
+    /// Whether there are no spans.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty()
     }
 
+    /// All spans, in order.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = SpanId> + ExactSizeIterator + use<> {
         (0..self.len() as u32).map(SpanId)
     }
 
+    /// The start of a span.
     pub fn start(&self, span: SpanId) -> Nanos {
         count_effort(1);
         self.start[span.index()]
     }
 
+    /// The duration of a span.
     pub fn dur(&self, span: SpanId) -> Nanos {
         count_effort(1);
         self.dur[span.index()]
@@ -59,16 +65,19 @@ impl Spans {
         self.start[span.index()] + self.dur[span.index()]
     }
 
+    /// The name of a span.
     pub fn name(&self, span: SpanId) -> StrId {
         count_effort(1);
         StrId(self.name[span.index()])
     }
 
+    /// The category of a span.
     pub fn category(&self, span: SpanId) -> CategoryId {
         count_effort(1);
         self.category[span.index()].into()
     }
 
+    /// The track of a span.
     pub fn track(&self, span: SpanId) -> TrackId {
         count_effort(1);
         TrackId(self.track[span.index()])
@@ -92,22 +101,27 @@ impl Spans {
         self.offset[span.index()]
     }
 
+    /// Start times.
     pub fn start_column(&self) -> &Column<i64> {
         &self.start
     }
 
+    /// Durations.
     pub fn dur_column(&self) -> &Column<i64> {
         &self.dur
     }
 
+    /// Names: [`StrId`].
     pub fn name_column(&self) -> &Column<u32> {
         &self.name
     }
 
+    /// Categories: [`CategoryId`].
     pub fn category_column(&self) -> &Column<u16> {
         &self.category
     }
 
+    /// Tracks: [`TrackId`].
     pub fn track_column(&self) -> &Column<u32> {
         &self.track
     }
@@ -122,6 +136,7 @@ impl Spans {
         &self.launch
     }
 
+    /// Offsets in the source text.
     pub fn offset_column(&self) -> &Column<u64> {
         &self.offset
     }

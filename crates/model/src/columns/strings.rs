@@ -15,8 +15,10 @@ use crate::count_effort;
 pub struct StrId(pub u32);
 
 impl StrId {
+    /// The empty text (I4).
     pub const EMPTY: StrId = StrId(0);
 
+    /// The id as an index of a column.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -48,6 +50,7 @@ impl Strings {
         }
     }
 
+    /// Number of texts.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
@@ -57,6 +60,7 @@ impl Strings {
         self.len() == 0
     }
 
+    /// The text of an id.
     pub fn get(&self, id: StrId) -> &str {
         let from = self.offsets[id.index()] as usize;
         let to = self.offsets[id.index() + 1] as usize;
@@ -65,10 +69,12 @@ impl Strings {
         unsafe { std::str::from_utf8_unchecked(&self.bytes[from..to]) }
     }
 
+    /// Where each text starts in [`Strings::bytes`], and the end of the last one.
     pub fn offsets(&self) -> &ScalarBuffer<i32> {
         &self.offsets
     }
 
+    /// All texts, one after the other.
     pub fn bytes(&self) -> &Buffer {
         &self.bytes
     }
@@ -147,18 +153,22 @@ impl StringsBuilder {
         self.left_out
     }
 
+    /// Number of texts.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// The text of an id.
     pub fn get(&self, id: StrId) -> &str {
         std::str::from_utf8(slice(&self.offsets, &self.bytes, id.0)).expect("only str goes in")
     }
 
+    /// The finished column of texts.
     pub fn finish(self) -> Strings {
         Strings { offsets: self.offsets.into(), bytes: self.bytes.into() }
     }

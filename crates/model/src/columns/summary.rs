@@ -8,51 +8,78 @@ use crate::{Nanos, Notice, SourceInfo, SpanKind, Trace, TrackId, TrackKind};
 /// Counts and names; small whatever the size of the trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
+    /// Facts about the source.
     pub info: SourceInfo,
+    /// Repairs and losses.
     pub notices: Vec<Notice>,
     /// First and last nanosecond recorded ([`Trace::window`]).
     pub window: Option<(Nanos, Nanos)>,
+    /// Number of spans.
     pub spans: u64,
+    /// Number of instant events.
     pub instants: u64,
+    /// Number of counter values.
     pub counter_values: u64,
+    /// Number of links.
     pub links: u64,
+    /// Number of samples.
     pub samples: u64,
+    /// Number of thread states.
     pub thread_states: u64,
+    /// Number of kernels, copies and fills.
     pub gpu_work: u64,
     /// GPU work whose launching call is known.
     pub gpu_work_launched: u64,
+    /// All categories, with most spans first.
     pub categories: Vec<CategorySummary>,
     /// The tracks with most events, most first.
     pub tracks: Vec<TrackSummary>,
+    /// Number of tracks, of which [`Summary::tracks`] has some.
     pub tracks_total: u64,
 }
 
+/// The events of a category.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CategorySummary {
+    /// Its name.
     pub name: String,
+    /// Its meaning.
     pub kind: SpanKind,
+    /// Number of spans.
     pub spans: u64,
+    /// Number of instant events.
     pub instants: u64,
     /// Sum of the spans' lengths; nested ones count each.
     pub total_ns: i128,
 }
 
+/// The events of a track.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackSummary {
+    /// What it is.
     pub kind: TrackKind,
+    /// Id of the process.
     pub process: String,
+    /// Name of the process.
     pub process_name: String,
+    /// Id of the thread.
     pub thread: String,
+    /// Name of the thread.
     pub thread_name: String,
+    /// Number of spans.
     pub spans: u64,
+    /// Number of instant events.
     pub instants: u64,
+    /// Number of counter values.
     pub counter_values: u64,
+    /// Number of samples.
     pub samples: u64,
 }
 
 const TRACKS_MAX: usize = 256;
 
 impl Trace {
+    /// Counts and names of the trace.
     pub fn summary(&self) -> Summary {
         let spans = &self.spans;
         let gpu = |span: &crate::SpanId| self.kind(*span).is_gpu_work();

@@ -11,12 +11,17 @@ use crate::SpanKind;
 /// What a blocked thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlockedOn {
+    /// A mutex.
     Mutex,
+    /// A condition variable.
     Condition,
     /// The end of a thread.
     Join,
+    /// A semaphore.
     Semaphore,
+    /// A read-write lock.
     ReadWriteLock,
+    /// A barrier.
     Barrier,
     /// The lock of Python's interpreter.
     Gil,
@@ -26,29 +31,37 @@ pub enum BlockedOn {
     Futex,
     /// A device or a file, and it is not known which way.
     Io,
+    /// The end of a sleep.
     Sleep,
-    /// Nothing that was recorded tells.
+    /// The recording does not show it.
     Unknown,
     /// That what was written is on the disk.
     Fsync,
+    /// A read from a disk.
     DiskRead,
+    /// A write to a disk.
     DiskWrite,
     /// A page of memory that has to be read or made.
     PageFault,
     /// Memory that others have to give up.
     Memory,
+    /// Data from a socket, or space in it.
     Socket,
+    /// Data from a pipe, or space in it.
     Pipe,
     /// Whatever comes first of many: `epoll_wait`, `poll`, `select`, `accept`.
     Poll,
     /// Work, as a worker of a pool that has none.
     Parked,
+    /// A signal.
     Signal,
+    /// Input from a terminal.
     Terminal,
     /// The end of a process.
     Child,
     /// Whoever stopped it, by a signal or as a debugger.
     Stopped,
+    /// A lock of a file.
     FileLock,
     /// A lock inside of the kernel.
     KernelLock,
@@ -86,6 +99,7 @@ impl BlockedOn {
         BlockedOn::KernelLock,
     ];
 
+    /// The word for it in tables and names.
     pub fn text(self) -> &'static str {
         match self {
             BlockedOn::Mutex => "mutex",
@@ -166,11 +180,14 @@ pub enum RunnableSince {
     Created,
 }
 
-/// The state of a thread over a stretch of time.
+/// The state of a thread over a time range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ThreadState {
+    /// It runs on a processor.
     Running,
+    /// It waits for something else than a processor.
     Blocked(BlockedOn),
+    /// It could run, and waits for a processor.
     Runnable(RunnableSince),
     /// An event is missing: it may have run, and it may not.
     Unrecorded,
@@ -248,6 +265,7 @@ impl ThreadState {
         }
     }
 
+    /// The state of a number in a column; `None` if no state has it.
     pub fn from_code(code: u16) -> Option<ThreadState> {
         Some(match code {
             0 => ThreadState::Running,
@@ -287,17 +305,19 @@ const UNRECORDED: &str = "[off-CPU or running: not recorded]";
 /// The category of spans that wait for a lock, see [`AwaitedLock`].
 pub const LOCK_WAIT_CATEGORY: &str = "lock_wait";
 
-/// The category of arrows from a thread to the one that it woke.
+/// The category of links from a thread to the one that it woke.
 pub const WAKEUP_CATEGORY: &str = "wakeup";
 
-/// Category of the moments at which a thread came to another processor than it left.
+/// The category of instant events at which a thread resumed on another processor.
 pub const MIGRATION_CATEGORY: &str = "migration";
 
 /// A lock that a thread waits for: its sort, and where it lies, if that is known. Its
 /// text is the name of the span, such as `[mutex 0x564e1113f140]` or `[GIL]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AwaitedLock {
+    /// The type of lock.
     pub on: BlockedOn,
+    /// Its address, if known.
     pub address: Option<u64>,
 }
 
@@ -311,6 +331,7 @@ impl fmt::Display for AwaitedLock {
 }
 
 impl AwaitedLock {
+    /// The lock of a span with this name.
     pub fn from_span_name(name: &str) -> Option<AwaitedLock> {
         let inside = name.strip_prefix('[')?.strip_suffix(']')?;
         let (sort, address) = match inside.rsplit_once(" 0x") {

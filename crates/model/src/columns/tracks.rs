@@ -11,11 +11,13 @@ use crate::{SpanId, StrId, count_effort};
 pub struct TrackId(pub u32);
 
 impl TrackId {
+    /// The id as an index of a column.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
+/// What a track contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -33,6 +35,7 @@ pub enum TrackKind {
 }
 
 impl TrackKind {
+    /// All values, in the order of their numbers.
     pub const ALL: [TrackKind; 5] = [
         TrackKind::Thread,
         TrackKind::GpuStream,
@@ -56,10 +59,15 @@ impl TrackKind {
 /// One track. `process` and `thread` are the source's own ids, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
+    /// What it is.
     pub kind: TrackKind,
+    /// Id of the process.
     pub process: StrId,
+    /// Id of the thread.
     pub thread: StrId,
+    /// Name of the process; empty if unknown.
     pub process_name: StrId,
+    /// Name of the thread; empty if unknown.
     pub thread_name: StrId,
     /// Lower stands higher in a picture.
     pub sort_index: i64,
@@ -72,28 +80,34 @@ pub struct Track {
 pub struct Tracks(pub(crate) Vec<Track>);
 
 impl Tracks {
+    /// From its rows.
     pub fn new(rows: Vec<Track>) -> Self {
         Tracks(rows)
     }
 
+    /// The track of an id.
     pub fn get(&self, id: TrackId) -> &Track {
         count_effort(1);
         &self.0[id.index()]
     }
 
+    /// Number of tracks.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Whether there are no tracks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// All rows.
     pub fn rows(&self) -> &[Track] {
         count_effort(self.len());
         &self.0
     }
 
+    /// All tracks with their ids.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (TrackId, &Track)> {
         count_effort(self.len());
         self.0.iter().enumerate().map(|(index, track)| (TrackId(index as u32), track))
@@ -101,6 +115,7 @@ impl Tracks {
 }
 
 impl Track {
+    /// The spans of the track, in order.
     pub fn span_ids(&self) -> impl DoubleEndedIterator<Item = SpanId> + ExactSizeIterator + use<> {
         self.spans.clone().map(SpanId)
     }

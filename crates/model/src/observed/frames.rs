@@ -7,6 +7,7 @@ use crate::{Column, StrId};
 pub struct FrameId(pub u32);
 
 impl FrameId {
+    /// The id as an index of a column.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -21,15 +22,18 @@ pub enum FrameKind {
     Native = 0,
     /// The operating system's kernel.
     Kernel,
+    /// A Python function.
     Python,
     /// Machine code that a runtime made while the program ran.
     Jit,
+    /// A function on a GPU.
     Gpu,
     /// JavaScript, Ruby and other languages whose runtime was asked.
     Script,
 }
 
 impl FrameKind {
+    /// All values, in the order of their numbers.
     pub const ALL: [FrameKind; 6] = [
         FrameKind::Native,
         FrameKind::Kernel,
@@ -66,6 +70,7 @@ pub struct Frame {
     /// The address within the mapping of a frame without a function, so that two such
     /// frames remain two; 0 where the function is known.
     pub address: u64,
+    /// What executes it.
     pub kind: FrameKind,
     /// The compiler put the function into its caller.
     pub is_inlined: bool,
@@ -74,25 +79,34 @@ pub struct Frame {
 /// All frames, a column each.
 #[derive(Debug, Clone, Default)]
 pub struct Frames {
+    /// Functions: [`StrId`].
     pub function: Column<u32>,
+    /// Source files: [`StrId`].
     pub file: Column<u32>,
+    /// Lines; 0 if unknown.
     pub line: Column<u32>,
+    /// Mapped files: [`StrId`].
     pub mapping: Column<u32>,
+    /// Addresses; 0 if unknown.
     pub address: Column<u64>,
+    /// [`FrameKind`] as a number.
     pub kind: Column<u8>,
     /// 1 for frames that are inlined.
     pub inlined: Column<u8>,
 }
 
 impl Frames {
+    /// Number of frames.
     pub fn len(&self) -> usize {
         self.function.len()
     }
 
+    /// Whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.function.is_empty()
     }
 
+    /// The frame of an id.
     pub fn get(&self, frame: FrameId) -> Frame {
         let row = frame.index();
         Frame {
@@ -106,6 +120,7 @@ impl Frames {
         }
     }
 
+    /// What executes a frame.
     pub fn kind(&self, frame: FrameId) -> FrameKind {
         FrameKind::ALL[usize::from(self.kind[frame.index()])]
     }

@@ -23,14 +23,20 @@ pub use states::{NO_LOCK, StateRow, ThreadStates};
 /// The tables that hold what was observed from outside.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
+    /// Functions with their positions in the source.
     pub frames: Frames,
+    /// Stacks, as a tree.
     pub stacks: Stacks,
+    /// What samples were taken of.
     pub events: SampleEvents,
+    /// Samples.
     pub samples: Samples,
+    /// Thread states.
     pub states: ThreadStates,
 }
 
 impl Observed {
+    /// Whether there are neither samples nor thread states.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty() && self.states.is_empty()
     }

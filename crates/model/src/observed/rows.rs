@@ -18,7 +18,9 @@ pub struct ObservedRows {
     stack_ids: QuickMap<(u32, u32), StackId>,
     events: Vec<SampleEvent>,
     event_ids: HashMap<StrId, u16>,
+    /// Samples, in any order.
     pub samples: SampleRows,
+    /// Thread states, in any order.
     pub states: Vec<StateRow>,
 }
 

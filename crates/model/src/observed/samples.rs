@@ -9,7 +9,7 @@ use crate::{Column, Nanos, StackId, StrId, TrackId};
 /// The time of a sample whose source has no times.
 pub const NO_TIME: Nanos = Nanos::MIN;
 
-/// The processor of a sample or a state whose source does not tell.
+/// The processor of a sample or a state, if unknown.
 pub const NO_CPU: u16 = u16::MAX;
 
 /// An event that takes samples: a clock, or a counter that overflows.
@@ -32,18 +32,22 @@ pub struct SampleEvents {
 }
 
 impl SampleEvents {
+    /// From its rows.
     pub fn new(rows: Vec<SampleEvent>) -> Self {
         SampleEvents { rows }
     }
 
+    /// All rows.
     pub fn rows(&self) -> &[SampleEvent] {
         &self.rows
     }
 
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -54,8 +58,11 @@ impl SampleEvents {
 pub struct SampleRow {
     /// [`NO_TIME`] where the source has none.
     pub time: Nanos,
+    /// The track it is on.
     pub track: TrackId,
+    /// The processor, or [`crate::NO_CPU`].
     pub cpu: u16,
+    /// The stack.
     pub stack: StackId,
     /// Row of the events.
     pub event: u16,
@@ -66,19 +73,27 @@ pub struct SampleRow {
 /// All samples. Rows ascend by (track, time, file order).
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
+    /// Times.
     pub time: Column<i64>,
+    /// Tracks: [`crate::TrackId`].
     pub track: Column<u32>,
+    /// Processors; [`crate::NO_CPU`] if unknown.
     pub cpu: Column<u16>,
+    /// Stacks: [`crate::StackId`].
     pub stack: Column<u32>,
+    /// Rows of the events.
     pub event: Column<u16>,
+    /// Weights, in the unit of their event (I11).
     pub weight: Column<i64>,
 }
 
 impl Samples {
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.time.len()
     }
 
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
@@ -89,6 +104,7 @@ impl Samples {
         first..first + self.track[first..].partition_point(|&other| other == track.0)
     }
 
+    /// One row.
     pub fn get(&self, row: usize) -> SampleRow {
         SampleRow {
             time: self.time[row],
@@ -100,6 +116,7 @@ impl Samples {
         }
     }
 
+    /// All rows, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = SampleRow> + '_ {
         (0..self.len()).map(|row| self.get(row))
     }
@@ -117,14 +134,17 @@ pub struct SampleRows {
 }
 
 impl SampleRows {
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.time.len()
     }
 
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
 
+    /// Adds a sample.
     pub fn push(&mut self, row: SampleRow) {
         self.time.push(row.time);
         self.track.push(row.track.0);

@@ -8,6 +8,7 @@ use crate::{Column, FrameId, StackId, count_effort};
 /// before its children, so one forward pass visits callers first.
 #[derive(Debug, Clone)]
 pub struct Stacks {
+    /// Rows of the callers.
     pub parent: Column<u32>,
     /// The innermost frame. Of row 0 it means nothing.
     pub frame: Column<u32>,
@@ -30,6 +31,7 @@ impl Stacks {
         self.len() <= 1
     }
 
+    /// The stack of the caller.
     pub fn parent(&self, stack: StackId) -> StackId {
         count_effort(1);
         StackId(self.parent[stack.index()])

@@ -10,11 +10,15 @@ pub const NO_LOCK: u64 = 0;
 /// A state as its reader found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateRow {
+    /// Its start.
     pub start: Nanos,
+    /// Its duration.
     pub dur: Nanos,
+    /// The track it is on.
     pub track: TrackId,
     /// Where the thread ran, or ran last.
     pub cpu: u16,
+    /// The state.
     pub state: ThreadState,
     /// Where the thread stood meanwhile; empty where that was not recorded.
     pub stack: StackId,
@@ -33,26 +37,35 @@ pub struct StateRow {
 /// The states of all threads. Rows ascend by (track, start); those of a track do not overlap.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadStates {
+    /// Start times.
     pub start: Column<i64>,
+    /// Durations.
     pub dur: Column<i64>,
+    /// Tracks: [`crate::TrackId`].
     pub track: Column<u32>,
+    /// Processors; [`crate::NO_CPU`] if unknown.
     pub cpu: Column<u16>,
     /// [`ThreadState::code`].
     pub state: Column<u16>,
+    /// Stacks: [`crate::StackId`].
     pub stack: Column<u32>,
     /// Row numbers of tracks; [`NO_ROW`] where the waker is not known.
     pub waker: Column<u32>,
+    /// Stacks of the wakers.
     pub waker_stack: Column<u32>,
+    /// Addresses of locks; [`NO_LOCK`] if none.
     pub lock: Column<u64>,
     /// Distances in rows, within a track.
     pub stand_in: Column<i32>,
 }
 
 impl ThreadStates {
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.start.len()
     }
 
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty()
     }
@@ -68,6 +81,7 @@ impl ThreadStates {
         ThreadState::from_code(self.state[row]).unwrap_or(ThreadState::Unrecorded)
     }
 
+    /// One row.
     pub fn get(&self, row: usize) -> StateRow {
         let waker = self.waker[row];
         StateRow {
@@ -104,6 +118,7 @@ impl ThreadStates {
         (0..self.len()).map(|row| self.counted(row))
     }
 
+    /// All rows, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = StateRow> + '_ {
         (0..self.len()).map(|row| self.get(row))
     }

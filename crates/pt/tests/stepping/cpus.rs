@@ -85,7 +85,7 @@ pub fn write_on_cpus(
         file.mapped(pid, code);
     }
     for thread in threads.iter().filter(|thread| thread.tid != pid) {
-        file.forked((pid, pid), thread.tid, ZERO + FIRST_TICK);
+        file.forked(pid, pid, thread.tid, ZERO + FIRST_TICK);
     }
     for turn in &turns {
         let of = (pid, threads[turn.thread].tid);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use spanwise_pt::{At, Event, Lost, Program, Ran, Sink, decode, decode_parallel};
+use spanwise_pt::{Event, EventTime, InstructionRun, Loss, Program, Sink, decode, decode_parallel};
 
 use super::record::{RecorderOptions, image, instruction_at, options};
 use super::step::Code;
@@ -10,28 +10,28 @@ use super::step::Code;
 /// Everything that is told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct All {
-    pub events: Vec<(At, Event)>,
-    pub runs: Vec<Ran>,
+    pub events: Vec<(EventTime, Event)>,
+    pub runs: Vec<InstructionRun>,
 }
 
 impl Sink for All {
     const HAS_RUNS: bool = true;
 
-    fn event(&mut self, at: At, event: Event) {
+    fn event(&mut self, at: EventTime, event: Event) {
         self.events.push((at, event));
     }
 
-    fn ran(&mut self, ran: Ran) {
-        self.runs.push(ran);
+    fn instructions(&mut self, run: InstructionRun) {
+        self.runs.push(run);
     }
 }
 
 impl All {
     pub fn instructions(&self, code: &[Code]) -> Vec<u64> {
         let (mut found, mut lengths) = (Vec::new(), HashMap::new());
-        for ran in &self.runs {
-            let mut ip = ran.first;
-            for _ in 0..ran.instructions {
+        for run in &self.runs {
+            let mut ip = run.first;
+            for _ in 0..run.instructions {
                 found.push(ip);
                 ip += *lengths.entry(ip).or_insert_with(|| u64::from(instruction_at(code, ip).len));
             }
@@ -39,9 +39,9 @@ impl All {
         found
     }
 
-    pub fn losses(&self) -> Vec<Lost> {
-        let lost = |&(_, event): &(At, Event)| match event {
-            Event::Lost(lost) => Some(lost),
+    pub fn losses(&self) -> Vec<Loss> {
+        let lost = |&(_, event): &(EventTime, Event)| match event {
+            Event::Loss(lost) => Some(lost),
             _ => None,
         };
         self.events.iter().filter_map(lost).collect()

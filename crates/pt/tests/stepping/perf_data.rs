@@ -155,7 +155,8 @@ impl File {
         self.record(12, 0, &body);
     }
 
-    pub fn switched(&mut self, (pid, tid): (i32, i32), time: u64, cpu: u32, is_out: bool) {
+    pub fn switched(&mut self, thread: (i32, i32), time: u64, cpu: u32, is_out: bool) {
+        let (pid, tid) = thread;
         self.record(14, u16::from(is_out) << 13, &Self::behind_on(pid, tid, time, cpu));
     }
 
@@ -164,7 +165,7 @@ impl File {
         self.data
     }
 
-    pub fn forked(&mut self, (parent, pid): (i32, i32), tid: i32, time: u64) {
+    pub fn forked(&mut self, parent: i32, pid: i32, tid: i32, time: u64) {
         let body = [pair(pid, parent), pair(tid, parent), time];
         self.record(7, 0, &[words(&body), Self::behind(parent, parent, time)].concat());
     }

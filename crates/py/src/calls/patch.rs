@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::calls::target::{OfMethods, Target, recorded};
+use crate::calls::target::{CallArguments, OfMethods, Target, recorded};
 use crate::calls::version::Version;
 use crate::spans::hot;
 use crate::sums::numbers::NumberMap;
@@ -115,7 +115,7 @@ unsafe extern "C" fn call(
         if !hot::is_on((*target).level) {
             return plain(function, arguments, count, keywords);
         }
-        recorded(target, function, plain, (arguments, count, keywords))
+        recorded(target, function, plain, CallArguments { arguments, count, keywords })
     }
 }
 

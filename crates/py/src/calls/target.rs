@@ -61,8 +61,15 @@ impl Target {
     }
 }
 
-/// What a call is given: arguments, their number with flags, names of keywords.
-pub(crate) type Given = (*const *mut ffi::PyObject, usize, *mut ffi::PyObject);
+/// The arguments of a call, as in the vectorcall protocol.
+#[derive(Clone, Copy)]
+pub(crate) struct CallArguments {
+    pub(crate) arguments: *const *mut ffi::PyObject,
+    /// The number of positional arguments, with flags.
+    pub(crate) count: usize,
+    /// Names of the keyword arguments, or null.
+    pub(crate) keywords: *mut ffi::PyObject,
+}
 
 /// Calls on, and records the call.
 #[inline(always)]
@@ -70,16 +77,16 @@ pub(crate) unsafe fn recorded(
     target: *mut Target,
     function: *mut ffi::PyObject,
     on: ffi::vectorcallfunc,
-    (arguments, count, keywords): Given,
+    given: CallArguments,
 ) -> *mut ffi::PyObject {
     // SAFETY: Python holds its lock and the arguments; what was given is given on.
     unsafe {
-        let tally = tally_of(target, arguments, count);
+        let tally = tally_of(target, given.arguments, given.count);
         (*tally).calls += 1;
         if (*tally).mode > tally::ROWS || hot::is_measured(&*tally) {
-            return seldom(target, tally, function, on, (arguments, count, keywords));
+            return seldom(target, tally, function, on, given);
         }
-        row::<false>(target, tally, function, on, (arguments, count, keywords))
+        row::<false>(target, tally, function, on, given)
     }
 }
 
@@ -90,10 +97,11 @@ unsafe fn row<const IS_MEASURED: bool>(
     tally: *mut Tally,
     function: *mut ffi::PyObject,
     on: ffi::vectorcallfunc,
-    (arguments, count, keywords): Given,
+    given: CallArguments,
 ) -> *mut ffi::PyObject {
     // SAFETY: as for the call.
     unsafe {
+        let CallArguments { arguments, count, keywords } = given;
         let here = raw::here_under_lock();
         let Some(open) = hot::begin_with(here, &*tally, IS_MEASURED) else {
             return on(function, arguments, count, keywords);
@@ -122,7 +130,7 @@ unsafe fn seldom(
     tally: *mut Tally,
     function: *mut ffi::PyObject,
     on: ffi::vectorcallfunc,
-    given: Given,
+    given: CallArguments,
 ) -> *mut ffi::PyObject {
     // SAFETY: as for the call.
     unsafe {
@@ -145,10 +153,11 @@ unsafe fn summed_up(
     tally: *mut Tally,
     function: *mut ffi::PyObject,
     on: ffi::vectorcallfunc,
-    (arguments, count, keywords): Given,
+    given: CallArguments,
 ) -> *mut ffi::PyObject {
     // SAFETY: as for the call; no reference to the tally is kept while Python code runs.
     unsafe {
+        let CallArguments { arguments, count, keywords } = given;
         if !(*tally).is_timed() {
             let result = on(function, arguments, count, keywords);
             if result.is_null() {

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::calls::target::{OfMethods, Target, recorded};
+use crate::calls::target::{CallArguments, OfMethods, Target, recorded};
 use crate::spans::hot;
 
 #[repr(C)]
@@ -40,7 +40,7 @@ unsafe extern "C" fn call(
             return on(function, arguments, count, keywords);
         }
         let target = &raw mut (*wrapper).target;
-        recorded(target, function, on, (arguments, count, keywords))
+        recorded(target, function, on, CallArguments { arguments, count, keywords })
     }
 }
 

@@ -23,10 +23,11 @@ pub(crate) struct Comparison {
     document: Arc<Document>,
 }
 
-/// What is compared: by what, of which phase, of which steps, with stacks.
-type Chosen = (String, Option<String>, Option<(i64, i64)>, bool);
+/// How to compare: by what, which phase, which steps, with stacks.
+type CompareRequest = (String, Option<String>, Option<(i64, i64)>, bool);
 
-fn options((by, phase, steps, with_stacks): Chosen) -> PyResult<CompareOptions> {
+fn options(request: CompareRequest) -> PyResult<CompareOptions> {
+    let (by, phase, steps, with_stacks) = request;
     let by_text = by.replace('_', "-");
     let by = CompareBy::parse(&by_text).ok_or_else(|| asked(&format!("by: nothing named {by}")))?;
     let known = |name: &String| {
@@ -54,7 +55,7 @@ pub(crate) fn compare_traces(
     py: Python<'_>,
     base: Vec<Py<Trace>>,
     other: Vec<Py<Trace>>,
-    chosen: Chosen,
+    chosen: CompareRequest,
     view: (Option<usize>, bool),
 ) -> PyResult<Comparison> {
     let options = options(chosen)?;
@@ -88,7 +89,7 @@ pub(crate) fn compare_with_baseline(
 pub(crate) fn save_baseline(
     py: Python<'_>,
     traces: Vec<Py<Trace>>,
-    chosen: Chosen,
+    chosen: CompareRequest,
     path: PathBuf,
 ) -> PyResult<usize> {
     let options = options(chosen)?;
@@ -110,8 +111,9 @@ fn compared(
     [base, other]: [Vec<CompareSeries>; 2],
     firsts: [Option<&Arc<Held>>; 2],
     options: &CompareOptions,
-    (top, shows_same): (Option<usize>, bool),
+    view: (Option<usize>, bool),
 ) -> Comparison {
+    let (top, shows_same) = view;
     let compare =
         |firsts: [Option<&Facts<'static>>; 2]| compare_sides([&base, &other], firsts, options);
     let (comparison, unsaid) = match firsts {

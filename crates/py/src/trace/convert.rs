@@ -19,17 +19,18 @@ use super::held::Held;
 use super::opened::Trace;
 use super::worker::work;
 
-/// How a trace becomes a profile: about what, which column, which frames, where backward work
-/// stands, which prefix is left out.
-type Wanted = (Option<String>, Option<String>, String, String, String);
+/// The profile of a trace: which one, which column, which frames, the stack of backward work, and
+/// the prefix to omit.
+type ProfileRequest = (Option<String>, Option<String>, String, String, String);
 
-struct Request {
+struct ParsedRequest {
     what: Option<ThreadProfile>,
     value: Option<String>,
     options: ProfileOptions,
 }
 
-fn request((what, value, stack, backward, strip_prefix): Wanted) -> PyResult<Request> {
+fn parse(request: ProfileRequest) -> PyResult<ParsedRequest> {
+    let (what, value, stack, backward, strip_prefix) = request;
     let what = match what.as_deref() {
         None => None,
         Some("cpu") => Some(ThreadProfile::Cpu),
@@ -57,11 +58,12 @@ fn request((what, value, stack, backward, strip_prefix): Wanted) -> PyResult<Req
         return Err(asked("stack says what stacks are made of, and the profile sched has none"));
     }
     let options = ProfileOptions { stack, backward, strip_prefix, ..ProfileOptions::default() };
-    Ok(Request { what, value, options })
+    Ok(ParsedRequest { what, value, options })
 }
 
-/// Whether nothing was asked for that only profiles have.
-fn is_plain((what, value, stack, backward, strip_prefix): &Wanted) -> bool {
+/// Whether the request has none of the options of profiles.
+fn is_plain(request: &ProfileRequest) -> bool {
+    let (what, value, stack, backward, strip_prefix) = request;
     let is_usual = stack == "mixed" && backward == "own" && strip_prefix.is_empty();
     what.is_none() && value.is_none() && is_usual
 }
@@ -70,7 +72,7 @@ fn unknown(option: &str, value: &str, known: &str) -> PyErr {
     asked(&format!("{option}: nothing named {value}; there are {known}"))
 }
 
-impl Request {
+impl ParsedRequest {
     /// The profile, and the column to show first.
     fn profile(&self, held: &Held) -> Result<(Profile, usize), AnswerError> {
         let mut options = self.options.clone();
@@ -106,7 +108,7 @@ pub(crate) fn convert_trace(
     trace: &Bound<'_, Trace>,
     path: PathBuf,
     to: Option<String>,
-    wanted: Wanted,
+    wanted: ProfileRequest,
 ) -> PyResult<usize> {
     let names = || ConvertFormat::names().collect::<Vec<_>>().join(", ");
     let format = match &to {
@@ -119,7 +121,7 @@ pub(crate) fn convert_trace(
     if format.of_traces().is_some() && !is_plain(&wanted) {
         return Err(asked("a trace is written whole: other options are for profiles"));
     }
-    let request = request(wanted)?;
+    let request = parse(wanted)?;
     let held = Arc::clone(&trace.get().held);
     let done = work(py, None, move |_| {
         if let Some(format) = format.of_traces() {
@@ -141,7 +143,7 @@ pub(crate) fn draw_flame(
     base: Option<&Bound<'_, Trace>>,
     path: PathBuf,
     is_icicle: bool,
-    wanted: Wanted,
+    wanted: ProfileRequest,
 ) -> PyResult<usize> {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let is_html = match &*ending {
@@ -149,7 +151,7 @@ pub(crate) fn draw_flame(
         "html" | "htm" => true,
         _ => return Err(asked(&format!("{}: the ending must be .svg or .html", path.display()))),
     };
-    let request = request(wanted)?;
+    let request = parse(wanted)?;
     let held = Arc::clone(&trace.get().held);
     let base = base.map(|base| Arc::clone(&base.get().held));
     let done = work(py, None, move |_| {

@@ -96,7 +96,7 @@ impl OffCpu {
         let pid = processes.get(&thread.tid).copied().unwrap_or(thread.pid);
         let of_process = ThreadKey { pid, ..thread };
         let stack = EventStack { frames, number, names: &flow.names };
-        self.sched.event((of_process, at), event, stack);
+        self.sched.event(of_process, at, event, stack);
         for change in self.sched.take_moves() {
             let key = |tid| self.keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
             let (StackMove::Found { tid, at, .. }

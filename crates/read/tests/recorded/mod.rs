@@ -112,7 +112,7 @@ fn record(case: &Case, making: Making) -> Made {
         say(&rings, &|file| file.mapped(pid, code));
     }
     for thread in threads.iter().filter(|thread| thread.tid != pid) {
-        say(&rings, &|file| file.forked((pid, pid), thread.tid, ZERO + FIRST_TICK));
+        say(&rings, &|file| file.forked(pid, pid, thread.tid, ZERO + FIRST_TICK));
     }
     for turn in &turns {
         let of = (pid, threads[turn.thread].tid);

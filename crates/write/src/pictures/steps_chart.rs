@@ -1,6 +1,7 @@
 //! A chart of steps: each a bar of its GPU time by class, with how long it took on the clock.
 
 use std::io;
+use std::ops::Range;
 
 use spanwise_analyze::{StepClassTimes, StepClasses};
 
@@ -56,7 +57,7 @@ pub(crate) fn write_steps_chart(made: &StepClasses, out: &mut dyn io::Write) -> 
     let every = (NUMBER_WIDTH / pitch).ceil().max(1.0) as usize;
     for (at, step) in steps.iter().enumerate() {
         let x = LEFT + at as f64 * pitch;
-        write_bar(made, step, (x, pitch * 0.86), y_of, out)?;
+        write_bar(made, step, x..x + pitch * 0.86, y_of, out)?;
         if at % every == 0 {
             let middle = x + pitch * 0.43;
             let y = HEIGHT - 8.0;
@@ -71,10 +72,11 @@ pub(crate) fn write_steps_chart(made: &StepClasses, out: &mut dyn io::Write) -> 
 fn write_bar(
     made: &StepClasses,
     step: &StepClassTimes,
-    (x, width): (f64, f64),
+    columns: Range<f64>,
     y_of: impl Fn(i128) -> f64,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
+    let (x, width) = (columns.start, columns.end - columns.start);
     let mut below = 0;
     for (class, &ns) in step.class_ns.iter().enumerate().filter(|(_, ns)| **ns > 0) {
         let (top, bottom) = (y_of(below + ns), y_of(below));

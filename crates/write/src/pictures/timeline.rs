@@ -106,6 +106,14 @@ fn name_of(trace: &Trace, track: &Track) -> String {
 }
 
 /// Where one track is drawn.
+/// A box with room for its name.
+struct NamedBox<'a> {
+    left: f64,
+    width: f64,
+    y: usize,
+    color: &'a str,
+}
+
 struct Picture<'a> {
     trace: &'a Trace,
     from: i64,
@@ -122,7 +130,7 @@ impl Picture<'_> {
             let y = self.top + slice.row as usize * ROW;
             let color = color(self.trace.kind(slice.longest));
             if slice.count == 1 && width >= self.size.named_pixels_min {
-                self.write_named(slice, (left, width, y), color, out)?;
+                self.write_named(slice, &NamedBox { left, width, y, color }, out)?;
                 continue;
             }
             let height = ROW - 1;
@@ -138,10 +146,10 @@ impl Picture<'_> {
     fn write_named(
         &self,
         slice: &Slice,
-        (left, width, y): (f64, f64, usize),
-        color: &str,
+        place: &NamedBox<'_>,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
+        let NamedBox { left, width, y, color } = *place;
         let name = self.trace.name(slice.longest);
         let safe = printable(name);
         let dur = nanos_text(self.trace.spans().dur(slice.longest).into());
@@ -167,7 +175,7 @@ impl Picture<'_> {
     }
 }
 
-/// One colour a kind, near those of the flame graph.
+/// The color of a kind, close to those of the flame graph; the last is for others.
 fn color(kind: SpanKind) -> &'static str {
     match kind {
         SpanKind::Python => "#f2d16b",
@@ -179,6 +187,6 @@ fn color(kind: SpanKind) -> &'static str {
         SpanKind::Sync | SpanKind::OffCpu | SpanKind::LockWait => "#d9d9d9",
         SpanKind::Overhead => "#e59a9a",
         SpanKind::Sampled => "#c6d0a0",
-        SpanKind::Other => "#b8c4d6",
+        _ => "#b8c4d6",
     }
 }

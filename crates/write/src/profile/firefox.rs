@@ -48,7 +48,7 @@ pub fn write_firefox(
         let is_main = at == 0;
         write!(out, ",\"isMainThread\":{is_main},\"pid\":\"1\",\"tid\":{}", at + 1)?;
         let tables = Tables::new(profile, lane);
-        write_samples(profile, (lane, view.value, weight), &tables, &mut out)?;
+        write_samples(profile, lane, view.value, weight, &tables, &mut out)?;
         write_stacks(profile, &tables, &categories, &mut out)?;
         write_functions(profile, &tables, &mut out)?;
         write_empty_tables(&mut out)?;
@@ -186,7 +186,9 @@ fn frame_of(profile: &Profile, stack: usize) -> Option<usize> {
 
 fn write_samples(
     profile: &Profile,
-    (lane, value, weight): (&Lane, usize, Weight),
+    lane: &Lane,
+    value: usize,
+    weight: Weight,
     tables: &Tables,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {

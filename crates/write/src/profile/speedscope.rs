@@ -43,7 +43,7 @@ pub fn write_speedscope(
     out.write_all(b"]},\n\"profiles\":[")?;
     for (at, lane) in lanes.iter().enumerate() {
         out.write_all(if at == 0 { b"\n" } else { b",\n" })?;
-        write_lane(profile, lane, &frames, (view.value, unit), &mut out)?;
+        write_lane(profile, lane, &frames, view.value, unit, &mut out)?;
     }
     out.write_all(b"\n]}\n")?;
     out.flush()
@@ -53,7 +53,8 @@ fn write_lane(
     profile: &Profile,
     lane: &Lane,
     frames: &Frames,
-    (value, unit): (usize, &str),
+    value: usize,
+    unit: &str,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     out.write_all(b"{\"type\":\"sampled\",\"name\":")?;

@@ -138,12 +138,19 @@ struct Text<'t> {
     inline: Option<&'t str>,
 }
 
+/// A process and a thread of it, by the numbers in the file.
+#[derive(Clone, Copy)]
+struct ThreadRef {
+    process: u64,
+    thread: u64,
+}
+
 /// What an event says beside its texts.
 struct Event<'t> {
     kind: u64,
     time: Nanos,
     /// Process and thread.
-    place: (u64, u64),
+    thread: ThreadRef,
     category: &'t str,
     name: &'t str,
     /// A counter's value.
@@ -267,16 +274,16 @@ impl<'a> Writer<'a, '_> {
         let process = self.processes[&track.process];
         let thread = small_number(self.text(track.thread));
         let thread = thread.filter(|_| is_thread(track)).unwrap_or_else(|| self.free_thread());
-        let place = (process, thread);
+        let thread = ThreadRef { process, thread };
         if track.kind != TrackKind::Counter {
-            self.name_thread(track, place)?;
+            self.name_thread(track, thread)?;
         }
         match track.kind {
-            TrackKind::Async => self.asyncs(track, place)?,
-            _ => self.spans(track, place)?,
+            TrackKind::Async => self.asyncs(track, thread)?,
+            _ => self.spans(track, thread)?,
         }
-        self.instants(id, track, place)?;
-        self.counters(id, track, place)
+        self.instants(id, track, thread)?;
+        self.counters(id, track, thread)
     }
 
     fn free_thread(&mut self) -> u64 {
@@ -284,7 +291,7 @@ impl<'a> Writer<'a, '_> {
         self.next_thread - 1
     }
 
-    fn name_thread(&mut self, track: &Track, (process, thread): (u64, u64)) -> io::Result<()> {
+    fn name_thread(&mut self, track: &Track, thread: ThreadRef) -> io::Result<()> {
         let name = self.text(track.thread_name);
         let key = match track.kind {
             TrackKind::Async => "spanwise:lane",
@@ -302,39 +309,39 @@ impl<'a> Writer<'a, '_> {
             }
             name => name,
         };
-        self.object(OBJECT_THREAD, thread, shown, Some(process), &arguments)
+        self.object(OBJECT_THREAD, thread.thread, shown, Some(thread.process), &arguments)
     }
 
-    fn spans(&mut self, track: &Track, place: (u64, u64)) -> io::Result<()> {
-        let mut places = vec![place];
+    fn spans(&mut self, track: &Track, thread: ThreadRef) -> io::Result<()> {
+        let mut threads = vec![thread];
         lanes::walk(self.trace, track, |step| match step {
             Step::Further(_) => {
-                let further = (place.0, self.free_thread());
-                places.push(further);
+                let further = ThreadRef { thread: self.free_thread(), ..thread };
+                threads.push(further);
                 self.name_thread(track, further)
             }
-            Step::Begin(lane, span) => self.complete(span, places[lane]),
+            Step::Begin(lane, span) => self.complete(span, threads[lane]),
             // Begin and end stand in one record.
             Step::End(..) => Ok(()),
         })
     }
 
-    fn complete(&mut self, span: SpanId, place: (u64, u64)) -> io::Result<()> {
+    fn complete(&mut self, span: SpanId, thread: ThreadRef) -> io::Result<()> {
         let spans = self.trace.spans();
         self.event(&Event {
             kind: COMPLETE,
             time: spans.start(span),
-            place,
+            thread,
             category: self.category(spans.category(span)),
             name: self.trace.name(span),
             value: None,
             last: Some(spans.end(span) as u64),
         })?;
-        self.span_flows(span, place)
+        self.span_flows(span, thread)
     }
 
     /// Arrows stand right behind the span that they begin or end on.
-    fn span_flows(&mut self, span: SpanId, place: (u64, u64)) -> io::Result<()> {
+    fn span_flows(&mut self, span: SpanId, thread: ThreadRef) -> io::Result<()> {
         let from = self.flows.partition_point(|end| end.span < span);
         let ends = self.flows[from..].iter().take_while(|end| end.span == span);
         for end in ends.copied().collect::<Vec<_>>() {
@@ -342,7 +349,7 @@ impl<'a> Writer<'a, '_> {
             self.event(&Event {
                 kind: if end.is_last { FLOW_END } else { FLOW_BEGIN },
                 time: end.time,
-                place,
+                thread,
                 category,
                 name: category,
                 value: None,
@@ -357,7 +364,7 @@ impl<'a> Writer<'a, '_> {
         self.next_id - 1
     }
 
-    fn asyncs(&mut self, track: &Track, place: (u64, u64)) -> io::Result<()> {
+    fn asyncs(&mut self, track: &Track, thread: ThreadRef) -> io::Result<()> {
         let spans = self.trace.spans();
         for span in track.span_ids() {
             let id = self.free_id();
@@ -365,21 +372,21 @@ impl<'a> Writer<'a, '_> {
                 self.event(&Event {
                     kind,
                     time,
-                    place,
+                    thread,
                     category: self.category(spans.category(span)),
                     name: self.trace.name(span),
                     value: None,
                     last: Some(id),
                 })?;
                 if kind == ASYNC_BEGIN {
-                    self.span_flows(span, place)?;
+                    self.span_flows(span, thread)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn instants(&mut self, id: TrackId, track: &Track, place: (u64, u64)) -> io::Result<()> {
+    fn instants(&mut self, id: TrackId, track: &Track, thread: ThreadRef) -> io::Result<()> {
         let instants = self.trace.instants();
         let from = instants.track.partition_point(|&track| track < id.0);
         let rows = (from..instants.len()).take_while(|&row| instants.track[row] == id.0);
@@ -389,7 +396,7 @@ impl<'a> Writer<'a, '_> {
             self.event(&Event {
                 kind: if is_async { ASYNC_INSTANT } else { INSTANT },
                 time: instants.time[row],
-                place,
+                thread,
                 category: self.category(instants.category[row].into()),
                 name: self.text(StrId(instants.name[row])),
                 value: None,
@@ -399,7 +406,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    fn counters(&mut self, id: TrackId, track: &Track, place: (u64, u64)) -> io::Result<()> {
+    fn counters(&mut self, id: TrackId, track: &Track, thread: ThreadRef) -> io::Result<()> {
         let counters = self.trace.counters();
         let from = counters.track.partition_point(|&track| track < id.0);
         let rows = (from..counters.len()).take_while(|&row| counters.track[row] == id.0);
@@ -407,7 +414,7 @@ impl<'a> Writer<'a, '_> {
             self.event(&Event {
                 kind: COUNTER,
                 time: counters.time[row],
-                place,
+                thread,
                 category: "",
                 name: self.text(track.thread),
                 value: Some(counters.value[row]),
@@ -426,8 +433,8 @@ impl<'a> Writer<'a, '_> {
         let mut record = Record::new();
         record.word(event.time as u64);
         // No number of a thread: process and thread stand in the record.
-        record.word(event.place.0);
-        record.word(event.place.1);
+        record.word(event.thread.process);
+        record.word(event.thread.thread);
         for text in [category.inline, name.inline].into_iter().flatten() {
             record.bytes(text.as_bytes());
         }

@@ -1,7 +1,8 @@
-"""Which manager records now, and what the native half is to do for it.
+"""Which manager records now, which session files are open, and the native half's settings.
 
-Managers whose sessions run form a stack; decorators record for the one on top. A forked
-child begins with nothing counted and, where a session runs, with a file of its own.
+Managers whose sessions run form a stack; decorators record for the one on top. Sessions of
+`spanwise.session` write whatever is recorded, and have at least times recorded. A forked
+child starts with empty counts and, if a session runs, with a file of its own.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from ..config import ProfilerLevel
 
 _lock = threading.RLock()
 _stack: list = []
+_sessions: list = []
 _default: list = [None]
 # How often a configuration, or a manager's list of profilers, has changed.
 changes = 0
-# What the native half was told last: nothing is told twice.
+# The settings that the native half has.
 _last: list = [None]
 
 
@@ -56,6 +58,21 @@ def set_default(manager: Optional[Any]) -> None:
         refresh()
 
 
+def add_session(session: Any) -> None:
+    """Has times recorded, as long as the session is open."""
+    with _lock:
+        _sessions.append(session)
+        refresh()
+
+
+def remove_session(session: Any) -> None:
+    """Undoes `add_session`; nothing if it was undone before."""
+    with _lock:
+        if session in _sessions:
+            _sessions.remove(session)
+        refresh()
+
+
 def probes_for(settings: Any, cap: ProfilerLevel = ProfilerLevel.COMPREHENSIVE) -> int:
     """What a configuration wants measured at each operation, with no more than a level."""
     level, wanted = min(settings.level.value, cap.value), 0
@@ -73,7 +90,7 @@ def probes_for(settings: Any, cap: ProfilerLevel = ProfilerLevel.COMPREHENSIVE) 
 
 
 def refresh() -> None:
-    """Tells the native half what to record, for whom."""
+    """Sets in the native half what is recorded, and for which manager."""
     global changes
     with _lock:
         changes += 1
@@ -89,14 +106,17 @@ def refresh() -> None:
                 probes |= probes_for(profiler.config, manager._cap)
                 if profiler.config.profile_memory:
                     probes |= _native.SAMPLES
+        # Without a level of its own, a manager counts nothing of what is recorded for sessions.
+        number = manager._number if manager is not None and level > 0 else 0
         if level == 0:
             probes = 0
-        number = 0 if manager is None else manager._number
-        wanted = (number, level, probes, bool(_stack))
+            level = ProfilerLevel.BASIC.value if _sessions else 0
+        has_files = bool(_stack or _sessions)
+        wanted = (number, level, probes, has_files)
         if wanted != _last[0]:
             _gpu.arrange(bool(probes & _native.GPU), enabled)
             _native.set_current_manager(number)
-            _native.set_level(level, probes, bool(_stack))
+            _native.set_level(level, probes, has_files)
             _last[0] = wanted
 
 
@@ -111,11 +131,13 @@ def _after_fork_in_child() -> None:
     for manager in list(_stack):
         manager._open_session_file()
         manager._start_controller()
+    for session in list(_sessions):
+        session._after_fork()
 
 
 class _Workers:
-    """Children of multiprocessing leave without `atexit`, by its own list of things to do,
-    which is emptied when they begin: so they are told what to do after that.
+    """Children of multiprocessing exit without `atexit`, by a list of finalizers of their own
+    that is emptied when they start: ours is added after that.
     """
 
     is_known = False
@@ -139,9 +161,11 @@ def _before_fork() -> None:
 
 
 def end_files() -> None:
-    """Ends the files of all sessions that still run, when the program ends."""
+    """Completes the files of all sessions that are still open, when the program ends."""
     for manager in list(_stack):
         manager._close_session_file()
+    for session in list(_sessions):
+        session.stop()
 
 
 os.register_at_fork(

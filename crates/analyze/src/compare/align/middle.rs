@@ -57,6 +57,7 @@ impl Ends {
     fn middle(&mut self, a: &[u32], b: &[u32], differences_max: usize) -> Option<Snake> {
         let most = (a.len() + b.len()).min(differences_max).div_ceil(2) as i64;
         let (n, m) = (a.len() as i64, b.len() as i64);
+        let size = TableSize { n, m };
         let (delta, offset) = (n - m, most + 1);
         for reached in [&mut self.forward, &mut self.backward] {
             reached.clear();
@@ -65,10 +66,10 @@ impl Ends {
         let equal = |x: i64, y: i64| a[x as usize] == b[y as usize];
         let equal_backward = |x: i64, y: i64| equal(n - 1 - x, m - 1 - y);
         for d in 0..=most {
-            for k in diagonals(d, n, m) {
-                let from = next_start(&self.forward, offset, d, k, (n, m));
+            for k in diagonals(d, size) {
+                let from = next_start(&self.forward, offset, d, k, size);
                 let Some(from) = from else { continue };
-                let x = slide(from, k, (n, m), equal);
+                let x = slide(from, k, size, equal);
                 self.forward[(k + offset) as usize] = x;
                 let other = delta - k;
                 let meets = delta % 2 != 0 && other.abs() < d;
@@ -76,10 +77,10 @@ impl Ends {
                     return Some(snake(from, from - k, x - from));
                 }
             }
-            for k in diagonals(d, n, m) {
-                let from = next_start(&self.backward, offset, d, k, (n, m));
+            for k in diagonals(d, size) {
+                let from = next_start(&self.backward, offset, d, k, size);
                 let Some(from) = from else { continue };
-                let x = slide(from, k, (n, m), equal_backward);
+                let x = slide(from, k, size, equal_backward);
                 self.backward[(k + offset) as usize] = x;
                 let other = delta - k;
                 let meets = delta % 2 == 0 && other.abs() <= d;
@@ -96,13 +97,22 @@ fn snake(x: i64, y: i64, len: i64) -> Snake {
     Snake { x: x as usize, y: y as usize, len: len as usize }
 }
 
-/// The diagonals that `d` differences can lead to inside of an `n` by `m` table.
-fn diagonals(d: i64, n: i64, m: i64) -> impl Iterator<Item = i64> {
+/// The lengths of both sequences.
+#[derive(Debug, Clone, Copy)]
+struct TableSize {
+    n: i64,
+    m: i64,
+}
+
+/// The diagonals of the table that `d` differences can lead to.
+fn diagonals(d: i64, size: TableSize) -> impl Iterator<Item = i64> {
+    let TableSize { n, m } = size;
     (-d..=d).step_by(2).filter(move |&k| -m <= k && k <= n)
 }
 
 /// Where one more difference leads on diagonal `k`: the farther of right and down.
-fn next_start(reached: &[i64], offset: i64, d: i64, k: i64, (n, m): (i64, i64)) -> Option<i64> {
+fn next_start(reached: &[i64], offset: i64, d: i64, k: i64, size: TableSize) -> Option<i64> {
+    let TableSize { n, m } = size;
     if d == 0 {
         return Some(0);
     }
@@ -112,7 +122,8 @@ fn next_start(reached: &[i64], offset: i64, d: i64, k: i64, (n, m): (i64, i64)) 
     right.max(down)
 }
 
-fn slide(mut x: i64, k: i64, (n, m): (i64, i64), equal: impl Fn(i64, i64) -> bool) -> i64 {
+fn slide(mut x: i64, k: i64, size: TableSize, equal: impl Fn(i64, i64) -> bool) -> i64 {
+    let TableSize { n, m } = size;
     while x < n && x - k < m && equal(x, x - k) {
         x += 1;
     }

@@ -203,7 +203,7 @@ fn counted(a: &[u32], b: &[u32]) -> Vec<(usize, usize)> {
     }
     let equal = places.iter().filter(|(_, [in_a, in_b])| in_a.len() == in_b.len());
     let best = equal
-        .map(|(&key, [in_a, in_b])| (farthest(in_a, in_b, (a.len(), b.len())), key))
+        .map(|(&key, [in_a, in_b])| (farthest([in_a, in_b], [a.len(), b.len()]), key))
         .filter(|&(apart, _)| apart * 8 <= a.len() as u128 * b.len() as u128)
         .min();
     let Some((_, key)) = best else { return Vec::new() };
@@ -211,8 +211,9 @@ fn counted(a: &[u32], b: &[u32]) -> Vec<(usize, usize)> {
     in_a.iter().copied().zip(in_b.iter().copied()).collect()
 }
 
-/// How far places are apart at most, as shares of the lengths, times both lengths.
-fn farthest(in_a: &[usize], in_b: &[usize], (n, m): (usize, usize)) -> u128 {
+/// The largest distance of positions, as shares of the lengths, times both lengths.
+fn farthest(positions: [&[usize]; 2], lengths: [usize; 2]) -> u128 {
+    let ([in_a, in_b], [n, m]) = (positions, lengths);
     let apart =
         |(&x, &y): (&usize, &usize)| (x as u128 * m as u128).abs_diff(y as u128 * n as u128);
     in_a.iter().zip(in_b).map(apart).max().unwrap_or(0)

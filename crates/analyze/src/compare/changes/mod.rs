@@ -167,7 +167,7 @@ impl<'a> Sides<'a> {
             };
             side.iter().map(|series| (series, cells(series))).collect()
         };
-        let draft = draft(how, (Place::Wall, "step".to_owned()), &walls(base), &walls(other));
+        let draft = draft(how, Place::Wall, "step".to_owned(), &walls(base), &walls(other));
         let gpu_ns = [base, other].map(gpu_step_ns).into_iter().min().unwrap_or(0);
         let wall = draft.row.clone();
         let mut sides = Sides { sides: [base, other], how, wall, gpu_ns, allowance: *allowance };
@@ -188,7 +188,7 @@ impl<'a> Sides<'a> {
             let mut draft = match aspect {
                 // A step is not repeated inside of its recording.
                 Aspect::Rows(CompareBy::Step) => one_step(self.how, &pair, &cells),
-                _ => draft(self.how, (pair.place, pair.label.clone()), &cells[0], &cells[1]),
+                _ => draft(self.how, pair.place, pair.label.clone(), &cells[0], &cells[1]),
             };
             let behind = [0, 1].map(|side| self.behind(aspect, &pair, side));
             draft.row.why = causes::why::why(&draft.row, &behind);
@@ -212,16 +212,15 @@ impl<'a> Sides<'a> {
         ] {
             let cells =
                 self.sides.map(|side| side.iter().map(|of| (of, summed(of, place))).collect());
-            let draft = draft(self.how, (place, label.to_owned()), &cells[0], &cells[1]);
+            let draft = draft(self.how, place, label.to_owned(), &cells[0], &cells[1]);
             if draft.row.base.is_there() || draft.row.other.is_there() {
                 drafts.push(draft);
             }
         }
         for pair in pairs(Aspect::PhaseWalls, self.sides) {
             let cells = [0, 1].map(|side| self.cells(Aspect::PhaseWalls, &pair, side));
-            let label = (pair.place, pair.label.clone());
             let [base, other] = occurring(self.how, cells);
-            drafts.push(draft(self.how, label, &base, &other));
+            drafts.push(draft(self.how, pair.place, pair.label.clone(), &base, &other));
         }
         self.judged(drafts, self.step_ns())
     }
@@ -319,7 +318,8 @@ fn summed(series: &CompareSeries, place: Place) -> Vec<Cell> {
 
 fn draft(
     how: ComparedBy,
-    (place, key): (Place, String),
+    place: Place,
+    key: String,
     base: &SideCells<'_>,
     other: &SideCells<'_>,
 ) -> Draft {
@@ -358,7 +358,7 @@ fn one_step(how: ComparedBy, pair: &KeyPair, cells: &[SideCells<'_>; 2]) -> Draf
         ComparedBy::Recordings => how,
         _ => ComparedBy::PairedSteps,
     };
-    draft(how, (pair.place, pair.label.clone()), &alone(&cells[0]), &alone(&cells[1]))
+    draft(how, pair.place, pair.label.clone(), &alone(&cells[0]), &alone(&cells[1]))
 }
 
 /// Each recording as one value.

@@ -67,7 +67,7 @@ fn aligned(
     let functions = Functions::new([base, other]);
     [(0, base), (1, other)].map(|(side, profile)| {
         let columns: Vec<usize> = columns.iter().map(|pair| pair[side]).collect();
-        let mut aligned = renamed(profile, &columns, (&functions, side), options.steps != [1, 1]);
+        let mut aligned = renamed(profile, &columns, &functions, side, options.steps != [1, 1]);
         let steps = i64::try_from(options.steps[side]).unwrap_or(i64::MAX).max(1);
         for value in &mut aligned.values {
             *value = rounded(*value, steps);
@@ -80,7 +80,8 @@ fn aligned(
 fn renamed(
     profile: &Profile,
     columns: &[usize],
-    (functions, side): (&Functions, usize),
+    functions: &Functions,
+    side: usize,
     is_by_step: bool,
 ) -> Profile {
     let types: Vec<(&str, &str)> = columns

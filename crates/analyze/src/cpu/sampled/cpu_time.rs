@@ -190,12 +190,8 @@ impl CpuTime {
 
     /// Divides a time among the samples in it, piece by piece: pieces end in the middle between
     /// two samples.
-    fn divide_pieces(
-        &mut self,
-        trace: &Trace,
-        samples: &[(usize, Nanos)],
-        (start, end): (Nanos, Nanos),
-    ) {
+    fn divide_pieces(&mut self, trace: &Trace, samples: &[(usize, Nanos)], within: (Nanos, Nanos)) {
+        let (start, end) = within;
         let pieces = (samples.len() / PIECE_SAMPLES).max(1);
         let mut from = 0;
         let mut since = start;

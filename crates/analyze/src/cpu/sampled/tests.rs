@@ -24,7 +24,7 @@ fn check(sample: &mut Sample, expected: &[(&str, i128)]) {
 }
 
 /// A thread that runs for some time, again and again, sleeping in between.
-fn bursts(sample: &mut Sample, thread: &str, count: i64, from: i64, (run, pause): (i64, i64)) {
+fn bursts(sample: &mut Sample, thread: &str, count: i64, from: i64, run: i64, pause: i64) {
     for burst in 0..count {
         let start = from + burst * (run + pause);
         sample.state(thread, ThreadState::Running, start, run);
@@ -111,7 +111,7 @@ fn short_bursts_count_as_much_as_long_runs() {
     let mut sample = Sample::default();
     let clock = sample.event("cpu-clock", "ns", Some(MS));
     // 100 ms in bursts of 100 µs, of which every tenth has a sample, and 100 ms at once.
-    bursts(&mut sample, "1", 1000, 0, (MS / 10, MS));
+    bursts(&mut sample, "1", 1000, 0, MS / 10, MS);
     for burst in (0..1000).step_by(10) {
         let time = burst * (MS / 10 + MS) + MS / 20;
         sample.taken(("1", "1"), (clock, MS), time, &["short"]);

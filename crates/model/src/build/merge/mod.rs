@@ -1,8 +1,8 @@
 //! Several traces become one: the ranks of a run on one timeline.
 //!
 //! The parts are finished, so their rows are renumbered and set one behind the other;
-//! nothing is joined anew, and no launch or arrow can lead from one part to another.
-//! Processes of the parts are kept apart by their ids, and told apart by a name before
+//! nothing is joined again, and no launch or link leads from one part to another.
+//! Processes of the parts are kept apart by their ids, and distinguished by a name before
 //! theirs. What readers of a copy would join by ([`args`]) is kept apart as well.
 
 mod args;
@@ -22,13 +22,17 @@ use names::ProcessIds;
 
 /// A trace, and what to call it beside the others, such as "rank 2".
 pub struct MergePart {
+    /// Its name, the prefix of its processes.
     pub name: String,
+    /// The trace.
     pub trace: Trace,
 }
 
 /// All parts in one.
 pub struct Merged {
+    /// The trace.
     pub trace: Trace,
+    /// How the times of the parts relate.
     pub clock: MergedClock,
 }
 

@@ -1,4 +1,4 @@
-//! Processes of several parts, kept apart and told apart.
+//! Ids and names of the processes of several parts, made distinct.
 
 use std::collections::HashMap;
 

@@ -24,7 +24,7 @@ pub fn row_spans(
         return longest;
     }
     let launchers = Launchers::new(facts.trace(), facts.frames(), facts.names());
-    let mut keyer = Keyer::new(facts, (by, false), &launchers, rules);
+    let mut keyer = Keyer::new(facts, by, false, &launchers, rules);
     let numbered = rows.iter().enumerate();
     let wanted: HashMap<(Place, &str), usize> =
         numbered.map(|(at, row)| ((row.place, &*row.key), at)).collect();

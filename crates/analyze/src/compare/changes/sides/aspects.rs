@@ -24,7 +24,8 @@ pub(in crate::compare::changes) const EXPOSED: &str = "exposed communication";
 pub(in crate::compare::changes) fn gather(
     facts: &Facts<'_>,
     window: &Window,
-    (work, launchers): (&[PlacedWork], &Launchers<'_>),
+    work: &[PlacedWork],
+    launchers: &Launchers<'_>,
     series: &mut CompareSeries,
 ) {
     series.groups.insert(Aspect::Syncs, syncs(facts, window));

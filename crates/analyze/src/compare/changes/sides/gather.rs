@@ -59,8 +59,7 @@ pub fn compare_series(
 ) -> CompareSeries {
     let mut window = Window::new(facts, options);
     let launchers = Launchers::new(facts.trace(), facts.frames(), facts.names());
-    let asked = (options.by, options.with_stacks);
-    let mut keyer = Keyer::new(facts, asked, &launchers, rules);
+    let mut keyer = Keyer::new(facts, options.by, options.with_stacks, &launchers, rules);
     let (mut work, mut sums) = summed_up(&mut keyer, &window);
     let rows = sums.kinds.len() + observed::rows_max(facts.trace());
     if rows.saturating_mul(window.count()) > cells_max(facts) {
@@ -86,7 +85,7 @@ pub fn compare_series(
         });
     }
     observed::gather(facts, &window, &mut series);
-    aspects::gather(facts, &window, (&work, &launchers), &mut series);
+    aspects::gather(facts, &window, &work, &launchers, &mut series);
     series
 }
 

@@ -33,8 +33,8 @@ const NONE: &str = "[none]";
 /// Finds the keys of the groupings that are gathered.
 pub(in crate::compare::changes) struct Keyer<'a, 't> {
     facts: &'a Facts<'t>,
-    /// The grouping that was asked for.
-    pub(in crate::compare::changes) asked: CompareBy,
+    /// The grouping.
+    pub(in crate::compare::changes) by: CompareBy,
     pub(in crate::compare::changes) launchers: &'a Launchers<'a>,
     classifier: Classifier<'a, 't>,
     modules: Modules,
@@ -45,17 +45,18 @@ pub(in crate::compare::changes) struct Keyer<'a, 't> {
 impl<'a, 't> Keyer<'a, 't> {
     pub(in crate::compare::changes) fn new(
         facts: &'a Facts<'t>,
-        (asked, with_stacks): (CompareBy, bool),
+        by: CompareBy,
+        with_stacks: bool,
         launchers: &'a Launchers<'a>,
         rules: &'a ClassRules,
     ) -> Self {
         Keyer {
             facts,
-            asked,
+            by,
             launchers,
             classifier: Classifier::new(facts, rules),
-            modules: Modules::new(facts, asked == CompareBy::Layer),
-            stacks: match with_stacks || asked == CompareBy::Stack {
+            modules: Modules::new(facts, by == CompareBy::Layer),
+            stacks: match with_stacks || by == CompareBy::Stack {
                 true => Stacks::new(facts),
                 false => Stacks::default(),
             },

@@ -187,7 +187,7 @@ impl Sums {
         let spans = facts.trace().spans();
         let launcher = keyer.launchers.of(work);
         let id = |name: Option<StrId>| name.map_or(NO_ROW, |name| name.0);
-        let by = keyer.asked;
+        let by = keyer.by;
         Signature {
             place: Place::Gpu,
             operator: id(launcher.operator),
@@ -213,9 +213,9 @@ impl Sums {
         let name = |span: Option<SpanId>| {
             span.map_or(NO_ROW, |span| facts.names().merged(facts.trace().spans().name(span)).0)
         };
-        let asked = match is_decided(keyer.asked) {
+        let asked = match is_decided(keyer.by) {
             true => None,
-            false => keyer.host(keyer.asked, span, at),
+            false => keyer.host(keyer.by, span, at),
         };
         Signature {
             place: match facts.waits().kind(span) {

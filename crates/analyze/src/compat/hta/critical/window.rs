@@ -120,8 +120,9 @@ fn insides(
     loaded: &Loaded<'_>,
     rows: &[Row],
     partner: &[Option<usize>],
-    (start, end): (i64, i64),
+    within: (i64, i64),
 ) -> Vec<bool> {
+    let (start, end) = within;
     // An event without a length would upset HTA's call stacks.
     let is_host = |row: &Row| row.stream == -1 && row.dur > 0 && start <= row.ts && row.ts <= end;
     let mut inside: Vec<bool> = rows.iter().map(is_host).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use spanwise_pt::{Functions, Image, Program, Stretch, TickScale};
+use spanwise_pt::{Functions, Image, ImageSwitch, Program, TickScale};
 
 use super::jitdump::is_dump;
 use super::side::{Side, Turn, Version};
@@ -81,12 +81,12 @@ impl<'a> Codes<'a> {
             images.push(image);
         }
         let mut since = 0;
-        let stretches = turns.iter().map(|&(turn, number)| {
+        let switches = turns.iter().map(|&(turn, number)| {
             since = scale.ticks(turn.since).max(since);
-            Stretch { since, image: numbers.get(&(turn.pid, number)).copied().unwrap_or(0) }
+            ImageSwitch { since, image: numbers.get(&(turn.pid, number)).copied().unwrap_or(0) }
         });
-        let stretches = stretches.collect();
-        Program::new(images, stretches)
+        let switches = switches.collect();
+        Program::new(images, switches)
     }
 }
 

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use spanwise_callstack::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, QuickMap};
-use spanwise_pt::{At, BranchKind as Kind, Event, Lost, Sink, TickScale, decode_parallel};
+use spanwise_pt::{BranchKind as Kind, Event, EventTime, Loss, Sink, TickScale, decode_parallel};
 
 use super::State;
 use super::header::Header;
@@ -46,10 +46,10 @@ struct Thread {
 }
 
 #[derive(Default)]
-struct Collected(Vec<(At, Event)>);
+struct Collected(Vec<(EventTime, Event)>);
 
 impl Sink for Collected {
-    fn event(&mut self, at: At, event: Event) {
+    fn event(&mut self, at: EventTime, event: Event) {
         self.0.push((at, event));
     }
 }
@@ -110,7 +110,7 @@ impl State<'_> {
                 tell_gap(threads, &turns, (time, last), times.first);
             }
             for (at, event) in parts.into_iter().flat_map(|part| part.0) {
-                let turn = turns.get(at.stretch as usize).map(|turn| turn.0);
+                let turn = turns.get(at.switch as usize).map(|turn| turn.0);
                 let key = key_of(turn.unwrap_or(Turn { since: 0, pid: 0, tid: queue.tid }));
                 let time = times.next(at);
                 threads.entry(key).or_default().push((time, event));
@@ -180,7 +180,7 @@ impl State<'_> {
                 from: self.branch_place(key, from),
                 to: self.branch_place(key, to.unwrap_or(0)),
             }),
-            Event::Lost(lost) => {
+            Event::Loss(lost) => {
                 let (message, ip) = message_of(lost);
                 What::Error { message: self.names().string(message), ip }
             }
@@ -243,12 +243,12 @@ struct Times {
 }
 
 impl Times {
-    fn of(&self, at: At) -> Option<Nanos> {
+    fn of(&self, at: EventTime) -> Option<Nanos> {
         let is_told = at.ticks != 0 && self.scale.factor != 0;
         is_told.then(|| Nanos::try_from(self.scale.nanos(at.ticks)).ok()).flatten()
     }
 
-    fn next(&mut self, at: At) -> Option<Nanos> {
+    fn next(&mut self, at: EventTime) -> Option<Nanos> {
         self.latest = self.latest.max(self.of(at)).or(self.first);
         self.latest
     }
@@ -265,7 +265,7 @@ fn tell_gap(
     let since = end.map_or(u64::MAX, |end| end as u64);
     let ran = turns.iter().map(|turn| turn.0).filter(|turn| (since..until).contains(&turn.since));
     for key in ran.map(key_of).chain([last]).collect::<BTreeSet<_>>() {
-        threads.entry(key).or_default().push((end, Event::Lost(Lost::Gap)));
+        threads.entry(key).or_default().push((end, Event::Loss(Loss::Gap)));
     }
 }
 
@@ -297,14 +297,14 @@ fn kind_of(kind: Kind) -> BranchKind {
     }
 }
 
-fn message_of(lost: Lost) -> (&'static str, u64) {
+fn message_of(lost: Loss) -> (&'static str, u64) {
     match lost {
-        Lost::Overflow => ("the processor had no room for its packets", 0),
-        Lost::Gap => ("nothing was kept for a while", 0),
-        Lost::Packet(_) => ("bytes that are no packet of Intel PT", 0),
-        Lost::NoCode(ip) => ("no code is known where the program went on", ip),
-        Lost::Mismatch(ip) => ("the code is not what the processor ran", ip),
-        Lost::NoReturnAddress(ip) => ("a return from a call that was not seen", ip),
-        Lost::EndlessLoop(ip) => ("code that goes around for ever", ip),
+        Loss::Overflow => ("the processor had no room for its packets", 0),
+        Loss::Gap => ("nothing was kept for a while", 0),
+        Loss::Packet(_) => ("bytes that are no packet of Intel PT", 0),
+        Loss::NoCode(ip) => ("no code is known where the program went on", ip),
+        Loss::Mismatch(ip) => ("the code is not what the processor ran", ip),
+        Loss::NoReturnAddress(ip) => ("a return from a call that was not seen", ip),
+        Loss::EndlessLoop(ip) => ("code that goes around for ever", ip),
     }
 }

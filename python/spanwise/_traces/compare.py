@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable
 from typing import Union
 
-from . import _native
-from ._answer import Answer
-from ._table import Table
-from ._trace import Path, Trace, open
+from .. import _native
+from .answer import Answer
+from .table import Table
+from .trace import Path, Trace, open
 
 #: A trace, the path of one, or several of either.
 Side = Union[Trace, Path, "Iterable[Trace | Path]"]

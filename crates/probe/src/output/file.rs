@@ -38,7 +38,7 @@ fn boot() -> String {
 }
 
 impl<W: Write> SessionFile<W> {
-    /// Begins a file, with what is told of the process.
+    /// Starts a file, with facts about the process.
     pub(crate) fn new(out: W, process_id: u32, program: &str) -> io::Result<Self> {
         let mut file = SessionFile { out, waiting: MAGIC.to_vec() };
         file.chunk(Chunk::Process, |body| {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from . import _native
+from .. import _native
 
 #: Rows that `repr` and notebooks show.
 _SHOWN = 10
@@ -115,7 +115,7 @@ class Table:
         with a text in expressions only: `frame.filter(polars.col("name") == "aten::mm")`.
         """
         if share_names:
-            from ._polars import frame_with_shared_names
+            from .polars import frame_with_shared_names
 
             return frame_with_shared_names(self)
         return _library("polars").DataFrame(self)
@@ -126,7 +126,7 @@ class Table:
         It is there at once. Polars looks whether each number has a name; here every query does
         so for the names that it asks for, and for no others. Needs Polars 2.
         """
-        from ._polars import lazy_frame_with_shared_names
+        from .polars import lazy_frame_with_shared_names
 
         return lazy_frame_with_shared_names(self)
 

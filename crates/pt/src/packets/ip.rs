@@ -3,14 +3,17 @@
 /// Which bytes of an address a packet holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpForm {
-    /// None: the address is outside of what may be traced.
+    /// None: tracing of the address is not permitted.
     Absent,
-    /// The lower two; the others are those of the address before.
+    /// The lower two; the others are those of the preceding address.
     Low16,
+    /// The lower four; the others are those of the preceding address.
     Low32,
+    /// The lower six; the others are those of the preceding address.
     Low48,
     /// The lower six; the upper two repeat the highest bit.
     Extended48,
+    /// All eight.
     Full,
 }
 
@@ -54,21 +57,23 @@ impl IpForm {
 /// An address as a packet holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ip {
+    /// Which bytes there are.
     pub form: IpForm,
-    /// The bytes that are there; the others are zero.
+    /// These bytes; the others are zero.
     pub bits: u64,
 }
 
 impl Ip {
+    /// A packet without an address.
     pub const ABSENT: Ip = Ip { form: IpForm::Absent, bits: 0 };
 }
 
-/// The address before, which the next one may lean on.
+/// The preceding address, whose upper bytes the next one may share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LastIp(u64);
 
 impl LastIp {
-    /// The whole address; `None` where the packet holds none.
+    /// The whole address; `None` if the packet has none.
     #[inline]
     pub fn resolve(&mut self, ip: Ip) -> Option<u64> {
         let keeping = |bits: u32| self.0 & (u64::MAX << bits) | ip.bits;
@@ -83,7 +88,7 @@ impl LastIp {
         Some(self.0)
     }
 
-    /// The shortest way to write an address.
+    /// The shortest form of an address.
     pub fn shorten(&mut self, whole: u64) -> Ip {
         let differs = self.0 ^ whole;
         let form = match () {

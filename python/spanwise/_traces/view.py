@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from . import _native
+from .. import _native
 
 
 class Viewer:

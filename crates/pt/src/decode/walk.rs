@@ -1,10 +1,10 @@
 //! Following the code from packet to packet.
 
-use crate::blocks::{Block, BlockId, instructions_before};
-use crate::decode::{Decoder, MODES};
-use crate::event::{At, BranchKind, Event, Lost, Ran, Sink};
-use crate::insn::Kind;
-use crate::returns::Return;
+use crate::code::insn::Kind;
+use crate::decode::blocks::{Block, BlockId, instructions_before};
+use crate::decode::decoder::{Decoder, MODES};
+use crate::decode::event::{BranchKind, Event, EventTime, InstructionRun, Loss, Sink};
+use crate::decode::returns::Return;
 use crate::{Packet, Packets, Tnt};
 
 /// So many branches without a packet are a loop that never ends.
@@ -26,19 +26,19 @@ impl Bits {
 }
 
 /// Tells a sink what happens between two packets: all at one time.
-struct Teller<'a, S> {
+struct Emitter<'a, S> {
     sink: &'a mut S,
-    at: At,
+    at: EventTime,
     is_in_transaction: bool,
     is_silent: bool,
 }
 
-impl<S: Sink> Teller<'_, S> {
+impl<S: Sink> Emitter<'_, S> {
     #[inline]
     fn ran(&mut self, block: &Block) {
         if S::HAS_RUNS && !self.is_silent {
             let Block { first, instructions, .. } = *block;
-            self.sink.ran(Ran { first, instructions });
+            self.sink.instructions(InstructionRun { first, instructions });
         }
     }
 
@@ -75,7 +75,7 @@ enum Stop {
 
 impl<S: Sink> Decoder<'_, S> {
     /// Takes the branches that the bits tell, the oldest first.
-    pub(crate) fn follow_bits(&mut self, tnt: Tnt, packets: &mut Packets<'_>) -> Result<(), Lost> {
+    pub(crate) fn follow_bits(&mut self, tnt: Tnt, packets: &mut Packets<'_>) -> Result<(), Loss> {
         self.state.event_at = None;
         // The oldest is the highest; zeros follow the last.
         let mut bits = Bits { left: tnt.count, bits: tnt.bits << (64 - tnt.count.max(1)) };
@@ -91,14 +91,14 @@ impl<S: Sink> Decoder<'_, S> {
     /// Follows the code while bits decide, and no further: up to a branch that needs a target
     /// where some are left. This is where time goes, so everything is at hand and nothing is
     /// copied.
-    fn follow(&mut self, bits: &mut Bits) -> Result<(), Lost> {
-        let Some(cache) = self.cache else { return Err(Lost::NoCode(self.state.ip)) };
+    fn follow(&mut self, bits: &mut Bits) -> Result<(), Loss> {
+        let Some(cache) = self.cache else { return Err(Loss::NoCode(self.state.ip)) };
         let code = (&self.program.images()[cache / MODES], self.state.mode);
         let (returns, blocks) = (&mut self.returns, &mut self.caches[cache]);
         let has_short_returns = !self.options.has_all_returns;
-        let mut teller = Teller {
+        let mut emitter = Emitter {
             sink: &mut self.sink,
-            at: At { ticks: self.state.clock.now(), stretch: self.stretch as u32 },
+            at: EventTime { ticks: self.state.clock.now(), switch: self.switch as u32 },
             is_in_transaction: self.state.is_in_transaction,
             is_silent: self.is_silent,
         };
@@ -111,22 +111,22 @@ impl<S: Sink> Decoder<'_, S> {
             match block.kind {
                 Kind::Conditional => {
                     let is_taken = bits.next();
-                    teller.ran(block);
+                    emitter.ran(block);
                     if is_taken && block.leaves {
-                        teller.branch(BranchKind::Jump, block.last, block.target);
+                        emitter.branch(BranchKind::Jump, block.last, block.target);
                     }
                     here = blocks.after(here, is_taken, code);
                     steps = 0;
                 }
                 Kind::Return if has_short_returns => {
                     if !bits.next() {
-                        break Err(Lost::Mismatch(block.last));
+                        break Err(Loss::Mismatch(block.last));
                     }
                     let Some(back) = returns.pop() else {
-                        break Err(Lost::NoReturnAddress(block.last));
+                        break Err(Loss::NoReturnAddress(block.last));
                     };
-                    teller.ran(block);
-                    teller.branch(BranchKind::Return, block.last, back.ip);
+                    emitter.ran(block);
+                    emitter.branch(BranchKind::Return, block.last, back.ip);
                     here = match back.cache == cache as u32 {
                         true => blocks.after(back.call, false, code),
                         false => blocks.at(back.ip, code.0, code.1),
@@ -135,7 +135,7 @@ impl<S: Sink> Decoder<'_, S> {
                 }
                 Kind::Plain | Kind::Jump | Kind::Call if block.instructions > 0 => {
                     let is_taken = block.kind != Kind::Plain;
-                    if teller.direct(block) {
+                    if emitter.direct(block) {
                         let cache = cache as u32;
                         returns.push(Return { ip: block.next, call: here, cache });
                     }
@@ -143,12 +143,12 @@ impl<S: Sink> Decoder<'_, S> {
                     steps += 1;
                 }
                 Kind::Plain | Kind::Jump | Kind::Call => {
-                    break Err(Lost::NoCode(block.first));
+                    break Err(Loss::NoCode(block.first));
                 }
                 _ => break Ok(()),
             }
             if steps > STEPS_MAX {
-                break Err(Lost::EndlessLoop(blocks.get(here).first));
+                break Err(Loss::EndlessLoop(blocks.get(here).first));
             }
         };
         (self.here, self.state.ip) = (here, blocks.get(here).first);
@@ -157,7 +157,7 @@ impl<S: Sink> Decoder<'_, S> {
 
     /// A target that is needed before the bits are used up: processors may keep it back until
     /// their bits are full.
-    fn late_target(&mut self, packets: &mut Packets<'_>) -> Result<(), Lost> {
+    fn late_target(&mut self, packets: &mut Packets<'_>) -> Result<(), Loss> {
         let at = self.state.ip;
         loop {
             let mut ahead = packets.clone();
@@ -168,30 +168,30 @@ impl<S: Sink> Decoder<'_, S> {
                     let ip = self.state.last.resolve(ip);
                     return self.arrive(ip);
                 }
-                _ => return Err(Lost::Mismatch(at)),
+                _ => return Err(Loss::Mismatch(at)),
             }
         }
     }
 
     /// Follows the code up to a branch that it does not decide itself.
     #[inline]
-    fn next_branch(&mut self) -> Result<BlockId, Lost> {
+    fn next_branch(&mut self) -> Result<BlockId, Loss> {
         for _ in 0..STEPS_MAX {
             if let Some(Stop::Branch(id)) = self.step(None)? {
                 return Ok(id);
             }
         }
-        Err(Lost::EndlessLoop(self.state.ip))
+        Err(Loss::EndlessLoop(self.state.ip))
     }
 
     /// One block further, where the code alone says where to.
     #[inline]
-    fn step(&mut self, end: Option<u64>) -> Result<Option<Stop>, Lost> {
+    fn step(&mut self, end: Option<u64>) -> Result<Option<Stop>, Loss> {
         let (id, ip) = (self.here, self.state.ip);
-        let Some((blocks, code)) = self.code() else { return Err(Lost::NoCode(ip)) };
+        let Some((blocks, code)) = self.code() else { return Err(Loss::NoCode(ip)) };
         let block = *blocks.get(id);
         let is_taken = match block.kind {
-            Kind::Plain if block.instructions == 0 => return Err(Lost::NoCode(ip)),
+            Kind::Plain if block.instructions == 0 => return Err(Loss::NoCode(ip)),
             Kind::Plain => false,
             Kind::Jump | Kind::Call => true,
             _ => return Ok(Some(Stop::Branch(id))),
@@ -219,13 +219,13 @@ impl<S: Sink> Decoder<'_, S> {
 
     /// Follows the code up to an address, which has to be there before the next branch that the
     /// code does not decide.
-    pub(crate) fn walk_to(&mut self, end: u64) -> Result<(), Lost> {
+    pub(crate) fn walk_to(&mut self, end: u64) -> Result<(), Loss> {
         for _ in 0..STEPS_MAX {
             if self.state.ip == end {
                 return Ok(());
             }
             let (id, ip) = (self.here, self.state.ip);
-            let Some((blocks, code)) = self.code() else { return Err(Lost::NoCode(ip)) };
+            let Some((blocks, code)) = self.code() else { return Err(Loss::NoCode(ip)) };
             let block = *blocks.get(id);
             if block.first < end
                 && end < block.next
@@ -242,19 +242,19 @@ impl<S: Sink> Decoder<'_, S> {
                     self.move_to(end);
                     return Ok(());
                 }
-                return Err(Lost::Mismatch(block.last));
+                return Err(Loss::Mismatch(block.last));
             }
         }
-        Err(Lost::EndlessLoop(self.state.ip))
+        Err(Loss::EndlessLoop(self.state.ip))
     }
 
     /// Follows the code up to a branch that needs a target, and takes it.
-    pub(crate) fn walk_to_target(&mut self, target: u64) -> Result<(), Lost> {
+    pub(crate) fn walk_to_target(&mut self, target: u64) -> Result<(), Loss> {
         let id = self.next_branch()?;
-        let Some((blocks, _)) = self.code() else { return Err(Lost::NoCode(0)) };
+        let Some((blocks, _)) = self.code() else { return Err(Loss::NoCode(0)) };
         let block = *blocks.get(id);
         if !block.kind.needs_target() {
-            return Err(Lost::Mismatch(block.last));
+            return Err(Loss::Mismatch(block.last));
         }
         let is_told = block.kind != Kind::IndirectJump || blocks.leaves_to(id, target);
         match block.kind {
@@ -271,11 +271,11 @@ impl<S: Sink> Decoder<'_, S> {
     }
 
     /// Follows the code up to the branch with which tracing ended.
-    pub(crate) fn walk_to_end(&mut self, target: Option<u64>) -> Result<(), Lost> {
+    pub(crate) fn walk_to_end(&mut self, target: Option<u64>) -> Result<(), Loss> {
         for _ in 0..STEPS_MAX {
             let Some(stop) = self.step(target)? else { continue };
             let id = self.here;
-            let Some((blocks, _)) = self.code() else { return Err(Lost::NoCode(0)) };
+            let Some((blocks, _)) = self.code() else { return Err(Loss::NoCode(0)) };
             let block = *blocks.get(id);
             let fits = match stop {
                 Stop::Reached => true,
@@ -285,14 +285,14 @@ impl<S: Sink> Decoder<'_, S> {
                 Stop::Branch(_) => true,
             };
             if !fits {
-                return Err(Lost::Mismatch(block.last));
+                return Err(Loss::Mismatch(block.last));
             }
             self.ran(block.first, block.instructions);
             let kind = Some(BranchKind::of(block.kind));
-            self.tell(Event::End { kind, from: block.last, to: target });
+            self.emit(Event::End { kind, from: block.last, to: target });
             return Ok(());
         }
-        Err(Lost::EndlessLoop(self.state.ip))
+        Err(Loss::EndlessLoop(self.state.ip))
     }
 
     #[inline]
@@ -304,7 +304,7 @@ impl<S: Sink> Decoder<'_, S> {
     #[inline]
     fn ran(&mut self, first: u64, instructions: u32) {
         if S::HAS_RUNS && !self.is_silent && instructions > 0 {
-            self.sink.ran(Ran { first, instructions });
+            self.sink.instructions(InstructionRun { first, instructions });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The program: bytes at addresses, and which of them were there at what time.
+//! The program: its code by address, and which code was mapped at which time.
 
 /// Bytes at an address.
 #[derive(Debug, Clone, Copy)]
@@ -13,9 +13,9 @@ impl Section<'_> {
     }
 }
 
-/// Where the functions of a piece of code begin and end, for telling jumps that leave them.
+/// Where functions start and end, which shows the jumps that leave them.
 pub trait Functions: Sync {
-    /// The first address of the function around `ip` and the first behind it.
+    /// The first address of the function that contains `ip`, and the first after it.
     fn around(&self, ip: u64) -> Option<(u64, u64)>;
 }
 
@@ -28,11 +28,12 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
+    /// An image without code. Without `functions`, each mapping counts as one function.
     pub fn new(functions: Option<&'a dyn Functions>) -> Self {
         Image { sections: Vec::new(), functions }
     }
 
-    /// Maps bytes; what was there before is gone.
+    /// Maps bytes, in place of what was mapped there before.
     pub fn map(&mut self, start: u64, bytes: &'a [u8]) {
         let room = usize::try_from(u64::MAX - start).unwrap_or(usize::MAX);
         let bytes = &bytes[..bytes.len().min(room)];
@@ -44,7 +45,7 @@ impl<'a> Image<'a> {
         self.sections.insert(at, Section { start, bytes });
     }
 
-    /// Takes away what is mapped from `start` to before `end`.
+    /// Removes mappings from `start` to before `end`.
     pub fn unmap(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
@@ -77,7 +78,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The function around an address; all of its section where nobody knows better.
+    /// The function that contains an address; its whole section if functions are unknown.
     pub(crate) fn function(&self, ip: u64) -> (u64, u64) {
         if let Some(found) = self.functions.and_then(|functions| functions.around(ip)) {
             return found;
@@ -97,54 +98,58 @@ impl std::fmt::Debug for Image<'_> {
     }
 }
 
-/// From a time on, one of the images is what the processor runs.
+/// From a time on, the processor runs the code of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
-    /// In ticks of the time stamp counter.
+pub struct ImageSwitch {
+    /// Time stamp counter.
     pub since: u64,
+    /// Position of the image in those of the [`Program`].
     pub image: usize,
 }
 
-/// What ran when: address spaces change when another process gets the processor, and when a
-/// process maps code.
+/// The code that ran, over time: address spaces change when another process gets the processor,
+/// and when a process maps code.
 #[derive(Debug, Clone, Default)]
 pub struct Program<'a> {
     images: Vec<Image<'a>>,
     /// Ascending by time.
-    stretches: Vec<Stretch>,
+    switches: Vec<ImageSwitch>,
 }
 
 impl<'a> Program<'a> {
-    /// `stretches` ascend, and name images that are there. The first also holds before its
-    /// time.
-    pub fn new(images: Vec<Image<'a>>, stretches: Vec<Stretch>) -> Self {
-        assert!(stretches.is_sorted_by_key(|stretch| stretch.since));
-        assert!(stretches.iter().all(|stretch| stretch.image < images.len()));
-        Program { images, stretches }
+    /// `switches` ascend by time; the first also applies before its time.
+    ///
+    /// # Panics
+    ///
+    /// If they do not ascend, or have images that do not exist.
+    pub fn new(images: Vec<Image<'a>>, switches: Vec<ImageSwitch>) -> Self {
+        assert!(switches.is_sorted_by_key(|switch| switch.since));
+        assert!(switches.iter().all(|switch| switch.image < images.len()));
+        Program { images, switches }
     }
 
-    /// One image from beginning to end.
+    /// One image throughout.
     pub fn single(image: Image<'a>) -> Self {
-        Program { images: vec![image], stretches: vec![Stretch { since: 0, image: 0 }] }
+        Program { images: vec![image], switches: vec![ImageSwitch { since: 0, image: 0 }] }
     }
 
     pub(crate) fn images(&self) -> &[Image<'a>] {
         &self.images
     }
 
-    pub(crate) fn image_of(&self, stretch: usize) -> Option<usize> {
-        self.stretches.get(stretch).map(|stretch| stretch.image)
+    pub(crate) fn image_of(&self, switch: usize) -> Option<usize> {
+        self.switches.get(switch).map(|switch| switch.image)
     }
 
-    /// When a stretch begins; the first holds before, too.
-    pub(crate) fn since(&self, stretch: usize) -> u64 {
-        if stretch == 0 { 0 } else { self.stretches.get(stretch).map_or(0, |at| at.since) }
+    /// When a switch happened; the first also applies before its time.
+    pub(crate) fn since(&self, switch: usize) -> u64 {
+        if switch == 0 { 0 } else { self.switches.get(switch).map_or(0, |at| at.since) }
     }
 
-    /// Which stretch a time is in, and until when.
-    pub(crate) fn stretch_at(&self, ticks: u64) -> (usize, u64) {
-        let next = self.stretches.partition_point(|stretch| stretch.since <= ticks).max(1);
-        (next - 1, self.stretches.get(next).map_or(u64::MAX, |stretch| stretch.since))
+    /// The switch in effect at a time, and when the next one happens.
+    pub(crate) fn switch_at(&self, ticks: u64) -> (usize, u64) {
+        let next = self.switches.partition_point(|switch| switch.since <= ticks).max(1);
+        (next - 1, self.switches.get(next).map_or(u64::MAX, |switch| switch.since))
     }
 }
 
@@ -154,7 +159,7 @@ mod tests {
 
     const BYTES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
-    /// Maps and unmaps, then what stands at each address from 0 to 40.
+    /// Maps and unmaps at random, and compares with an array of 40 bytes.
     #[test]
     fn what_is_mapped_last_counts() {
         let mut image = Image::default();
@@ -192,10 +197,10 @@ mod tests {
 
     #[test]
     fn stretches_are_found_by_time() {
-        let stretch = |since| Stretch { since, image: 0 };
-        let stretches = vec![stretch(10), stretch(20), stretch(20), stretch(30)];
-        let program = Program::new(vec![Image::default()], stretches);
-        let check = |ticks, expected| assert_eq!(program.stretch_at(ticks), expected);
+        let switch = |since| ImageSwitch { since, image: 0 };
+        let switches = vec![switch(10), switch(20), switch(20), switch(30)];
+        let program = Program::new(vec![Image::default()], switches);
+        let check = |ticks, expected| assert_eq!(program.switch_at(ticks), expected);
         check(0, (0, 20));
         check(10, (0, 20));
         check(19, (0, 20));

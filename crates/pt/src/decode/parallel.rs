@@ -1,14 +1,14 @@
 //! Decoding on several cores.
 //!
-//! At some places the processor tells all of its state, so decoding can begin there without
-//! what came before. Each part is decoded as if the one before had arrived in that state; then
-//! that is checked, and where it did not, the part is decoded again after the one before. So
-//! the result is that of a single core, whatever the bytes are.
+//! At some points the processor writes all of its state, so decoding can start there without the
+//! preceding bytes. Each part is decoded as if the previous one ended in that state; then that is
+//! checked, and if it did not, the part is decoded again after the previous one. So the result
+//! is that of a single core, whatever the bytes are.
 
-use crate::decode::{DecodeCounts, DecodeOptions, Decoder, State};
+use crate::decode::decoder::{DecodeCounts, DecodeOptions, Decoder, State};
 use crate::{Program, Sink, find_psb};
 
-/// Decodes bytes from beginning to end.
+/// Decodes a trace on the calling thread, and returns the sink.
 pub fn decode<S: Sink>(
     program: &Program<'_>,
     options: DecodeOptions,
@@ -26,8 +26,8 @@ pub fn decode<S: Sink>(
     (decoder.sink, decoder.counts)
 }
 
-/// Decodes bytes in as many parts as there are threads. What the sinks were told, one after the
-/// other, is what [`decode`] would have told one.
+/// Decodes a trace on several threads, one part and one sink each. The events of the sinks, one
+/// after the other, are those that [`decode`] gives to a single one.
 pub fn decode_parallel<S: Sink + Default + Send>(
     program: &Program<'_>,
     options: DecodeOptions,
@@ -40,18 +40,17 @@ pub fn decode_parallel<S: Sink + Default + Send>(
         return (Vec::new(), DecodeCounts { skipped_bytes });
     };
     let untils = starts[1..].iter().map(|&until| Some(until)).chain([None]);
-    let parts: Vec<(usize, Option<usize>)> = starts.iter().copied().zip(untils).collect();
-    if let [(from, until)] = parts[..] {
-        let part = Part::decode(program, options, bytes, (from, until, true));
+    let parts = starts.iter().zip(untils);
+    let parts = parts.map(|(&from, until)| PartRange { from, until, is_first: from == first });
+    let parts: Vec<PartRange> = parts.collect();
+    if let [part] = parts[..] {
+        let part = Part::decode(program, options, bytes, part);
         return join(vec![part], &parts, bytes, first);
     }
     let decoded: Vec<Part<'_, S>> = std::thread::scope(|scope| {
         let workers: Vec<_> = parts
             .iter()
-            .map(|&(from, until)| {
-                let is_first = from == first;
-                scope.spawn(move || Part::decode(program, options, bytes, (from, until, is_first)))
-            })
+            .map(|&part| scope.spawn(move || Part::decode(program, options, bytes, part)))
             .collect();
         let joined = workers.into_iter().map(|worker| worker.join());
         joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
@@ -59,16 +58,16 @@ pub fn decode_parallel<S: Sink + Default + Send>(
     join(decoded, &parts, bytes, first)
 }
 
-/// Checks what each part was decoded on, and decodes again what was not so.
+/// Checks the state that each part was decoded from, and decodes again where it was wrong.
 fn join<S: Sink>(
     decoded: Vec<Part<'_, S>>,
-    parts: &[(usize, Option<usize>)],
+    parts: &[PartRange],
     bytes: &[u8],
     first: usize,
 ) -> (Vec<S>, DecodeCounts) {
     let mut counts = DecodeCounts { skipped_bytes: first as u64 };
     let (mut sinks, mut before) = (Vec::new(), None::<Part<'_, S>>);
-    for (part, &(_, until)) in decoded.into_iter().zip(parts) {
+    for (part, &PartRange { until, .. }) in decoded.into_iter().zip(parts) {
         before = Some(match before.take() {
             // It has read beyond this part already.
             Some(one) if until.is_some_and(|until| one.end.0 > until) => one,
@@ -92,7 +91,7 @@ fn join<S: Sink>(
     (sinks, counts)
 }
 
-/// Places to begin, about equally far apart.
+/// Offsets where decoding can start, about equally far apart.
 fn starts(bytes: &[u8], threads: usize) -> Vec<usize> {
     let threads = threads.max(1);
     let mut starts: Vec<usize> =
@@ -101,12 +100,21 @@ fn starts(bytes: &[u8], threads: usize) -> Vec<usize> {
     starts
 }
 
-/// What one thread has decoded: with where and how it was once the first head was read, and at
-/// the end, once that of the next part was.
+/// What one thread has decoded.
 struct Part<'a, S> {
     decoder: Decoder<'a, S>,
+    /// Offset and state after the first `PsbEnd`.
     head: (usize, State),
+    /// The same at the end, which is after the first `PsbEnd` of the next part.
     end: (usize, State),
+}
+
+/// Where one thread decodes.
+#[derive(Debug, Clone, Copy)]
+struct PartRange {
+    from: usize,
+    until: Option<usize>,
+    is_first: bool,
 }
 
 impl<'a, S: Sink + Default> Part<'a, S> {
@@ -114,10 +122,11 @@ impl<'a, S: Sink + Default> Part<'a, S> {
         program: &'a Program<'a>,
         options: DecodeOptions,
         bytes: &[u8],
-        (from, until, is_first): (usize, Option<usize>, bool),
+        range: PartRange,
     ) -> Self {
+        let PartRange { from, until, is_first } = range;
         let mut decoder = Decoder::new(program, options, S::default());
-        // What the head says is told by the part before.
+        // The previous part emits these events.
         decoder.is_silent = !is_first;
         let at = decoder.run(bytes, from, Some(from));
         let head = (at, decoder.state);

@@ -4,7 +4,7 @@
 //! A breakpoint must never be set by such a guess: code that holds data, or instructions that are
 //! newer than this table, is refused as a whole.
 
-use crate::insn::Insn;
+use crate::code::insn::Insn;
 
 /// What stands before the opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

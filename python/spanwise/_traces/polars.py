@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._table import Table, _library
+from .table import Table, _library
 
 #: Numbers of texts mean the same in every frame that is made here, so that those of several
 #: traces can be put together; named so to Polars, which keeps them while a frame uses them.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Union
 
-from . import _native
-from ._table import Table
+from .. import _native
+from .table import Table
 
 
 class Answer:

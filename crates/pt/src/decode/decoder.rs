@@ -1,66 +1,66 @@
-//! Packets and the program become what ran.
+//! Follows the program with the packets.
 //!
-//! Packets are taken in order. Each says how the program went on at the next branch that the
-//! code itself does not decide; up to there the code is followed. Where the two contradict one
-//! another, what ran is lost up to the next packet with an address.
+//! Packets are processed in order. Each gives the outcome of the next branch that the code alone
+//! does not determine; up to there the code is followed. If the two contradict each other, the
+//! execution is unknown up to the next packet with an address.
 
-use crate::blocks::Blocks;
-use crate::clock::Clock;
-use crate::event::{At, BranchKind, Event, Lost, Sink};
-use crate::image::{Image, Program};
-use crate::returns::Returns;
+use crate::code::image::{Image, Program};
+use crate::decode::blocks::Blocks;
+use crate::decode::clock::Clock;
+use crate::decode::event::{BranchKind, Event, EventTime, Loss, Sink};
+use crate::decode::returns::Returns;
 use crate::{BadPacket, ClockRates, ExecMode, Ip, LastIp, Packet, Packets, find_psb};
 
-/// What the bytes do not say themselves.
+/// What the packets do not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecodeOptions {
+    /// The relation between the processor's clocks.
     pub rates: ClockRates,
-    /// Returns always have an address: the processor was told not to leave it out.
+    /// Whether returns always have an address (the processor did not compress them).
     pub has_all_returns: bool,
-    /// The bits of the time stamp counter above those that are told, from any time near.
+    /// Any time close to the recording, for the upper bits of the time stamp counter.
     pub ticks_near: u64,
 }
 
-/// How much was read.
+/// Totals of decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecodeCounts {
-    /// Bytes that could not be read: before the first place to begin, and after bad packets.
+    /// Bytes before the first [`Packet::Psb`], and after bad packets.
     pub skipped_bytes: u64,
 }
 
-/// Where the program is.
+/// Whether the program is traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Place {
-    /// Nobody knows, until a packet says it.
+pub(crate) enum Tracing {
+    /// Unknown until a packet shows it.
     #[default]
     Unknown,
-    /// Not traced.
     Off,
     On,
 }
 
-/// All that what comes next depends on, but for returns: those are forgotten where decoding
-/// may begin.
+/// All that further decoding depends on, except the return addresses: those are discarded where
+/// decoding can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct State {
-    pub(crate) place: Place,
-    /// Where it goes on, when traced.
+    pub(crate) tracing: Tracing,
+    /// The next instruction, if traced.
     pub(crate) ip: u64,
     pub(crate) last: LastIp,
     pub(crate) mode: ExecMode,
-    /// Holds from the next address on.
+    /// Applies from the next address on.
     next_mode: Option<ExecMode>,
     pub(crate) is_in_transaction: bool,
-    /// A transaction begins or ends at the next address.
+    /// A transaction starts or ends at the next address.
     transaction: Option<Transaction>,
     pub(crate) clock: Clock,
-    /// Something happened here that the code does not show; a packet will say what it led to.
+    /// Address of an asynchronous event, whose target is in a later packet.
     pub(crate) event_at: Option<u64>,
     is_aborted: bool,
-    /// Packets that the next address belongs to, and that change nothing.
+    /// Packets that the next address belongs to, and that have no effect.
     marks: u8,
     has_overflown: bool,
-    /// Between `Psb` and `PsbEnd`; then the address that was told there.
+    /// Between `Psb` and `PsbEnd`: the address found there, if any yet.
     head: Option<Option<u64>>,
 }
 
@@ -70,7 +70,7 @@ struct Transaction {
     is_aborted: bool,
 }
 
-/// A decoder on its way through bytes.
+/// A decoder, at one position of the bytes.
 pub(crate) struct Decoder<'a, S> {
     pub(crate) program: &'a Program<'a>,
     pub(crate) options: DecodeOptions,
@@ -78,19 +78,19 @@ pub(crate) struct Decoder<'a, S> {
     pub(crate) returns: Returns,
     pub(crate) sink: S,
     pub(crate) counts: DecodeCounts,
-    /// Of each image in each mode.
+    /// One for each image and mode.
     pub(crate) caches: Vec<Blocks>,
-    /// The one in use, where there is any code.
+    /// The current one, if there is any code.
     pub(crate) cache: Option<usize>,
-    /// The block where the program is, when traced.
+    /// The current block, if traced.
     pub(crate) here: u32,
-    pub(crate) stretch: usize,
-    stretch_times: std::ops::Range<u64>,
-    /// What is told now was told already.
+    pub(crate) switch: usize,
+    switch_times: std::ops::Range<u64>,
+    /// Events are not emitted: they were before.
     pub(crate) is_silent: bool,
 }
 
-/// Each image has so many caches.
+/// Number of caches per image.
 pub(crate) const MODES: usize = 3;
 
 impl<'a, S: Sink> Decoder<'a, S> {
@@ -106,21 +106,21 @@ impl<'a, S: Sink> Decoder<'a, S> {
             caches: std::iter::repeat_with(Blocks::default).take(caches).collect(),
             cache: None,
             here: 0,
-            stretch: 0,
-            stretch_times: 0..0,
+            switch: 0,
+            switch_times: 0..0,
             is_silent: false,
         };
-        decoder.find_stretch();
+        decoder.find_switch();
         decoder
     }
 
-    /// Reads packets up to the end; with `until`, up to the first end of a head behind it.
-    /// Gives back where it stopped.
+    /// Decodes up to the end; with `until`, up to the first `PsbEnd` after it. Returns the offset
+    /// where it stopped.
     pub(crate) fn run(&mut self, bytes: &[u8], from: usize, until: Option<usize>) -> usize {
         let mut packets = Packets::new(bytes, from);
         loop {
             // Most packets are these.
-            if self.state.place == Place::On
+            if self.state.tracing == Tracing::On
                 && let Some(tnt) = packets.next_bits()
             {
                 if let Err(lost) = self.follow_bits(tnt, &mut packets) {
@@ -151,42 +151,42 @@ impl<'a, S: Sink> Decoder<'a, S> {
     fn begin_again(&mut self, bytes: &[u8], bad_at: usize, bad: BadPacket) -> Option<usize> {
         let next = find_psb(bytes, bad_at + 1);
         self.counts.skipped_bytes += (next.unwrap_or(bytes.len()) - bad_at) as u64;
-        // The last packet of a snapshot is cut as a rule; nothing is known to be missing.
+        // The last packet of a snapshot is usually truncated; nothing is known to be missing.
         if next.is_some() || bad != BadPacket::Cut {
-            self.lose(Lost::Packet(bad));
+            self.lose(Loss::Packet(bad));
         }
         next
     }
 
-    pub(crate) fn lose(&mut self, lost: Lost) {
-        self.tell(Event::Lost(lost));
+    pub(crate) fn lose(&mut self, lost: Loss) {
+        self.emit(Event::Loss(lost));
         self.returns.clear();
         let State { last, mode, next_mode, clock, head, .. } = self.state;
-        let has_overflown = lost == Lost::Overflow;
+        let has_overflown = lost == Loss::Overflow;
         self.state =
             State { last, mode, next_mode, clock, head, has_overflown, ..State::default() };
     }
 
     #[inline]
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn emit(&mut self, event: Event) {
         if !self.is_silent {
-            let at = At { ticks: self.state.clock.now(), stretch: self.stretch as u32 };
+            let at = EventTime { ticks: self.state.clock.now(), switch: self.switch as u32 };
             self.sink.event(at, event);
         }
     }
 
     pub(crate) fn branch(&mut self, kind: BranchKind, from: u64, to: u64) {
         let is_in_transaction = self.state.is_in_transaction;
-        self.tell(Event::Branch { kind, from, to, is_in_transaction });
+        self.emit(Event::Branch { kind, from, to, is_in_transaction });
     }
 
     #[inline]
-    fn packet(&mut self, packet: Packet, packets: &mut Packets<'_>) -> Result<(), Lost> {
+    fn packet(&mut self, packet: Packet, packets: &mut Packets<'_>) -> Result<(), Loss> {
         match packet {
-            Packet::Tnt(tnt) => match self.state.place {
-                Place::On => self.follow_bits(tnt, packets),
-                Place::Off => Err(Lost::Mismatch(0)),
-                Place::Unknown => Ok(()),
+            Packet::Tnt(tnt) => match self.state.tracing {
+                Tracing::On => self.follow_bits(tnt, packets),
+                Tracing::Off => Err(Loss::Mismatch(0)),
+                Tracing::Unknown => Ok(()),
             },
             Packet::Tip(ip) => {
                 let ip = self.state.last.resolve(ip);
@@ -226,19 +226,19 @@ impl<'a, S: Sink> Decoder<'a, S> {
                 let is_new = ratio != clock.core_ratio();
                 clock.ratio(ratio);
                 if is_new {
-                    self.tell(Event::CoreRatio(ratio));
+                    self.emit(Event::CoreRatio(ratio));
                 }
             }
             Packet::Pad => {}
             _ => return false,
         }
-        if !self.stretch_times.contains(&self.state.clock.now()) {
-            self.find_stretch();
+        if !self.switch_times.contains(&self.state.clock.now()) {
+            self.find_switch();
         }
         true
     }
 
-    fn other(&mut self, packet: Packet) -> Result<(), Lost> {
+    fn other(&mut self, packet: Packet) -> Result<(), Loss> {
         match packet {
             Packet::Psb => {
                 self.returns.clear();
@@ -248,17 +248,17 @@ impl<'a, S: Sink> Decoder<'a, S> {
             Packet::PsbEnd => self.end_head(),
             Packet::Ovf => {
                 self.state.head = None;
-                return Err(Lost::Overflow);
+                return Err(Loss::Overflow);
             }
             Packet::ModeExec { mode, .. } => self.state.next_mode = Some(mode),
             Packet::ModeTsx { is_in_transaction: is_inside, is_aborted } => {
-                match self.state.head.is_some() || self.state.place != Place::On {
+                match self.state.head.is_some() || self.state.tracing != Tracing::On {
                     true => self.state.is_in_transaction = is_inside,
                     false => self.state.transaction = Some(Transaction { is_inside, is_aborted }),
                 }
             }
             Packet::Ptw { payload, has_ip, .. } => {
-                self.tell(Event::Written(payload));
+                self.emit(Event::Written(payload));
                 self.mark(has_ip);
             }
             Packet::Exstop { has_ip } | Packet::Bep { has_ip } | Packet::Trig { has_ip, .. } => {
@@ -275,16 +275,16 @@ impl<'a, S: Sink> Decoder<'a, S> {
     }
 
     /// `Fup`: something happens at an address, or the address itself is what is told.
-    fn happen(&mut self, ip: Ip) -> Result<(), Lost> {
+    fn happen(&mut self, ip: Ip) -> Result<(), Loss> {
         let Some(ip) = self.state.last.resolve(ip) else { return Ok(()) };
         if let Some(head) = &mut self.state.head {
             *head = Some(ip);
             return Ok(());
         }
-        match self.state.place {
-            Place::On => self.walk_to(ip)?,
-            Place::Off => return Ok(()),
-            Place::Unknown => self.start(ip),
+        match self.state.tracing {
+            Tracing::On => self.walk_to(ip)?,
+            Tracing::Off => return Ok(()),
+            Tracing::Unknown => self.start(ip),
         }
         if std::mem::take(&mut self.state.has_overflown) {
             return Ok(());
@@ -302,9 +302,9 @@ impl<'a, S: Sink> Decoder<'a, S> {
     }
 
     /// `Tip`: a branch that only packets know the target of, or what an event led to.
-    pub(crate) fn arrive(&mut self, ip: Option<u64>) -> Result<(), Lost> {
-        match (self.state.place, ip) {
-            (Place::On, Some(ip)) => match self.state.event_at.take() {
+    pub(crate) fn arrive(&mut self, ip: Option<u64>) -> Result<(), Loss> {
+        match (self.state.tracing, ip) {
+            (Tracing::On, Some(ip)) => match self.state.event_at.take() {
                 Some(from) => {
                     let kind = match std::mem::take(&mut self.state.is_aborted) {
                         true => BranchKind::TransactionAbort,
@@ -316,22 +316,22 @@ impl<'a, S: Sink> Decoder<'a, S> {
                 }
                 None => self.walk_to_target(ip),
             },
-            (Place::Unknown, Some(ip)) => {
+            (Tracing::Unknown, Some(ip)) => {
                 self.start(ip);
                 Ok(())
             }
-            (Place::Unknown, None) => Ok(()),
-            (Place::Off, _) | (Place::On, None) => Err(Lost::Mismatch(self.state.ip)),
+            (Tracing::Unknown, None) => Ok(()),
+            (Tracing::Off, _) | (Tracing::On, None) => Err(Loss::Mismatch(self.state.ip)),
         }
     }
 
-    fn switch_on(&mut self, ip: Option<u64>) -> Result<(), Lost> {
+    fn switch_on(&mut self, ip: Option<u64>) -> Result<(), Loss> {
         self.state.event_at = None;
-        match (self.state.place, ip) {
+        match (self.state.tracing, ip) {
             (_, None) => Ok(()),
-            (place, Some(ip)) => {
-                if place == Place::On {
-                    self.lose(Lost::Mismatch(self.state.ip));
+            (tracing, Some(ip)) => {
+                if tracing == Tracing::On {
+                    self.lose(Loss::Mismatch(self.state.ip));
                 }
                 self.start(ip);
                 self.state.has_overflown = false;
@@ -340,20 +340,20 @@ impl<'a, S: Sink> Decoder<'a, S> {
         }
     }
 
-    fn switch_off(&mut self, ip: Option<u64>) -> Result<(), Lost> {
-        match (self.state.place, self.state.event_at.take()) {
-            (Place::On, Some(from)) => {
+    fn switch_off(&mut self, ip: Option<u64>) -> Result<(), Loss> {
+        match (self.state.tracing, self.state.event_at.take()) {
+            (Tracing::On, Some(from)) => {
                 let is_aborted = std::mem::take(&mut self.state.is_aborted);
                 let kind = match is_aborted {
                     true => BranchKind::TransactionAbort,
                     false => BranchKind::Interrupt,
                 };
-                self.tell(Event::End { kind: Some(kind), from, to: ip });
+                self.emit(Event::End { kind: Some(kind), from, to: ip });
             }
-            (Place::On, None) => self.walk_to_end(ip)?,
-            (Place::Unknown | Place::Off, _) => {}
+            (Tracing::On, None) => self.walk_to_end(ip)?,
+            (Tracing::Unknown | Tracing::Off, _) => {}
         }
-        self.state.place = Place::Off;
+        self.state.tracing = Tracing::Off;
         self.state.ip = 0;
         Ok(())
     }
@@ -361,31 +361,31 @@ impl<'a, S: Sink> Decoder<'a, S> {
     /// `PsbEnd`: the state of the processor was told.
     fn end_head(&mut self) {
         let Some(told) = self.state.head.take() else { return };
-        match (self.state.place, told) {
-            (Place::On, Some(ip)) => {
+        match (self.state.tracing, told) {
+            (Tracing::On, Some(ip)) => {
                 if let Err(lost) = self.walk_to(ip) {
                     self.lose(lost);
                     self.start(ip);
                 }
             }
-            (Place::On, None) => {
+            (Tracing::On, None) => {
                 let from = self.state.ip;
-                self.tell(Event::End { kind: None, from, to: None });
-                (self.state.place, self.state.ip) = (Place::Off, 0);
+                self.emit(Event::End { kind: None, from, to: None });
+                (self.state.tracing, self.state.ip) = (Tracing::Off, 0);
             }
-            (Place::Unknown | Place::Off, Some(ip)) => self.start(ip),
-            (Place::Unknown | Place::Off, None) => self.state.place = Place::Off,
+            (Tracing::Unknown | Tracing::Off, Some(ip)) => self.start(ip),
+            (Tracing::Unknown | Tracing::Off, None) => self.state.tracing = Tracing::Off,
         }
         self.state.has_overflown = false;
-        if self.state.place == Place::On {
+        if self.state.tracing == Tracing::On {
             self.enter(self.state.ip);
         }
     }
 
     fn start(&mut self, ip: u64) {
-        self.state.place = Place::On;
+        self.state.tracing = Tracing::On;
         self.enter(ip);
-        self.tell(Event::Start { to: ip });
+        self.emit(Event::Start { to: ip });
     }
 
     /// Goes on at an address that a packet has told.
@@ -416,20 +416,20 @@ impl<'a, S: Sink> Decoder<'a, S> {
         Some((&mut self.caches[cache], (image, self.state.mode)))
     }
 
-    fn find_stretch(&mut self) {
-        let (stretch, until) = self.program.stretch_at(self.state.clock.now());
-        let since = self.program.since(stretch);
-        let is_other = self.program.image_of(stretch) != self.program.image_of(self.stretch);
-        (self.stretch, self.stretch_times) = (stretch, since..until);
+    fn find_switch(&mut self) {
+        let (switch, until) = self.program.switch_at(self.state.clock.now());
+        let since = self.program.since(switch);
+        let is_other = self.program.image_of(switch) != self.program.image_of(self.switch);
+        (self.switch, self.switch_times) = (switch, since..until);
         if is_other || self.cache.is_none() {
             self.find_cache();
         }
     }
 
     fn find_cache(&mut self) {
-        let image = self.program.image_of(self.stretch);
+        let image = self.program.image_of(self.switch);
         self.cache = image.map(|image| image * MODES + self.state.mode as usize);
-        if self.state.place == Place::On {
+        if self.state.tracing == Tracing::On {
             self.move_to(self.state.ip);
         }
     }

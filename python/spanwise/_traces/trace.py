@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast
 
-from . import _native
-from ._answer import Answer
-from ._table import Table
+from .. import _native
+from .answer import Answer
+from .table import Table
 
 if TYPE_CHECKING:
-    from ._view import Viewer
+    from .view import Viewer
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -383,7 +383,7 @@ class Trace:
         program; a script keeps it with `trace.view().wait()`. A notebook on another machine
         needs its `port` forwarded: `ssh -L 8600:localhost:8600 HOST` for `port=8600`.
         """
-        from ._view import view
+        from .view import view
 
         return view([self._trace, *(other._trace for other in others)], browser, height_px, port)
 

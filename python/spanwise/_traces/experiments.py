@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _native
-from ._compare import Comparison, Side, compare
-from ._files import replaced
-from ._table import Table
-from ._trace import Path, Trace, open
+from .. import _native
+from .compare import Comparison, Side, compare
+from .._files import replaced
+from .table import Table
+from .trace import Path, Trace, open
 
 #: What `TraceAnalyzer` measures, and where a number becomes a recommendation.
 _METRICS = (
@@ -56,24 +55,15 @@ class Tracer:
         lies beside the trace as a page. Raises `RuntimeError` with what the recorder said where
         nothing was recorded; how the command itself ended does not matter.
         """
-        import subprocess
         import time
+
+        from .._recording.command import record
 
         self.output_dir.mkdir(parents=True, exist_ok=True)
         trace = self.output_dir / f"trace_{time.time_ns()}{ending}"
         recording = trace.with_name(trace.name + ".spanwise-recording")
-        command = [_command_line(), "run", "--quiet", "--recording", str(recording)]
-        command += ["--output", str(trace)]
-        if duration is not None:
-            command += ["--duration", f"{round(duration * 1000)}ms"]
-        for pattern in include_patterns:
-            command += ["--calls", pattern]
-        for pattern in exclude_patterns:
-            command += ["--exclude", pattern]
-        done = subprocess.run([*command, "--", *_words(experiment_cmd)], stderr=subprocess.PIPE)
-        if not trace.exists():
-            said = done.stderr.decode(errors="replace").strip()
-            raise RuntimeError(f"nothing was recorded: {said or f'status {done.returncode}'}")
+        options = ["--recording", str(recording), "--output", str(trace)]
+        record(experiment_cmd, trace, options, duration, include_patterns, exclude_patterns)
         if html:
             page = open(recording, index=False).report(format="html")
             with replaced(str(trace.with_suffix(".html"))) as out:
@@ -191,22 +181,3 @@ def _shares(trace: Trace) -> dict[str, float | None]:
             part, whole = row["part_ns"], row["whole_ns"]
             shares[row["metric"]] = part / whole if whole else None
     return shares
-
-
-def _command_line() -> str:
-    from .__main__ import command_line
-
-    path = command_line()
-    if path is None:
-        raise RuntimeError("this installation has no command line; install the wheel again")
-    return path
-
-
-def _words(command: str | Sequence[str]) -> list[str]:
-    import shlex
-    import sys
-
-    words = shlex.split(command) if isinstance(command, str) else [os.fspath(c) for c in command]
-    if not words:
-        raise ValueError("no command was given")
-    return [sys.executable, *words] if words[0].endswith(".py") else words

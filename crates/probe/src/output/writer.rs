@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::clock::{self, Moment};
-use crate::file::SessionFile;
+use crate::output::file::SessionFile;
 use crate::ring::{Record, Ring, current_rings};
 use crate::site::sites_after;
 
@@ -27,7 +27,7 @@ pub(crate) struct Writer<W> {
     earlier: Losses,
 }
 
-/// What was taken out of the rings at one moment.
+/// What was taken out of the rings at one time.
 pub(crate) struct Drained {
     pub(crate) rings: Vec<DrainedRing>,
     /// Records that found no ring, so far.
@@ -42,7 +42,7 @@ pub(crate) struct DrainedRing {
 }
 
 impl Drained {
-    /// The same moment, with nothing new.
+    /// The same time, with nothing new.
     pub(crate) fn emptied(self) -> Self {
         Drained { rings: Vec::new(), ..self }
     }
@@ -59,7 +59,7 @@ pub(crate) fn drain_rings() -> Drained {
     Drained { rings: rings.into_iter().map(drain).collect(), homeless }
 }
 
-/// Records that were dropped up to some moment.
+/// Records that were dropped up to some time.
 #[derive(Default)]
 pub(crate) struct Losses {
     homeless: u64,
@@ -82,7 +82,7 @@ impl Losses {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file, with the moment at which recording began.
+    /// Starts a file, with the time at which recording started.
     pub(crate) fn new(out: W, state: u32, began: Moment) -> io::Result<Self> {
         let mut file = SessionFile::new(out, std::process::id(), &program())?;
         file.clock(began);

@@ -1,31 +1,33 @@
-//! Packets become bytes, as a processor writes them.
+//! Writes packets as bytes, as a processor does.
 
 use crate::{ExecMode, Ip, LastIp, PSB, Packet, Tnt};
 
-/// Bytes of packets, and the address before, so that the next can be shortened.
+/// Writes packets, each address in its shortest form.
 #[derive(Debug, Clone, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
     last: LastIp,
-    /// Values of the block that was begun last have four bytes, not eight.
+    /// Values of the current block have four bytes, not eight.
     is_narrow: bool,
 }
 
 impl Writer {
+    /// What was written so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
+    /// All that was written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// An address for the next packet, as short as it can be.
+    /// An address for the next packet, in its shortest form.
     pub fn ip(&mut self, whole: u64) -> Ip {
         self.last.shorten(whole)
     }
 
-    /// Writes a packet. Fields are cut to the bits that the packet has for them.
+    /// Writes a packet. Fields are truncated to the width that they have in it.
     pub fn packet(&mut self, packet: Packet) {
         match packet {
             Packet::Pad => self.bytes.push(0),
@@ -68,7 +70,7 @@ impl Writer {
         }
     }
 
-    /// Packets that say nothing of the way that a program takes.
+    /// Packets that do not affect the control flow.
     fn rare(&mut self, packet: Packet) {
         let with_ip = |code: u8, has_ip: bool| code | u8::from(has_ip) << 7;
         match packet {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::ExecMode;
-use crate::image::Image;
-use crate::insn::{self, Insn, Kind, LEN_MAX};
+use crate::code::image::Image;
+use crate::code::insn::{self, Insn, Kind, LEN_MAX};
 
 /// Number of a block in its [`Blocks`].
 pub(crate) type BlockId = u32;
@@ -133,12 +133,8 @@ impl Blocks {
     }
 
     #[cold]
-    fn link(
-        &mut self,
-        id: BlockId,
-        is_taken: bool,
-        (image, mode): (&Image<'_>, ExecMode),
-    ) -> BlockId {
+    fn link(&mut self, id: BlockId, is_taken: bool, code: (&Image<'_>, ExecMode)) -> BlockId {
+        let (image, mode) = code;
         let Block { target, next, .. } = *self.get(id);
         let found = self.at(if is_taken { target } else { next }, image, mode);
         self.blocks[id as usize].links[usize::from(is_taken)] = found;
@@ -208,8 +204,9 @@ fn within(mode: ExecMode, ip: u64) -> u64 {
 pub(crate) fn instructions_before(
     block: &Block,
     ip: u64,
-    (image, mode): (&Image<'_>, ExecMode),
+    code: (&Image<'_>, ExecMode),
 ) -> Option<u32> {
+    let (image, mode) = code;
     let mut at = block.first;
     for count in 0..block.instructions {
         if at == ip {

@@ -1,48 +1,49 @@
-//! Bytes become packets.
+//! Reads packets from bytes.
 //!
-//! Nothing here looks at the program, so nothing can be wrong but the bytes: unknown ones are
-//! an error with a place, after which decoding can begin again at the next [`PSB`].
+//! This does not depend on the program, so only the bytes can be wrong: unknown ones are an error
+//! with an offset, and reading can resume at the next [`PSB`].
 
-use crate::packet::PowerExit;
+use crate::packets::packet::PowerExit;
 use crate::{ExecMode, Ip, IpForm, Packet, Tnt};
 
-/// The bytes of the packet at which decoding may begin.
+/// The bytes of the packet at which decoding can start.
 pub const PSB: [u8; 16] = [
     0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, //
     0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
 ];
 
-/// Why bytes are no packet.
+/// Why bytes are not a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BadPacket {
-    /// They end in the middle of it.
+    /// They end within the packet.
     Cut,
-    /// No packet begins like that.
+    /// No packet starts like this.
     Unknown,
 }
 
-/// The packets of a stretch of bytes, one after the other.
+/// Reads the packets of a byte slice, one after the other.
 #[derive(Debug, Clone)]
 pub struct Packets<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Inside a block of values: how wide each is. Only there do values begin as they do.
+    /// In a block of values, the size of each. Only there do these first bytes mean values.
     value_len: Option<u8>,
 }
 
 impl<'a> Packets<'a> {
-    /// Begins at `at`, which should be where a packet begins.
+    /// Starts at offset `at`, where a packet should start.
     pub fn new(bytes: &'a [u8], at: usize) -> Self {
         Packets { bytes, at: at.min(bytes.len()), value_len: None }
     }
 
-    /// Where the next packet begins.
+    /// Offset of the next packet.
     #[inline]
     pub fn offset(&self) -> usize {
         self.at
     }
 
-    /// The next packet; `None` at the end. After an error the place is that of the bad one.
+    /// The next packet; `None` at the end. After an error the offset is that of the bad bytes.
     #[inline]
     pub fn next_packet(&mut self) -> Result<Option<Packet>, BadPacket> {
         let Some(&first) = self.bytes.get(self.at) else { return Ok(None) };
@@ -100,8 +101,8 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// Where the next place to begin is, from `from` on. Of bytes that could be two such places,
-/// because those before happen to look alike, it is the last.
+/// Offset of the next [`PSB`] from `from` on. If the preceding bytes happen to continue its
+/// pattern, so that there are several candidates, it is the last.
 pub fn find_psb(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(window) = bytes.get(at..).and_then(|rest| rest.get(..PSB.len())) {

@@ -1,19 +1,21 @@
-//! Where a function begins and where it is left, found by taking its code apart.
+//! The entry and the exits of a function, found by decoding its instructions.
 //!
-//! Probes at these places note calls and returns without touching the stack. A breakpoint in the
-//! middle of an instruction would corrupt the program, so a function whose code is not understood
-//! down to the last byte is refused, with the reason.
+//! Probes there record calls and returns without changing the stack. A breakpoint within an
+//! instruction would corrupt the program, so a function with any byte that cannot be decoded with
+//! certainty is refused, with the reason.
 
 use std::collections::BTreeSet;
 
 use crate::ExecMode;
-use crate::certain::{Shape, is_certain, is_taken_by_kernel};
-use crate::insn::{Insn, Kind, decode};
+use crate::code::certain::{Shape, is_certain, is_taken_by_kernel};
+use crate::code::insn::{Insn, Kind, decode};
 
-/// A stretch of code that belongs to a function: its first, or one that was moved elsewhere.
+/// Contiguous code of a function: its main part, or one that the compiler moved elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodePart<'a> {
+    /// Address of the first byte.
     pub address: u64,
+    /// The bytes.
     pub code: &'a [u8],
 }
 
@@ -23,62 +25,84 @@ impl CodePart<'_> {
     }
 }
 
-/// Where the probes of a function go.
+/// The addresses for the probes of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionPlaces {
-    /// Where a call is noted: the stack pointer there is that of the first instruction.
+    /// For the probe of calls: the stack pointer is still that of the first instruction.
     pub entry: u64,
-    /// In order of address.
+    /// For the probes of returns, by address.
     pub exits: Vec<Exit>,
 }
 
-/// An instruction by which a function is left, or may be.
+/// An instruction that leaves a function, or may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit {
+    /// Address of the instruction.
     pub address: u64,
-    /// Of the instruction.
+    /// Its length.
     pub len: u8,
+    /// How it leaves.
     pub kind: LeaveKind,
 }
 
-/// How a function is left there.
+/// How an instruction leaves its function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaveKind {
-    /// `ret`, which takes so many more bytes off the stack.
-    Return { popped: u16 },
+    /// A return.
+    Return {
+        /// Bytes that it removes from the stack besides the return address.
+        popped: u16,
+    },
     /// A jump to another function.
     Jump,
-    /// The same, under the condition of this number, as in the opcode.
+    /// A conditional jump to another function; the condition's number in the opcode.
     Conditional(u8),
-    /// Through a register, by its number: out of the function unless the target is in it.
+    /// A jump to the address in the register of this number, unless that is in the function.
     ThroughRegister(u8),
-    /// Through a word in memory, the same.
+    /// A jump to an address in memory, unless that is in the function.
     ThroughMemory(JumpMemory),
 }
 
-/// A word in memory that a jump goes through.
+/// The operand in memory that contains the target of a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JumpMemory {
+    /// What the other two are added to.
     pub base: JumpBase,
-    /// A register, and by how much it is shifted to the left.
+    /// Number of a register, and by how much it is shifted to the left.
     pub index: Option<(u8, u8)>,
+    /// A constant.
     pub displacement: i32,
 }
 
+/// The base of an operand in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JumpBase {
+    /// None.
     Zero,
+    /// A register, by its number.
     Register(u8),
-    /// The address of the instruction behind.
+    /// The address of the next instruction.
     NextInstruction,
 }
 
 const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
 
-/// Takes a function apart; the first of its parts begins with its first instruction.
+/// The entry and the exits of a function whose first part starts with its first instruction.
 ///
-/// Functions of Go begin with a check of the stack, and begin anew when it has grown: their calls
-/// are noted behind it.
+/// Go functions start with a check of the stack's size, and restart after growing the stack:
+/// their entry is after that check. Fails, with the reason, if the code is not understood.
+///
+/// ```
+/// use spanwise_pt::{CodePart, LeaveKind, function_places};
+///
+/// // push rbp; nop; pop rbp; ret
+/// let part = CodePart { address: 0x1000, code: &[0x55, 0x90, 0x5d, 0xc3] };
+/// let places = function_places(&[part], false)?;
+/// assert_eq!(places.entry, 0x1000);
+/// assert_eq!(places.exits[0].address, 0x1003);
+/// assert_eq!(places.exits[0].kind, LeaveKind::Return { popped: 0 });
+/// # Ok::<(), String>(())
+/// ```
 pub fn function_places(parts: &[CodePart<'_>], is_go: bool) -> Result<FunctionPlaces, String> {
     let code = Instructions::of(parts)?;
     code.check_targets()?;
@@ -90,9 +114,9 @@ pub fn function_places(parts: &[CodePart<'_>], is_go: bool) -> Result<FunctionPl
     Ok(FunctionPlaces { entry, exits })
 }
 
-/// Where the instruction begins that the byte at an address belongs to.
+/// The address of the instruction that contains the byte at an address.
 ///
-/// Fails where the function is not understood: what looks like an instruction there may be data.
+/// Fails if the function is not understood: what looks like an instruction may be data.
 pub fn instruction_at(parts: &[CodePart<'_>], address: u64) -> Result<u64, String> {
     let code = Instructions::of(parts)?;
     code.check_targets()?;
@@ -100,7 +124,7 @@ pub fn instruction_at(parts: &[CodePart<'_>], address: u64) -> Result<u64, Strin
     found.map(|one| one.address).ok_or_else(|| format!("{address:#x} is not in its code"))
 }
 
-/// Where the jumps of a stretch of code lead; `None` where it is not understood.
+/// The targets of the jumps in code; `None` if it is not understood.
 pub fn jump_targets(part: CodePart<'_>) -> Option<Vec<u64>> {
     let parts = [part];
     let code = Instructions::of(&parts).ok()?;

@@ -1,50 +1,50 @@
-//! When something happened, in ticks of the time stamp counter.
+//! Time, in ticks of the time stamp counter.
 //!
-//! Four clocks speak in a trace: the counter itself, seldom; the crystal, at a steady rate; the
-//! core's cycles, which have another length whenever its frequency changes; and the ratio that
-//! says which. Each starts from what the better one said last.
+//! A trace has four sources of time: the counter itself, rarely; the crystal clock, at a steady
+//! rate; the core's cycles, whose length changes with its frequency; and the ratio of that
+//! frequency. Each starts from the last value of a more precise one.
 
-/// How the clocks of a processor relate to one another.
+/// The relation between the clocks of a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockRates {
-    /// Ticks of the counter in as many ticks of the crystal. Zero where nobody knows.
+    /// Ticks of the time stamp counter, in this many ticks of the crystal clock. 0 if unknown.
     pub ticks_per_crystal: (u32, u32),
-    /// The lowest bit of the crystal's counter that is told.
+    /// The lowest bit of the crystal clock's counter that packets have.
     pub crystal_shift: u8,
-    /// How many times faster than its bus the counter runs. Zero where nobody knows.
+    /// Ratio of the time stamp counter's frequency to that of the bus. 0 if unknown.
     pub counter_ratio: u8,
 }
 
-/// What is known of the time now.
+/// The current time, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Clock {
     now: u64,
-    /// Where cycles are counted from.
+    /// The time from which cycles are counted.
     base: u64,
     cycles: u64,
     core_ratio: u8,
     crystal: Option<Crystal>,
 }
 
-/// The crystal's counter, as far as it was followed.
+/// The crystal clock since its last relation to the time stamp counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Crystal {
-    /// The time when it was followed from.
+    /// The time of that relation.
     since: u64,
     /// Its ticks since then.
     elapsed: u64,
-    last: Told,
+    last: CrystalReading,
 }
 
-/// How the crystal's counter stood.
+/// A reading of the crystal clock's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum CrystalReading {
     Whole(u16),
     Part(u8),
 }
 
 impl Clock {
-    /// Zero before the first time was told.
+    /// 0 before the first time packet.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.now
@@ -60,7 +60,7 @@ impl Clock {
 
     pub(crate) fn relation(&mut self, ctc: u16, fast: u16) {
         let since = self.now.saturating_sub(fast.into());
-        self.crystal = Some(Crystal { since, elapsed: 0, last: Told::Whole(ctc) });
+        self.crystal = Some(Crystal { since, elapsed: 0, last: CrystalReading::Whole(ctc) });
     }
 
     pub(crate) fn ratio(&mut self, core_ratio: u8) {
@@ -85,25 +85,26 @@ impl Clock {
         }
         let shift = u32::from(rates.crystal_shift.min(15));
         let Some(crystal) = &mut self.crystal else {
-            self.crystal = Some(Crystal { since: self.now, elapsed: 0, last: Told::Part(part) });
+            self.crystal =
+                Some(Crystal { since: self.now, elapsed: 0, last: CrystalReading::Part(part) });
             return;
         };
         crystal.elapsed += match crystal.last {
-            Told::Part(last) => u64::from(part.wrapping_sub(last)) << shift,
+            CrystalReading::Part(last) => u64::from(part.wrapping_sub(last)) << shift,
             // Both know the bits from the lowest of the one to the highest of the other.
-            Told::Whole(ctc) => {
+            CrystalReading::Whole(ctc) => {
                 let mask = (1 << (shift + 8).min(16)) - 1;
                 (u64::from(part) << shift).wrapping_sub(ctc.into()) & mask
             }
         };
-        crystal.last = Told::Part(part);
+        crystal.last = CrystalReading::Part(part);
         let at = crystal.since.saturating_add(scaled(crystal.elapsed, ticks, per));
         (self.base, self.cycles, self.now) = (at, 0, self.now.max(at));
     }
 }
 
-/// `count * factor / divisor`, saturating. A division of 128 bits takes longer than all else that
-/// a packet of time asks for.
+/// `count * factor / divisor`, saturating. A division of 128 bits takes longer than everything else
+/// that a time packet needs.
 #[inline]
 fn scaled(count: u64, factor: u32, divisor: u32) -> u64 {
     match count.checked_mul(factor.into()) {
@@ -115,11 +116,14 @@ fn scaled(count: u64, factor: u32, divisor: u32) -> u64 {
     }
 }
 
-/// Turns ticks into nanoseconds, by the numbers that the kernel gives out.
+/// Converts ticks to nanoseconds with the numbers in the kernel's `perf_event_mmap_page`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TickScale {
+    /// `time_shift`.
     pub shift: u16,
+    /// `time_mult`.
     pub factor: u32,
+    /// `time_zero`.
     pub zero: u64,
 }
 
@@ -128,7 +132,7 @@ impl TickScale {
     pub fn nanos(&self, ticks: u64) -> u64 {
         let scaled = (u128::from(ticks) * u128::from(self.factor)) >> self.shift.min(127);
         let nanos = scaled.saturating_add(self.zero.into());
-        // The kernel's sum wraps where its zero lies before that of the counter.
+        // The kernel's sum wraps if its zero is before that of the counter.
         nanos as u64
     }
 
@@ -154,11 +158,11 @@ mod tests {
         ClockRates { ticks_per_crystal: (200, 2), crystal_shift: 3, counter_ratio: 24 };
 
     #[test]
-    fn cycles_have_the_length_that_the_ratio_says() {
+    fn the_ratio_gives_the_length_of_cycles() {
         let mut clock = Clock::default();
         clock.counter(1000);
         clock.cycles(10, &RATES);
-        assert_eq!(clock.now(), 1000, "nobody knows how long a cycle is");
+        assert_eq!(clock.now(), 1000, "the length of a cycle is unknown");
         clock.counter(1000);
         clock.ratio(24);
         clock.cycles(10, &RATES);
@@ -175,7 +179,7 @@ mod tests {
     fn the_crystal_is_followed_from_the_counter_on() {
         let mut clock = Clock::default();
         clock.counter(10_000);
-        // 40 ticks before, the crystal was at 0x7f6; the next that is told is 0x800.
+        // 40 ticks before, the crystal clock was at 0x7f6; the next packet is for 0x800.
         clock.relation(0x7f6, 40);
         clock.crystal(0x00, &RATES);
         assert_eq!(clock.now(), 10_000 - 40 + 10 * 100);
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_crystal_leans_on_what_both_tell() {
+    fn a_coarse_crystal_uses_the_bits_of_both_packets() {
         let rates = ClockRates { crystal_shift: 12, ..RATES };
         let mut clock = Clock::default();
         clock.counter(0);

@@ -1,55 +1,66 @@
-//! How long an instruction is, and how it changes where the program goes on.
+//! The length of an instruction, and its effect on the control flow.
 //!
 //! Nothing else of an instruction matters here, so this is a table of lengths and not a
-//! disassembler. It follows Intel's opcode maps; bytes that are no instruction may get a
-//! length nevertheless, since the processor never ran them.
+//! disassembler. It follows Intel's opcode maps; bytes that are not an instruction may get a
+//! length nevertheless, since the processor never executed them.
 
 use crate::ExecMode;
 
-/// Where the program goes on after an instruction.
+/// Which instruction is next after an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// With the next one.
+    /// The one that follows in memory.
     Plain,
-    /// At the target, or with the next one.
+    /// The target, or the one that follows in memory.
     Conditional,
+    /// The target.
     Jump,
+    /// The target; a return leads to the one that follows in memory.
     Call,
+    /// A jump to an address in a register or in memory.
     IndirectJump,
+    /// A call of an address in a register or in memory.
     IndirectCall,
+    /// A near return.
     Return,
-    /// A system call, into code of another privilege.
+    /// A system call, into code of another privilege level.
     Syscall,
-    /// Back from one.
+    /// The return from a system call.
     SyscallReturn,
     /// A software interrupt.
     Interrupt,
+    /// The return from an interrupt.
     InterruptReturn,
-    /// Another far transfer.
+    /// A far call.
     FarCall,
+    /// A far jump.
     FarJump,
+    /// A far return.
     FarReturn,
 }
 
 impl Kind {
-    /// Only a packet can say where it leads.
+    /// Its target is known only from a packet.
     pub(crate) fn needs_target(self) -> bool {
         !matches!(self, Kind::Plain | Kind::Conditional | Kind::Jump | Kind::Call)
     }
 }
 
+/// A decoded instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Insn {
+    /// Its length in bytes.
     pub len: u8,
+    /// Its effect on the control flow.
     pub kind: Kind,
-    /// From the next instruction to the target, where that is written in the instruction.
+    /// Distance from the next instruction to the target, if the instruction contains it.
     pub relative: i64,
 }
 
-/// The longest that an instruction may be.
+/// The maximum length of an instruction.
 pub(crate) const LEN_MAX: usize = 15;
 
-/// The instruction that the bytes begin with; `None` where they end too early, or are none.
+/// The instruction at the start of the bytes; `None` if they are too short, or not one.
 pub fn decode(bytes: &[u8], mode: ExecMode) -> Option<Insn> {
     let bytes = &bytes[..bytes.len().min(LEN_MAX)];
     let mut state = State { bytes, at: 0, mode, prefixes: Prefixes::default() };

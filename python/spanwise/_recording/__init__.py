@@ -1,0 +1,1 @@
+"""Recording: functions, blocks and sessions of this program, and other commands."""

@@ -1,0 +1,1 @@
+"""Opened traces: their tables, comparisons, pages; numbers of experiments."""
