@@ -3,9 +3,9 @@
 use std::io;
 use std::process::ExitCode;
 
-use spanwise_answer::AnswerError;
 use spanwise_capture::CaptureError;
 use spanwise_read::{ReadError, ReadErrorKind};
+use spanwise_report::AnswerError;
 
 /// The answer is "no".
 pub(crate) const NO: u8 = 1;

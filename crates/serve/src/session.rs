@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use spanwise_answer::{LiveLook, LiveTrace};
 use spanwise_model::Trace;
 use spanwise_query::{Database, QueryError};
+use spanwise_report::{LiveLook, LiveTrace};
 
 use crate::viewed::Viewed;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts, Phase, baseline_text};
-use spanwise_answer::{
+use spanwise_report::{
     AnswerError, Rule, check_rules, compare_sides, read_baseline, side, write_output,
 };
 use spanwise_write::{CompareView, Document, compare_document};

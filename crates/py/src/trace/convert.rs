@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 use spanwise_analyze::{
     Backward, ProfileOptions, StackMode, ThreadProfile, profile, thread_profile,
 };
-use spanwise_answer::{
+use spanwise_model::Profile;
+use spanwise_report::{
     AnswerError, ConvertFormat, rank_of, write_output, write_profile, write_whole,
 };
-use spanwise_model::Profile;
 use spanwise_write::{FlameOptions, ProfileView, write_flame};
 
 use super::error::{asked, of_answer};

@@ -6,8 +6,8 @@ use std::path::Path;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use spanwise_answer::AnswerError;
 use spanwise_read::{ReadError, ReadErrorKind};
+use spanwise_report::AnswerError;
 
 create_exception!(
     spanwise,

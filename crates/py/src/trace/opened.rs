@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::exceptions::{PyKeyError, PyUserWarning};
 use pyo3::prelude::*;
 use spanwise_analyze::ClassRules;
-use spanwise_answer::{AnswerError, Asked, SECTIONS, chosen, open_as_one, report};
 use spanwise_model::{MergedClock, on_one_thread};
 use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_report::{AnswerError, Asked, SECTIONS, chosen, open_as_one, report};
 use spanwise_write::{Document, Format, Section, Style, Top};
 
 use super::error::{asked, of_answer};

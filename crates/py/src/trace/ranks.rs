@@ -18,8 +18,8 @@ use pyo3::prelude::*;
 use spanwise_analyze::{
     Activity, CollectiveKey, CollectiveOp, RankDigest, RankDigester, TotalNanos,
 };
-use spanwise_answer::{Asked, chosen, files_of, rank_of};
 use spanwise_model::Nanos;
+use spanwise_report::{Asked, chosen, files_of, rank_of};
 use spanwise_write::{Document, Section, Top, meetings_section, ranks_document};
 
 use super::error::{asked, of_answer};

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use spanwise_analyze::{Facts, NameUse, cpu_functions_within, off_cpu_reasons_within, range_use};
-use spanwise_answer::{Asked as Report, compare_traces};
 use spanwise_model::Nanos;
+use spanwise_report::{Asked as Report, compare_traces};
 use spanwise_write::{
     Document, Section, SidePlaces, Top, range_cpu_section, range_sections, range_waits_section,
 };
@@ -21,7 +21,7 @@ pub(crate) fn report(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let make = || {
         let facts = Facts::new(&viewed.trace);
         let report = Report::new(&facts, &viewed.file, REPORT_ROWS, &[]);
-        text(&spanwise_answer::report(&report), None)
+        text(&spanwise_report::report(&report), None)
     };
     Ok(Response::json(viewed.report.get_or_init(make).clone()))
 }

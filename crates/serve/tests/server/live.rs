@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use spanwise_answer::{LiveLook, LiveTrace};
 use spanwise_probe::{Session as Recording, mark, span};
+use spanwise_report::{LiveLook, LiveTrace};
 use spanwise_serve::{Session, Viewed};
 
 use crate::running::{Running, start_session};

@@ -5,8 +5,8 @@ pub(in crate::commands) mod options;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use spanwise_answer::Opened;
 use spanwise_read::PerfOptions;
+use spanwise_report::Opened;
 
 use crate::args::{CallsArgs, ReadArgs};
 use crate::commands::profiles;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use spanwise_answer::{ConvertFormat, Opened};
 use spanwise_model::both;
+use spanwise_report::{ConvertFormat, Opened};
 use spanwise_write::{Document, Format, Section, Style};
 
 use super::{functions, kernels, verdicts};

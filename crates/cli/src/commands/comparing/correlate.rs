@@ -9,8 +9,8 @@ use spanwise_analyze::{
     ClassRules, Facts, MatchError, Matching, Observation, correlate, has_steps, match_runs,
     match_steps, observe_run, observe_steps, outcomes,
 };
-use spanwise_answer::files_of;
 use spanwise_model::Measurements;
+use spanwise_report::files_of;
 use spanwise_write::{Format, Top};
 
 use crate::args::CorrelateArgs;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts};
-use spanwise_answer::{AnswerError, Rule, check_rules, compare_sides, read_baseline};
 use spanwise_model::{Trace, both};
+use spanwise_report::{AnswerError, Rule, check_rules, compare_sides, read_baseline};
 use spanwise_write::{CompareView, Document};
 
 use super::compare::{Output, target, title, write_tables};
@@ -97,7 +97,7 @@ impl Side {
     /// Of all traces but the first only what is compared is kept.
     fn add(&mut self, path: &Path, trace: Trace, options: &CompareOptions) -> anyhow::Result<()> {
         let file = path.display().to_string();
-        self.series.push(spanwise_answer::side(&Facts::new(&trace), &file, options)?);
+        self.series.push(spanwise_report::side(&Facts::new(&trace), &file, options)?);
         self.first.get_or_insert(trace);
         Ok(())
     }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use spanwise_analyze::ProfileOptions;
-use spanwise_answer::{ConvertFormat, Opened, merge_traces, write_whole};
 use spanwise_model::{MergedClock, Profile, ProfileBuilder, Trace};
+use spanwise_report::{ConvertFormat, Opened, merge_traces, write_whole};
 use spanwise_write::ProfileView;
 
 use super::flame::FlameGraph;
@@ -129,7 +129,7 @@ fn write_profile_as(
     target: Target<'_>,
 ) -> anyhow::Result<()> {
     write_file(target, (profile.samples.len(), "samples"), |out: &mut dyn Write| {
-        spanwise_answer::write_profile(profile, view, (target.path, format), out)
+        spanwise_report::write_profile(profile, view, (target.path, format), out)
     })
 }
 

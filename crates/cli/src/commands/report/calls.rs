@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use spanwise_analyze::{Facts, NamePattern};
-use spanwise_answer::notices_hint;
 use spanwise_callstack::compat::Machine;
 use spanwise_model::Trace;
+use spanwise_report::notices_hint;
 use spanwise_write::{Document, Format, Source, Top};
 
 use super::show;

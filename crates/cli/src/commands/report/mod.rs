@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, metrics};
-use spanwise_answer::{ALL, Asked, Opened, chosen, is_section, notices_hint};
 use spanwise_model::Trace;
+use spanwise_report::{ALL, Asked, Opened, chosen, is_section, notices_hint};
 use spanwise_write::{Document, Section, Top};
 
 use crate::args::{OutputArgs, ReportArgs};
@@ -96,7 +96,7 @@ fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
 
 /// The sections that are named, or the usual ones where none is.
 pub(super) fn named(trace: &Trace, file: &str, top: Top, named: &[String]) -> Document {
-    spanwise_answer::report(&Asked::new(&Facts::new(trace), file, top, named))
+    spanwise_report::report(&Asked::new(&Facts::new(trace), file, top, named))
 }
 
 /// What only a profile can answer is an error, not an empty answer.

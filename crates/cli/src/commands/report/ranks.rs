@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::bail;
 use spanwise_analyze::{Facts, RankDigest, RankDigester};
-use spanwise_answer::{ALL, files_of, rank_of};
 use spanwise_model::{map_indices, threads_available};
 use spanwise_read::{IndexUse, OpenOptions, ReadError};
+use spanwise_report::{ALL, files_of, rank_of};
 
 use super::show;
 use crate::args::ReportArgs;

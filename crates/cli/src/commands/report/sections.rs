@@ -1,6 +1,6 @@
 //! The names of all sections: what `--section` takes, and what the help says of each.
 
-use spanwise_answer::{ALL, SECTIONS, SectionRow, Shown, is_section};
+use spanwise_report::{ALL, SECTIONS, SectionRow, Shown, is_section};
 
 use super::{profile, ranks};
 

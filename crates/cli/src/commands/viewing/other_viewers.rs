@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use spanwise_analyze::ProfileOptions;
-use spanwise_answer::Opened;
 use spanwise_files::TemporaryFolder;
 use spanwise_model::Profile;
+use spanwise_report::Opened;
 use spanwise_serve::{FileShare, OtherPage};
 use spanwise_write::{ProfileView, TraceFormat, write_firefox, write_speedscope, write_trace};
 

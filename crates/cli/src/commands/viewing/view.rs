@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use spanwise_answer::{LiveTrace, Opened, files_of};
 use spanwise_model::Trace;
+use spanwise_report::{LiveTrace, Opened, files_of};
 use spanwise_serve::{RedirectFile, Server, Session, Viewed};
 
 use super::other_viewers;

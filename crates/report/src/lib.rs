@@ -1,9 +1,8 @@
-//! From files to answers: what the command line and the Python package both do.
+//! What the command line, the Python package and the viewer share: reports, comparisons, gates.
 //!
-//! A shell decides what was asked and how the answer is shown. What lies between, opening what
-//! paths name, sessions that grow, the sections of a report, the sides of a comparison, whole files
-//! written at once, is here, so that both shells say the same. Nothing is printed, and an error is
-//! an [`AnswerError`] with its place.
+//! A shell parses a request and shows the result; opening paths, following sessions that grow,
+//! assembling the sections of a report, comparing two sides and writing whole files are done here,
+//! so that all shells agree. Nothing is printed, and an error names its place.
 
 mod compare;
 mod convert;

@@ -16,9 +16,9 @@ use spanwise_analyze::{
     ProfileOptions, TRACELENS_TABLES, hta_tables, profile, profile_diff, step_classes,
     tracelens_tables,
 };
-use spanwise_answer::{Asked, compare_sides, compare_traces, report, side};
 use spanwise_model::{Trace, effort, on_one_thread};
 use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_report::{Asked, compare_sides, compare_traces, report, side};
 use spanwise_write::{
     CHART_CLASSES_MAX, CompareView, FlameOptions, Format, PprofOptions, ReportPage, Style, Top,
     TraceFormat, compare_document, compat_section, write_flame, write_folded, write_pprof,
