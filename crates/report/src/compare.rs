@@ -3,27 +3,27 @@
 use std::path::Path;
 
 use spanwise_analyze::{
-    Allowance, ClassRules, CompareBy, CompareOptions, CompareRow, CompareSeries, Comparison, Facts,
-    Phase, compare, compare_series, fusion, parse_baseline, row_spans, steps_of,
+    Allowance, CompareBy, CompareOptions, CompareRow, CompareSeries, Comparison, Facts, Phase,
+    compare, compare_series, fusion, parse_baseline, row_spans, steps_of,
 };
-use spanwise_model::{SpanId, Trace, both};
+use spanwise_model::{SpanId, both};
 use spanwise_write::{CompareView, Document, PagePlace, SidePlaces, Top, compare_document};
 
-use crate::AnswerError;
+use crate::ReportError;
 
 /// More is no baseline.
 const BASELINE_BYTES_MAX: u64 = 64 << 20;
 
 /// What one trace contributes; an error where nothing of it is left to compare.
 pub fn side(
-    facts: &Facts<'_>,
+    facts: &Facts,
     file: &str,
     options: &CompareOptions,
-) -> Result<CompareSeries, AnswerError> {
-    let series = compare_series(facts, &ClassRules::standard(), options);
+) -> Result<CompareSeries, ReportError> {
+    let series = compare_series(facts, facts.rules(), options);
     if series.step_count() == 0 {
         let what = nothing_left(options.phase, &series);
-        return Err(AnswerError::Asked(format!("{file}: {what}")));
+        return Err(ReportError::Request(format!("{file}: {what}")));
     }
     Ok(series)
 }
@@ -44,7 +44,7 @@ fn nothing_left(phase: Option<Phase>, series: &CompareSeries) -> String {
 /// work of which. Gives also what a reader of that has to know.
 pub fn compare_sides(
     [base, other]: [&[CompareSeries]; 2],
-    firsts: [Option<&Facts<'_>>; 2],
+    firsts: [Option<&Facts>; 2],
     options: &CompareOptions,
 ) -> (Comparison, Option<&'static str>) {
     let mut comparison = compare(base, other, options.by, &Allowance::default());
@@ -54,7 +54,7 @@ pub fn compare_sides(
 
 fn name_replaced(
     comparison: &mut Comparison,
-    firsts: [Option<&Facts<'_>>; 2],
+    firsts: [Option<&Facts>; 2],
     options: &CompareOptions,
 ) -> Option<&'static str> {
     if !comparison.has_other_kernels() {
@@ -66,7 +66,7 @@ fn name_replaced(
              traces themselves are compared",
         );
     };
-    let found = fusion(base, other, &ClassRules::standard());
+    let found = fusion(base, other, base.rules());
     let steps = [base, other].map(|facts| steps_of(facts, options.phase));
     comparison.name_replaced(&found, options.phase, steps);
     options.steps.map(|_| {
@@ -80,11 +80,9 @@ const PAGE_ROWS: usize = 100;
 
 /// What changed between two traces that are open, as a page shows it, and where the rows of the
 /// table of changes are. A trace without steps counts as one step.
-pub fn compare_traces(base: &Trace, other: &Trace) -> (Document, SidePlaces) {
-    let (base, other) = (&Facts::new(base), &Facts::new(other));
+pub fn compare_traces(base: &Facts, other: &Facts) -> (Document, SidePlaces) {
     let options = CompareOptions::by(CompareBy::Operator);
-    let rules = ClassRules::standard();
-    let series = |facts| [compare_series(facts, &rules, &options)];
+    let series = |facts: &Facts| [compare_series(facts, facts.rules(), &options)];
     let (base_series, other_series) = both(|| series(base), || series(other));
     let sides = [&base_series[..], &other_series[..]];
     let (comparison, unsaid) = compare_sides(sides, [Some(base), Some(other)], &options);
@@ -94,8 +92,8 @@ pub fn compare_traces(base: &Trace, other: &Trace) -> (Document, SidePlaces) {
     document.hints.extend(unsaid.map(str::to_owned));
     let rows = comparison.rows.iter().filter(|row| row.change_ns() != 0);
     let rows: Vec<&CompareRow> = rows.take(PAGE_ROWS).collect();
-    let places = |facts: &Facts<'_>| -> Vec<Option<PagePlace>> {
-        let spans = row_spans(facts, &rules, options.by, &rows);
+    let places = |facts: &Facts| -> Vec<Option<PagePlace>> {
+        let spans = row_spans(facts, facts.rules(), options.by, &rows);
         let place = |span: Option<SpanId>| Some(PagePlace::of(facts.trace(), span?));
         spans.into_iter().map(place).collect()
     };
@@ -104,9 +102,9 @@ pub fn compare_traces(base: &Trace, other: &Trace) -> (Document, SidePlaces) {
 }
 
 /// What `compare --save-baseline` wrote, with the options that it was made with.
-pub fn read_baseline(path: &Path) -> Result<(Vec<CompareSeries>, CompareOptions), AnswerError> {
-    let cannot = |error| AnswerError::file(path, "cannot be read", error);
-    let not = |what: String| AnswerError::Asked(format!("{}: {what}", path.display()));
+pub fn read_baseline(path: &Path) -> Result<(Vec<CompareSeries>, CompareOptions), ReportError> {
+    let cannot = |error| ReportError::file(path, "cannot be read", error);
+    let not = |what: String| ReportError::Request(format!("{}: {what}", path.display()));
     let bytes = spanwise_files::read_at_most(path, BASELINE_BYTES_MAX).map_err(cannot)?;
     let text =
         String::from_utf8(bytes).map_err(|_| not("not a baseline: it is not text".into()))?;

@@ -1,25 +1,24 @@
-//! What can go wrong between a question and its answer.
+//! What can go wrong between a request and its result.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use spanwise_read::ReadError;
 
-/// Something that could not be answered: a file that could not be read or written, or a
-/// question that makes no sense here.
+/// A file that could not be read or written, or a request that makes no sense here.
 #[derive(Debug, thiserror::Error)]
-pub enum AnswerError {
+pub enum ReportError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error("{}: {what}", path.display())]
     File { path: PathBuf, what: &'static str, source: io::Error },
-    /// Says what was asked and what could be asked instead.
+    /// Names what was requested and what could be instead.
     #[error("{0}")]
-    Asked(String),
+    Request(String),
 }
 
-impl AnswerError {
+impl ReportError {
     pub(crate) fn file(path: &Path, what: &'static str, source: io::Error) -> Self {
-        AnswerError::File { path: path.to_owned(), what, source }
+        ReportError::File { path: path.to_owned(), what, source }
     }
 }

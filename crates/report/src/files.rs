@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use spanwise_files::Written;
 
-use crate::AnswerError;
+use crate::ReportError;
 
 /// How traces in a folder are known.
 const ENDINGS: &[&str] = &[
@@ -22,7 +22,7 @@ const ENDINGS: &[&str] = &[
 ];
 
 /// The files that were named, and the traces in the folders that were.
-pub fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, AnswerError> {
+pub fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
     let mut files = Vec::new();
     for path in paths {
         // A recording is a folder too, and one thing.
@@ -30,7 +30,7 @@ pub fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, AnswerError> {
             files.push(path.clone());
             continue;
         }
-        let cannot = |error| AnswerError::file(path, "cannot be listed", error);
+        let cannot = |error| ReportError::file(path, "cannot be listed", error);
         let mut found = Vec::new();
         for entry in fs::read_dir(path).map_err(cannot)? {
             let file = entry.map_err(cannot)?.path();
@@ -41,7 +41,7 @@ pub fn files_of(paths: &[PathBuf]) -> Result<Vec<PathBuf>, AnswerError> {
         if found.is_empty() {
             let (folder, endings) = (path.display(), ENDINGS.join(", "));
             let what = format!("{folder}: no trace in this folder ({endings})");
-            return Err(AnswerError::Asked(what));
+            return Err(ReportError::Request(what));
         }
         found.sort();
         files.extend(found);
@@ -68,9 +68,9 @@ pub fn rank_of(path: &Path) -> Option<i64> {
 pub fn write_output(
     target: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<Written, AnswerError> {
+) -> Result<Written, ReportError> {
     spanwise_files::write_output(target, write)
-        .map_err(|error| AnswerError::file(target, "cannot be written", error))
+        .map_err(|error| ReportError::file(target, "cannot be written", error))
 }
 
 #[cfg(test)]

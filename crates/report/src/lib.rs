@@ -16,12 +16,12 @@ mod sections;
 
 pub use compare::{compare_sides, compare_traces, read_baseline, side};
 pub use convert::{ConvertFormat, write_profile, write_whole};
-pub use error::AnswerError;
+pub use error::ReportError;
 pub use files::{files_of, rank_of, write_output};
-pub use live::{LiveLook, LiveTrace, live_state};
-pub use open::{Opened, merge_traces, open, open_as_one, open_as_trace};
-pub use report::{notices_hint, report};
+pub use live::{LiveTrace, LiveUpdate, live_state};
+pub use open::{TraceOrProfile, merge_traces, open, open_as_one, open_as_trace};
+pub use report::{ReportRequest, notices_hint, report};
 pub use rules::{Rule, check_rules};
 // The viewer bounds its queries by it, and does not read files itself.
-pub use sections::{ALL, Answers, Asked, SECTIONS, SectionRow, Shown, chosen, is_section};
+pub use sections::{ALL, SECTIONS, SectionRow, Shown, is_section, report_sections};
 pub use spanwise_read::memory_left;

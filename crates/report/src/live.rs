@@ -6,7 +6,7 @@ use spanwise_model::{LiveSession, Trace};
 use spanwise_read::{IndexUse, OpenOptions, SessionFollower};
 use spanwise_write::LiveState;
 
-use crate::AnswerError;
+use crate::ReportError;
 
 /// Whether the program that writes a session is there. Its number may belong to another one
 /// by now; that shows by a session that does not grow.
@@ -23,17 +23,17 @@ pub fn live_state(session: &LiveSession) -> LiveState {
 
 /// A session's file whose program runs.
 ///
-/// Looking costs what is new; a trace never changes, so that one is read anew from the beginning
-/// where something is.
+/// An update without news is cheap; a trace never changes, so it is read again from the start if
+/// the file has grown.
 pub struct LiveTrace {
     path: PathBuf,
     follower: SessionFollower,
     bytes_read: u64,
 }
 
-/// What a look at a session found.
-pub struct LiveLook {
-    /// All that there is now, where that is more than at the look before.
+/// What is new in a session.
+pub struct LiveUpdate {
+    /// All that there is now, if that is more than at the update before.
     pub trace: Option<Trace>,
     /// Whether there may be more later.
     pub is_live: bool,
@@ -49,17 +49,17 @@ impl LiveTrace {
     }
 
     /// What there is now.
-    pub fn look(&mut self) -> Result<LiveLook, AnswerError> {
+    pub fn update(&mut self) -> Result<LiveUpdate, ReportError> {
         let session = self.follower.look()?;
         let is_live = live_state(&session) == LiveState::Running;
         let has_grown = session.bytes != self.bytes_read;
         self.bytes_read = session.bytes;
         let read = || {
-            // An index would be that of a moment.
+            // An index would be outdated at once.
             let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
             spanwise_read::open(&self.path, &options)
         };
         let trace = has_grown.then(read).transpose()?;
-        Ok(LiveLook { trace, is_live })
+        Ok(LiveUpdate { trace, is_live })
     }
 }

@@ -6,51 +6,42 @@ use std::path::{Path, PathBuf};
 use spanwise_model::{MergePart, Merged, MergedClock, Profile, Trace, merge};
 use spanwise_read::{OpenOptions, ProfileFile, ReadError, ReadErrorKind};
 
-use crate::{AnswerError, rank_of};
+use crate::{ReportError, rank_of};
 
-/// What a file turned out to hold.
-pub enum Opened {
+/// What a file holds.
+pub enum TraceOrProfile {
     Trace(Box<Trace>),
     Profile(Box<Profile>),
 }
 
-pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Opened, ReadError> {
-    Ok(match open_file(path, options)? {
-        TraceOrProfile::Trace(trace) => Opened::Trace(trace),
-        TraceOrProfile::Profile(file) => Opened::Profile(Box::new(file.profile)),
+pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<TraceOrProfile, ReadError> {
+    Ok(match spanwise_read::open(path, options) {
+        Ok(trace) => TraceOrProfile::Trace(Box::new(trace)),
+        Err(error) => TraceOrProfile::Profile(Box::new(profile_instead(path, error)?.profile)),
     })
 }
 
-/// The same for those who ask samples: a profile is a trace with samples that have no times.
+/// The same for those who need samples: a profile is a trace with samples that have no times.
 pub fn open_as_trace(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
-    Ok(match open_file(path, options)? {
-        TraceOrProfile::Trace(trace) => *trace,
-        TraceOrProfile::Profile(file) => file.into_trace(),
-    })
-}
-
-enum TraceOrProfile {
-    Trace(Box<Trace>),
-    Profile(Box<ProfileFile>),
-}
-
-/// What is no trace may be a profile; if it is neither, that it is no trace says more.
-fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<TraceOrProfile, ReadError> {
     match spanwise_read::open(path, options) {
-        Ok(trace) => Ok(TraceOrProfile::Trace(Box::new(trace))),
-        Err(error @ ReadError { kind: ReadErrorKind::NotATrace { .. }, .. }) => {
-            let file = spanwise_read::open_profile_file(path).map_err(|of_profile| {
-                let is_too_large = matches!(of_profile.kind, ReadErrorKind::TooLarge { .. });
-                if is_too_large { of_profile } else { error }
-            })?;
-            Ok(TraceOrProfile::Profile(Box::new(file)))
-        }
-        Err(error) => Err(error),
+        Ok(trace) => Ok(trace),
+        Err(error) => Ok(profile_instead(path, error)?.into_trace()),
     }
 }
 
+/// A file that is not a trace may be a profile; if it is neither, the first error says more.
+fn profile_instead(path: &Path, error: ReadError) -> Result<ProfileFile, ReadError> {
+    if !matches!(error.kind, ReadErrorKind::NotATrace { .. }) {
+        return Err(error);
+    }
+    spanwise_read::open_profile_file(path).map_err(|of_profile| match of_profile.kind {
+        ReadErrorKind::TooLarge { .. } => of_profile,
+        _ => error,
+    })
+}
+
 /// The trace, or all of them on one timeline. Profiles are traces with nothing but samples.
-pub fn open_as_one(paths: &[PathBuf], options: &OpenOptions<'_>) -> Result<Merged, AnswerError> {
+pub fn open_as_one(paths: &[PathBuf], options: &OpenOptions<'_>) -> Result<Merged, ReportError> {
     let mut traces = Vec::with_capacity(paths.len());
     for path in paths {
         traces.push(open_as_trace(path, options)?);
@@ -59,7 +50,7 @@ pub fn open_as_one(paths: &[PathBuf], options: &OpenOptions<'_>) -> Result<Merge
 }
 
 /// Puts traces on one timeline, under names that tell them apart; one alone stays as it is.
-pub fn merge_traces(paths: &[PathBuf], mut traces: Vec<Trace>) -> Result<Merged, AnswerError> {
+pub fn merge_traces(paths: &[PathBuf], mut traces: Vec<Trace>) -> Result<Merged, ReportError> {
     if traces.len() == 1
         && let Some(trace) = traces.pop()
     {
@@ -67,7 +58,8 @@ pub fn merge_traces(paths: &[PathBuf], mut traces: Vec<Trace>) -> Result<Merged,
     }
     let names = part_names(paths, &traces);
     let parts = names.into_iter().zip(traces).map(|(name, trace)| MergePart { name, trace });
-    merge(parts.collect()).map_err(|error| AnswerError::Asked(format!("cannot be merged: {error}")))
+    merge(parts.collect())
+        .map_err(|error| ReportError::Request(format!("cannot be merged: {error}")))
 }
 
 /// What tells the traces apart: the rank, or else the name of the file, or else its path.

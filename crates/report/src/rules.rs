@@ -7,7 +7,7 @@
 use spanwise_analyze::{CompareRow, Comparison, Phase, Place, Verdict};
 use spanwise_write::{GateRow, nanos_text};
 
-use crate::AnswerError;
+use crate::ReportError;
 
 /// One rule, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +48,7 @@ const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 
 type Word = (usize, String);
 
 /// Words by spaces; `>` is one of its own; quotes keep a name together.
-fn words(text: &str) -> Result<Vec<Word>, AnswerError> {
+fn words(text: &str) -> Result<Vec<Word>, ReportError> {
     let mut words: Vec<Word> = Vec::new();
     let mut rest = text.chars().enumerate().peekable();
     while let Some((at, c)) = rest.next() {
@@ -79,12 +79,12 @@ fn words(text: &str) -> Result<Vec<Word>, AnswerError> {
 }
 
 /// An error that points at its place.
-fn mistake(text: &str, at: usize, what: &str) -> AnswerError {
-    AnswerError::Asked(format!("{text:?}, character {}: {what}", at + 1))
+fn mistake(text: &str, at: usize, what: &str) -> ReportError {
+    ReportError::Request(format!("{text:?}, character {}: {what}", at + 1))
 }
 
 impl Rule {
-    pub fn parse(text: &str) -> Result<Self, AnswerError> {
+    pub fn parse(text: &str) -> Result<Self, ReportError> {
         let words = words(text)?;
         let end = text.chars().count();
         let mut next = words.into_iter().peekable();
@@ -140,7 +140,7 @@ impl Rule {
         }
     }
 
-    fn check(&self, comparison: &Comparison) -> Result<Vec<GateRow>, AnswerError> {
+    fn check(&self, comparison: &Comparison) -> Result<Vec<GateRow>, ReportError> {
         let row = |found: String, holds| GateRow { rule: self.text.clone(), found, holds };
         let rows = self.rows(comparison)?;
         if rows.is_empty() {
@@ -159,7 +159,7 @@ impl Rule {
     }
 
     /// What the rule speaks of.
-    fn rows<'c>(&self, comparison: &'c Comparison) -> Result<Vec<&'c CompareRow>, AnswerError> {
+    fn rows<'c>(&self, comparison: &'c Comparison) -> Result<Vec<&'c CompareRow>, ReportError> {
         let Some(name) = &self.name else {
             let Some(place) = self.place else { return Ok(vec![&comparison.wall]) };
             return Ok(comparison.overall.iter().filter(|row| row.place == place).collect());
@@ -175,7 +175,7 @@ impl Rule {
         }
         if self.place.is_some() {
             let what = "`on` a place in a phase needs --by phase";
-            return Err(AnswerError::Asked(format!("{:?}: {what}", self.text)));
+            return Err(ReportError::Request(format!("{:?}: {what}", self.text)));
         }
         let is_phase = |row: &&CompareRow| row.place == Place::Wall && row.key == *name;
         Ok(comparison.overall.iter().filter(is_phase).collect())
@@ -246,7 +246,7 @@ fn found_text(row: &CompareRow) -> String {
 }
 
 /// Each rule beside what was found; rules that fire have a row for each place.
-pub fn check_rules(rules: &[Rule], comparison: &Comparison) -> Result<Vec<GateRow>, AnswerError> {
+pub fn check_rules(rules: &[Rule], comparison: &Comparison) -> Result<Vec<GateRow>, ReportError> {
     let mut rows = Vec::new();
     for rule in rules {
         rows.extend(rule.check(comparison)?);

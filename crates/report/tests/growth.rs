@@ -9,6 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::{fs, io, process, thread};
 
 use spanwise_analyze::{
@@ -18,7 +19,7 @@ use spanwise_analyze::{
 };
 use spanwise_model::{Trace, effort, on_one_thread};
 use spanwise_read::{IndexUse, OpenOptions};
-use spanwise_report::{Asked, compare_sides, compare_traces, report, side};
+use spanwise_report::{ReportRequest, compare_sides, compare_traces, report, side};
 use spanwise_write::{
     CHART_CLASSES_MAX, CompareView, FlameOptions, Format, PprofOptions, ReportPage, Style, Top,
     TraceFormat, compare_document, compat_section, write_flame, write_folded, write_pprof,
@@ -278,7 +279,7 @@ fn deep_lock_waits(events: usize) -> String {
     text
 }
 
-fn flame(trace: &Trace) {
+fn flame(trace: &Arc<Trace>) {
     let profile = profile(trace, &ProfileOptions::default());
     let options = FlameOptions {
         title: "growth",
@@ -292,20 +293,20 @@ fn flame(trace: &Trace) {
     write_flame(&profile, &options, &mut io::sink()).expect("written");
 }
 
-fn pprof(trace: &Trace) {
+fn pprof(trace: &Arc<Trace>) {
     let profile = profile(trace, &ProfileOptions::default());
     let options = PprofOptions { program: "growth", is_compressed: false };
     write_pprof(&profile, &options, &mut io::sink()).expect("written");
 }
 
-fn folded(trace: &Trace) {
+fn folded(trace: &Arc<Trace>) {
     let profile = profile(trace, &ProfileOptions::default());
     write_folded(&profile, profile.default_value, &mut io::sink()).expect("written");
 }
 
-fn html(trace: &Trace) {
+fn html(trace: &Arc<Trace>) {
     let facts = Facts::new(trace);
-    let document = report(&Asked::new(&facts, "growth", Top::First(30), &[]));
+    let document = report(&ReportRequest::new(&facts, "growth", Top::First(30), &[]));
     let profile = profile(trace, &ProfileOptions::default());
     let steps = step_classes(&facts, &ClassRules::standard(), CHART_CLASSES_MAX);
     let page = ReportPage {
@@ -320,23 +321,23 @@ fn html(trace: &Trace) {
     write_report_page(&page, &mut io::sink()).expect("written");
 }
 
-fn html_compare(trace: &Trace) {
-    let (document, _) = compare_traces(trace, trace);
+fn html_compare(trace: &Arc<Trace>) {
+    let (document, _) = compare_traces(&Facts::new(trace), &Facts::new(trace));
     document.write_html("growth", &mut io::sink()).expect("written");
 }
 
-fn diff(trace: &Trace) {
+fn diff(trace: &Arc<Trace>) {
     let profile = profile(trace, &ProfileOptions::default());
     let value = profile.default_value;
     let options = DiffOptions { values: [value, value], steps: [1, 1] };
     profile_diff(&profile, &profile, &options);
 }
 
-fn compare(trace: &Trace) {
+fn compare(trace: &Arc<Trace>) {
     for by in [CompareBy::Operator, CompareBy::Module, CompareBy::Kernel] {
         let (base, other) = (Facts::new(trace), Facts::new(trace));
         let options = CompareOptions::by(by);
-        let series = |facts: &Facts<'_>| [side(facts, "growth", &options).expect("has steps")];
+        let series = |facts: &Facts| [side(facts, "growth", &options).expect("has steps")];
         let (sides, firsts) = ([&series(&base), &series(&other)], [Some(&base), Some(&other)]);
         let (comparison, _) = compare_sides(sides.map(|side| &side[..]), firsts, &options);
         let view = CompareView { top: Top::First(30), shows_same: true, shows_stacks: true };
@@ -344,31 +345,31 @@ fn compare(trace: &Trace) {
     }
 }
 
-fn report_usual(trace: &Trace) {
+fn report_usual(trace: &Arc<Trace>) {
     write_report(trace, &[]);
 }
 
-fn report_all(trace: &Trace) {
+fn report_all(trace: &Arc<Trace>) {
     write_report(trace, &["all".to_owned()]);
 }
 
-fn report_every_critical_item(trace: &Trace) {
+fn report_every_critical_item(trace: &Arc<Trace>) {
     write_top(trace, Top::All, &["critical-items".to_owned()]);
 }
 
-fn write_report(trace: &Trace, named: &[String]) {
+fn write_report(trace: &Arc<Trace>, named: &[String]) {
     write_top(trace, Top::First(30), named);
 }
 
-fn write_top(trace: &Trace, top: Top, named: &[String]) {
+fn write_top(trace: &Arc<Trace>, top: Top, named: &[String]) {
     let facts = Facts::new(trace);
-    let document = report(&Asked::new(&facts, "growth", top, named));
+    let document = report(&ReportRequest::new(&facts, "growth", top, named));
     document
         .write(Format::Text, Style { color: false, width: 100 }, &mut io::sink())
         .expect("written");
 }
 
-fn compat(trace: &Trace) {
+fn compat(trace: &Arc<Trace>) {
     let keys = |tables: &[(&'static str, &str)]| -> Vec<&'static str> {
         tables.iter().map(|table| table.0).collect()
     };
@@ -379,16 +380,16 @@ fn compat(trace: &Trace) {
     }
 }
 
-fn perfetto(trace: &Trace) {
+fn perfetto(trace: &Arc<Trace>) {
     write_trace(trace, TraceFormat::Perfetto, false, &mut io::sink()).expect("written");
 }
 
-fn other_formats(trace: &Trace) {
+fn other_formats(trace: &Arc<Trace>) {
     write_trace(trace, TraceFormat::Chrome, false, &mut io::sink()).expect("written");
     write_trace(trace, TraceFormat::Fxt, false, &mut io::sink()).expect("written");
 }
 
-type Command = (&'static str, fn(&Trace));
+type Command = (&'static str, fn(&Arc<Trace>));
 
 const COMMANDS: [Command; 13] = [
     ("flame", flame),
@@ -407,7 +408,7 @@ const COMMANDS: [Command; 13] = [
 ];
 
 /// A trace of so many events; the file is gone when it has been read.
-fn opened(shape: fn(usize) -> String, events: usize) -> Trace {
+fn opened(shape: fn(usize) -> String, events: usize) -> Arc<Trace> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let thread = format!("{:?}", thread::current().id());
     let path = folder.join(format!("growth-{}-{thread}-{events}.json", process::id()));
@@ -415,7 +416,7 @@ fn opened(shape: fn(usize) -> String, events: usize) -> Trace {
     let options = OpenOptions { index: IndexUse::Ignore, threads: 1, ..OpenOptions::default() };
     let trace = spanwise_read::open(&path, &options).expect("a trace");
     fs::remove_file(&path).expect("removed");
-    trace
+    trace.into()
 }
 
 const EVENTS: usize = 1500;
@@ -502,7 +503,7 @@ fn waits_for_locks_with_deep_stacks() {
 fn a_report_says_that_marks_are_no_steps() {
     let trace = opened(overlapping_kernels, 4 * EVENTS);
     let facts = Facts::new(&trace);
-    let document = report(&Asked::new(&facts, "growth", Top::First(1), &["trace".to_owned()]));
+    let document = report(&ReportRequest::new(&facts, "growth", Top::First(1), &[]));
     let says_so = |hint: &String| hint.contains("1,500 marks of steps");
     assert!(document.hints.iter().any(says_so), "{:?}", document.hints);
 }

@@ -13,7 +13,7 @@ use spanwise_analyze::{
 };
 use spanwise_model::{Profile, Trace};
 use spanwise_read::ReadError;
-use spanwise_report::{Opened, rank_of, write_output};
+use spanwise_report::{TraceOrProfile, rank_of, write_output};
 
 use crate::args::{BackwardArg, FrameByArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
 use crate::output::stdout;
@@ -23,13 +23,13 @@ impl ProfileArgs {
     /// The profile of a trace, or one that a file holds already.
     pub(super) fn profile_of(
         &self,
-        opened: Opened,
+        opened: TraceOrProfile,
         path: &Path,
         by: FrameByArg,
     ) -> anyhow::Result<Profile> {
         let trace = match opened {
-            Opened::Trace(trace) => trace,
-            Opened::Profile(profile) => return self.adapted(*profile, path),
+            TraceOrProfile::Trace(trace) => trace,
+            TraceOrProfile::Profile(profile) => return self.adapted(*profile, path),
         };
         let options = ProfileOptions {
             stack: match self.stack {
@@ -144,7 +144,7 @@ pub(super) fn column(name: Option<&str>, profile: &Profile) -> anyhow::Result<us
 }
 
 /// The trace or the profile that a file holds.
-pub(super) fn open(path: &Path, read: &ReadArgs, quiet: bool) -> Result<Opened, ReadError> {
+pub(super) fn open(path: &Path, read: &ReadArgs, quiet: bool) -> Result<TraceOrProfile, ReadError> {
     let progress = Progress::new(quiet);
     read.with_options(&progress, |options| spanwise_report::open(path, options))
 }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use anyhow::bail;
 use spanwise_analyze::{Facts, NamePattern};
 use spanwise_callstack::compat::Machine;
-use spanwise_model::Trace;
 use spanwise_report::notices_hint;
 use spanwise_write::{Document, Format, Source, Top};
 
@@ -34,7 +33,7 @@ pub(super) fn print_timeline(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 /// How long the calls of a function take, and what the slowest spent it on.
 pub(super) fn show_function(
     args: &ReportArgs,
-    trace: &Trace,
+    facts: &Facts,
     file: &str,
     name: &str,
 ) -> anyhow::Result<ExitCode> {
@@ -42,8 +41,8 @@ pub(super) fn show_function(
         Top::All => usize::MAX,
         Top::First(rows) => rows,
     };
-    let facts = Facts::new(trace);
-    let Some(latency) = spanwise_analyze::latency(&facts, &NamePattern::new(name), slowest) else {
+    let trace = facts.trace();
+    let Some(latency) = spanwise_analyze::latency(facts, &NamePattern::new(name), slowest) else {
         bail!("{file}: no call of {name}; --section calls --top 0 lists all functions");
     };
     let has_bars = args.output.format() == Format::Text;

@@ -34,7 +34,7 @@ pub(crate) fn section_names() -> impl Iterator<Item = &'static str> {
 /// The tables that were named, or all of the tool's.
 pub(super) fn sections(
     compat: Compat,
-    facts: &Facts<'_>,
+    facts: &Facts,
     args: &ReportArgs,
 ) -> anyhow::Result<Vec<Section>> {
     let (named, top) = (&args.section, args.top.rows());

@@ -87,7 +87,7 @@ fn read_all(args: &ReportArgs, files: &[PathBuf]) -> Vec<Result<RankDigest, Read
         let file = &files[at];
         let digest = spanwise_read::open(file, &options).map(|trace| {
             let name = file.display().to_string();
-            digester.digest(&Facts::new(&trace), &name, rank_of(file))
+            digester.digest(&Facts::new(&trace.into()), &name, rank_of(file))
         });
         let read = done.fetch_add(length(file), Ordering::Relaxed) + length(file);
         progress.update(read, total);
