@@ -182,7 +182,7 @@ fn check_findings(trace: &str, expected: &[(&str, &str)], absent: &[&str]) {
     let Some(opened) = own_trace(trace) else { return };
     let found: Vec<(&str, String)> = findings(&Facts::new(&opened), &Thresholds::default())
         .iter()
-        .map(|row| (spanwise_write::finding_key(&row.kind), line_of(&row.kind)))
+        .map(|row| (spanwise_report::finding_key(&row.kind), line_of(&row.kind)))
         .collect();
     for (key, line) in expected {
         let is_there = found.iter().any(|row| row.0 == *key && row.1.ends_with(line));

@@ -23,5 +23,9 @@ pub use open::{TraceOrProfile, merge_traces, open, open_as_one, open_as_trace};
 pub use report::{ReportRequest, notices_hint, report};
 pub use rules::{Rule, check_rules};
 // The viewer bounds its queries by it, and does not read files itself.
-pub use sections::{ALL, SECTIONS, SectionRow, Shown, is_section, report_sections};
+pub use sections::cpu::calls::{histogram_section, latency_section, slowest_section};
+pub use sections::findings::{FINDING_KEYS, finding_key};
+pub use sections::overview::{GateRow, gate_section, metric_text, trace_section};
+pub use sections::range::{range_cpu_section, range_sections, range_waits_section};
+pub use sections::{ALL, SECTIONS, SectionDef, Shown, is_section, report_sections};
 pub use spanwise_read::memory_left;

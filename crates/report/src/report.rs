@@ -8,6 +8,7 @@ use spanwise_analyze::{
 use spanwise_model::{Notice, Notices, Trace};
 use spanwise_write::{Document, Source, Top};
 
+use crate::sections::gpu::usage::no_lines_hint;
 use crate::sections::{ALL, report_sections};
 
 /// What a report on one trace is to show.
@@ -68,7 +69,7 @@ pub fn report(request: &ReportRequest<'_>) -> Document {
 fn hints(request: &ReportRequest<'_>) -> Vec<String> {
     let trace = request.facts.trace();
     let hints = [
-        spanwise_write::no_lines_hint(request.facts.gpu()),
+        no_lines_hint(request.facts.gpu()),
         notices_hint(trace.notices(), request.file),
         steps_hint(trace),
     ];

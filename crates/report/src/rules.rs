@@ -5,9 +5,9 @@
 //! names and neither side has makes it fail, for a gate that cannot see must not be open.
 
 use spanwise_analyze::{CompareRow, Comparison, Phase, Place, Verdict};
-use spanwise_write::{GateRow, nanos_text};
+use spanwise_write::nanos_text;
 
-use crate::ReportError;
+use crate::{GateRow, ReportError};
 
 /// One rule, read.
 #[derive(Debug, Clone, PartialEq)]

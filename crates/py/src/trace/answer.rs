@@ -96,9 +96,9 @@ pub(crate) fn trace_latency(
         let missing = || asked(&format!("{}: no call of {name}", held.file));
         let latency = found.ok_or_else(missing)?;
         let sections = vec![
-            spanwise_write::latency_section(&latency),
-            spanwise_write::histogram_section(&latency, false),
-            spanwise_write::slowest_section(&latency),
+            spanwise_report::latency_section(&latency),
+            spanwise_report::histogram_section(&latency, false),
+            spanwise_report::slowest_section(&latency),
         ];
         Ok(Answer { title: "Calls", document: Document { sections, ..Document::default() } })
     })?

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use spanwise_analyze::{NameUse, cpu_functions_within, off_cpu_reasons_within, range_use};
 use spanwise_model::Nanos;
-use spanwise_report::{ReportRequest, compare_traces};
-use spanwise_write::{
-    Document, Section, SidePlaces, Top, range_cpu_section, range_sections, range_waits_section,
+use spanwise_report::{
+    ReportRequest, compare_traces, range_cpu_section, range_sections, range_waits_section,
 };
+use spanwise_write::{Document, Section, SidePlaces, Top};
 
 use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};

@@ -58,7 +58,7 @@ pub(super) fn run(
     let gate = check_rules(&rules, &comparison).map_err(of_rule)?;
     let holds = gate.iter().all(|row| row.holds);
     if !gate.is_empty() {
-        document.sections.insert(0, spanwise_write::gate_section(&gate));
+        document.sections.insert(0, spanwise_report::gate_section(&gate));
     }
     if args.quiet {
         document.hints.clear();

@@ -48,10 +48,10 @@ pub(super) fn show_function(
     let has_bars = args.output.format() == Format::Text;
     let source = Source { file, info: trace.info(), window: trace.window() };
     let sections = vec![
-        spanwise_write::trace_section(&source),
-        spanwise_write::latency_section(&latency),
-        spanwise_write::histogram_section(&latency, has_bars),
-        spanwise_write::slowest_section(&latency),
+        spanwise_report::trace_section(&source),
+        spanwise_report::latency_section(&latency),
+        spanwise_report::histogram_section(&latency, has_bars),
+        spanwise_report::slowest_section(&latency),
     ];
     let hints = notices_hint(trace.notices(), file).filter(|_| !args.quiet);
     show(&Document { sections, hints: hints.into_iter().collect() }, &args.output)?;

@@ -87,7 +87,7 @@ fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
         None => Vec::new(),
     };
     if gate.is_some() {
-        document.sections.push(spanwise_write::gate_section(&rows));
+        document.sections.push(spanwise_report::gate_section(&rows));
     }
     show(&document, &args.output)?;
     let is_passed = rows.iter().all(|row| row.holds);

@@ -7,59 +7,52 @@ use spanwise_analyze::{
     HostLine, LostOverlap, NotRecorded, Spent, SpentOn, Synchronisation, TinyKernels, TotalNanos,
     WaitKind, Waiting,
 };
+use spanwise_write::{
+    Body, Column, Columns, Content, Paragraph, Top, bytes_text, count_text, nanos_text,
+    percent_text, shortened,
+};
 
-use crate::Top;
-use crate::document::sectioned::{Body, Paragraph, Section};
-use crate::document::table::{Column, Table, Unit};
-use crate::document::text;
-use crate::document::units::{bytes_text, count_text, nanos_text, percent_text};
-
-const COLUMNS: [Column; 9] = [
-    Column::new("finding", "finding", Unit::Text),
-    Column::new("title", "title", Unit::Text),
-    Column::new("evidence", "evidence", Unit::Text),
-    Column::new("advice", "advice", Unit::Text),
-    Column::new("about", "about", Unit::Nanos),
-    Column::new("gain_max", "gain at most", Unit::Nanos),
-    Column::new("from", "from", Unit::Nanos),
-    Column::new("to", "to", Unit::Nanos),
-    Column::new("line", "line", Unit::Text),
-];
+use crate::sections::{SectionDef, Shown};
 
 /// Names in a sentence for people are kept short; programs get them in full.
 const NAME_WIDTH: usize = 72;
 
-pub fn findings_section(findings: &[Finding], top: Top) -> Section {
-    let mut table = Table::new(COLUMNS);
-    let mut paragraphs = Vec::new();
-    for Finding { kind, about_ns, gain_ns } in top.of(findings) {
-        let full = Words { name_width: usize::MAX }.about(kind);
-        let (range, line) = place(kind);
-        table.push([
-            finding_key(kind).into(),
-            full.title.into(),
-            full.evidence.into(),
-            full.advice.into(),
-            (*about_ns).into(),
-            (*gain_ns).into(),
-            range.map(|(from, _)| from).into(),
-            range.map(|(_, to)| to).into(),
-            line.map(str::to_owned).into(),
-        ]);
-        let mut paragraph = Words { name_width: NAME_WIDTH }.about(kind);
-        if let Some(gain_ns) = gain_ns {
-            let gain = format!(" Potential gain: up to {}.", nanos_text(*gain_ns));
-            paragraph.evidence.push_str(&gain);
-        }
-        paragraphs.push(paragraph);
+pub(super) const FINDINGS: SectionDef = SectionDef {
+    key: "findings",
+    title: "Findings",
+    about: "what deserves attention first, with numbers and advice",
+    shown: Shown::Always,
+    method: "findings",
+    content: |request| findings(&request.findings(), request.top),
+};
+
+fn findings(findings: &[Finding], top: Top) -> Content {
+    let full = |row: &Finding| Words { name_width: usize::MAX }.about(&row.kind);
+    let range = |row: &Finding| place(&row.kind).0;
+    let content = Columns::<Finding>::new()
+        .add(Column::text("finding", "finding"), |row| finding_key(&row.kind).into())
+        .add(Column::text("title", "title"), |row| full(row).title.into())
+        .add(Column::text("evidence", "evidence"), |row| full(row).evidence.into())
+        .add(Column::text("advice", "advice"), |row| full(row).advice.into())
+        .add(Column::nanos("about", "about"), |row| row.about_ns.into())
+        .add(Column::nanos("gain_max", "gain at most"), |row| row.gain_ns.into())
+        .add(Column::nanos("from", "from"), |row| range(row).map(|(from, _)| from).into())
+        .add(Column::nanos("to", "to"), |row| range(row).map(|(_, to)| to).into())
+        .add(Column::text("line", "line"), |row| place(&row.kind).1.map(str::to_owned).into())
+        .content(findings, top)
+        .when_empty("nothing crossed a threshold");
+    let paragraphs = top.of(findings).iter().map(paragraph).collect();
+    Content { body: Body::Prose(content.body.into_table(), paragraphs), ..content }
+}
+
+/// A finding as people read it, with names kept short.
+fn paragraph(finding: &Finding) -> Paragraph {
+    let mut paragraph = Words { name_width: NAME_WIDTH }.about(&finding.kind);
+    if let Some(gain_ns) = finding.gain_ns {
+        let gain = format!(" Potential gain: up to {}.", nanos_text(gain_ns));
+        paragraph.evidence.push_str(&gain);
     }
-    Section {
-        key: "findings",
-        title: "Findings".to_owned(),
-        left_out: findings.len() - table.rows().len(),
-        body: Body::Prose(table, paragraphs),
-        when_empty: Some("nothing crossed a threshold"),
-    }
+    paragraph
 }
 
 /// Every key that a finding can have.
@@ -171,7 +164,7 @@ impl Words {
     }
 
     fn name(&self, text: &str) -> String {
-        text::shortened(text, self.name_width)
+        shortened(text, self.name_width)
     }
 
     /// The introduction, then "f under model.py(5): forward (3.000 ms)".

@@ -4,10 +4,8 @@ use spanwise_analyze::{
     CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits, SpentOn, share_error_percent,
 };
 use spanwise_model::BlockedOn;
+use spanwise_write::{Paragraph, count_text, nanos_text, percent_text, shortened};
 
-use crate::document::sectioned::Paragraph;
-use crate::document::text;
-use crate::document::units::{count_text, nanos_text, percent_text};
 use crate::sections::cpu::off_cpu::caller_text;
 
 /// Shares from samples say how many these are, and by how much the share may be off.
@@ -29,7 +27,7 @@ pub(crate) fn cpu_spent(spent: &CpuSpent, name_width: usize) -> Paragraph {
         Some(function) => format!(
             " {} of it under {}{}.",
             nanos_text(spent.function_ns),
-            text::shortened(function, name_width),
+            shortened(function, name_width),
             line_text(", most of that on line ", spent.line)
         ),
         None => String::new(),
@@ -84,7 +82,7 @@ fn line_text(before: &str, line: u32) -> String {
 }
 
 pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragraph {
-    let name = text::shortened(&function.function, name_width);
+    let name = shortened(&function.function, name_width);
     let share = percent_text(function.own_ns, function.cpu_ns);
     let native = match function.native_ns {
         Some(ns) if ns > 0 => format!(", {} of it in native code that it calls", nanos_text(ns)),
