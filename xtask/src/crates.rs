@@ -25,12 +25,12 @@ const ROOMS: &[[&str; 4]] = &[
     ["spanwise-query", "spanwise-model spanwise-analyze", "rusqlite thiserror", "spanwise-read"],
     [
         "spanwise-serve",
-        "spanwise-model spanwise-analyze spanwise-answer spanwise-query spanwise-write",
+        "spanwise-model spanwise-analyze spanwise-query spanwise-report spanwise-write",
         "serde_json",
         "spanwise-probe spanwise-read tempfile",
     ],
     [
-        "spanwise-answer",
+        "spanwise-report",
         "spanwise-files spanwise-model spanwise-read spanwise-analyze spanwise-write",
         "thiserror",
         "",
@@ -41,15 +41,15 @@ const ROOMS: &[[&str; 4]] = &[
     ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],
     [
         "spanwise-py",
-        "spanwise-analyze spanwise-answer spanwise-model spanwise-probe spanwise-read \
+        "spanwise-analyze spanwise-model spanwise-probe spanwise-read spanwise-report \
          spanwise-serve spanwise-write",
         "arrow-array arrow-buffer arrow-ipc arrow-schema pyo3",
         "",
     ],
     [
         "spanwise",
-        "spanwise-answer spanwise-capture spanwise-files spanwise-model spanwise-callstack \
-         spanwise-read spanwise-analyze spanwise-query spanwise-serve spanwise-write",
+        "spanwise-capture spanwise-files spanwise-model spanwise-callstack spanwise-read \
+         spanwise-analyze spanwise-query spanwise-report spanwise-serve spanwise-write",
         "anyhow clap clap_complete terminal_size",
         "flate2 libc serde_json tempfile zstd",
     ],

@@ -3,9 +3,9 @@
 use std::io;
 use std::process::ExitCode;
 
-use spanwise_answer::AnswerError;
 use spanwise_capture::CaptureError;
 use spanwise_read::{ReadError, ReadErrorKind};
+use spanwise_report::ReportError;
 
 /// The answer is "no".
 pub(crate) const NO: u8 = 1;
@@ -40,8 +40,8 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn tell(error: &anyhow::Error) {
     let text = format!("{error:#}");
     eprintln!("spanwise: error: {}", spanwise_write::printable(&text));
-    let read = match error.downcast_ref::<AnswerError>() {
-        Some(AnswerError::Read(read)) => Some(read),
+    let read = match error.downcast_ref::<ReportError>() {
+        Some(ReportError::Read(read)) => Some(read),
         _ => error.downcast_ref::<ReadError>(),
     };
     if let Some(hint) = read.and_then(hint) {

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a test that skips something says so")]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use spanwise_analyze::{
     Architecture, Batch, ClassRules, ClassUse, Facts, FindingKind, OTHER, Phase, PhaseUse,
@@ -17,13 +18,13 @@ fn shared(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path)
 }
 
-fn open(path: &Path) -> Option<Trace> {
+fn open(path: &Path) -> Option<Arc<Trace>> {
     let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
-    spanwise_read::open(path, &options).ok()
+    spanwise_read::open(path, &options).ok().map(Arc::new)
 }
 
 /// One of our own traces. A file that is there and cannot be read is no reason to skip.
-fn own_trace(name: &str) -> Option<Trace> {
+fn own_trace(name: &str) -> Option<Arc<Trace>> {
     let path = shared(&format!("traces/{name}.json.gz"));
     if !path.exists() {
         eprintln!("skipped: {} is not at hand", path.display());
@@ -181,7 +182,7 @@ fn check_findings(trace: &str, expected: &[(&str, &str)], absent: &[&str]) {
     let Some(opened) = own_trace(trace) else { return };
     let found: Vec<(&str, String)> = findings(&Facts::new(&opened), &Thresholds::default())
         .iter()
-        .map(|row| (spanwise_write::finding_key(&row.kind), line_of(&row.kind)))
+        .map(|row| (spanwise_report::finding_key(&row.kind), line_of(&row.kind)))
         .collect();
     for (key, line) in expected {
         let is_there = found.iter().any(|row| row.0 == *key && row.1.ends_with(line));

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use spanwise_analyze::{
     Allowance, Cause, CauseKind, ClassRules, CompareBy, CompareOptions, CompareRow, CompareSeries,
@@ -20,35 +21,35 @@ fn shared(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path)
 }
 
-fn open(path: &Path) -> Option<Trace> {
+fn open(path: &Path) -> Option<Arc<Trace>> {
     if !path.exists() {
         eprintln!("skipped: {} is not at hand", path.display());
         return None;
     }
     let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
-    Some(spanwise_read::open(path, &options).expect("a trace"))
+    Some(spanwise_read::open(path, &options).expect("a trace").into())
 }
 
-fn own_trace(name: &str) -> Option<Trace> {
+fn own_trace(name: &str) -> Option<Arc<Trace>> {
     open(&shared(&format!("traces/{name}.json.gz")))
 }
 
-fn series(trace: &Trace, by: CompareBy) -> CompareSeries {
+fn series(trace: &Arc<Trace>, by: CompareBy) -> CompareSeries {
     compare_series(&Facts::new(trace), &ClassRules::standard(), &CompareOptions::by(by))
 }
 
-fn compared(base: &Trace, other: &Trace, by: CompareBy) -> Comparison {
+fn compared(base: &Arc<Trace>, other: &Arc<Trace>, by: CompareBy) -> Comparison {
     compare(&[series(base, by)], &[series(other, by)], by, &Allowance::default())
 }
 
 /// With what replaces what, as the command tells it.
-fn compared_and_named(base: &Trace, other: &Trace) -> Comparison {
+fn compared_and_named(base: &Arc<Trace>, other: &Arc<Trace>) -> Comparison {
     let mut found = compared(base, other, CompareBy::Operator);
     name_replaced(&mut found, base, other);
     found
 }
 
-fn name_replaced(found: &mut Comparison, base: &Trace, other: &Trace) {
+fn name_replaced(found: &mut Comparison, base: &Arc<Trace>, other: &Arc<Trace>) {
     let (base, other) = (Facts::new(base), Facts::new(other));
     let steps = [&base, &other].map(|facts| steps_of(facts, None));
     found.name_replaced(&fusion(&base, &other, &ClassRules::standard()), None, steps);
@@ -239,7 +240,7 @@ fn what_replaces_what_does_not_depend_on_which_steps_are_compared() {
 /// the sides.
 type Replaced = BTreeMap<[Vec<String>; 2], (u64, [i128; 2])>;
 
-fn replaced(base: &Trace, other: &Trace, is_swapped: bool) -> Replaced {
+fn replaced(base: &Arc<Trace>, other: &Arc<Trace>, is_swapped: bool) -> Replaced {
     let found = fusion(&Facts::new(base), &Facts::new(other), &ClassRules::standard());
     let mut sums = Replaced::new();
     for row in &found.changes {
@@ -258,7 +259,7 @@ fn replaced(base: &Trace, other: &Trace, is_swapped: bool) -> Replaced {
 #[test]
 fn what_replaces_what_is_the_same_both_ways() {
     let makers = two_makers("timesformer").map(|[base, other]| (open(&base), open(&other)));
-    let mut pairs: Vec<(Option<Trace>, Option<Trace>)> = makers.into_iter().collect();
+    let mut pairs: Vec<(Option<Arc<Trace>>, Option<Arc<Trace>>)> = makers.into_iter().collect();
     for (base, other) in [
         ("llama_eager", "llama_sdpa"),
         ("llama_sdpa", "llama_compiled"),
@@ -385,7 +386,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 /// Traces of this many bytes and fewer, compressed, are read by the tests of all traces.
 const SMALL_BYTES: u64 = 2_100_000;
 
-fn small_traces() -> Vec<(String, Trace)> {
+fn small_traces() -> Vec<(String, Arc<Trace>)> {
     let files = ["traces", "corpora/hta", "corpora/kineto", "corpora/tracelens"];
     let files = files.iter().flat_map(|folder| files_below(&shared(folder)));
     let is_small = |path: &PathBuf| {
@@ -400,7 +401,7 @@ fn small_traces() -> Vec<(String, Trace)> {
     }
     // Expected results of other tools are JSON too: what is no trace is none.
     let read = |path: PathBuf| {
-        Some((path.display().to_string(), spanwise_read::open(&path, &options).ok()?))
+        Some((path.display().to_string(), spanwise_read::open(&path, &options).ok()?.into()))
     };
     files.into_iter().filter_map(read).collect()
 }

@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use spanwise_analyze::{Facts, TotalNanos, lock_threads, off_cpu};
@@ -40,7 +41,7 @@ fn program() -> Option<(tempfile::TempDir, PathBuf)> {
 type OwnWords = Vec<(String, String, TotalNanos)>;
 
 /// The trace of a run, and what the program says of it; `None` where perf may not.
-fn record(options: &str, program: &Path) -> Option<(Trace, OwnWords)> {
+fn record(options: &str, program: &Path) -> Option<(Arc<Trace>, OwnWords)> {
     let folder = program.parent()?;
     let (data, words) = (folder.join("perf.data"), folder.join("words.txt"));
     if let Some(options) = options.strip_prefix(OURS) {
@@ -70,7 +71,7 @@ fn record(options: &str, program: &Path) -> Option<(Trace, OwnWords)> {
     let open = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let trace = spanwise_read::open(&data, &open).expect("a recording that perf just made");
     assert_eq!(trace.check(), Ok(()));
-    Some((trace, own_words(&words)))
+    Some((Arc::new(trace), own_words(&words)))
 }
 
 fn own_words(file: &Path) -> OwnWords {
@@ -86,7 +87,7 @@ fn own_words(file: &Path) -> OwnWords {
 const OURS: &str = "spanwise run";
 
 /// The trace of a run that we record; `None` where the kernel does not allow it.
-fn record_ourselves(options: &str, program: &Path) -> Option<Trace> {
+fn record_ourselves(options: &str, program: &Path) -> Option<Arc<Trace>> {
     let folder = program.parent()?;
     let recording = folder.join("recording");
     let _ = fs::remove_dir_all(&recording);
@@ -100,12 +101,12 @@ fn record_ourselves(options: &str, program: &Path) -> Option<Trace> {
         return None;
     }
     let open = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
-    Some(spanwise_read::open(&recording, &open).expect("a recording that was just made"))
+    Some(spanwise_read::open(&recording, &open).expect("a recording that was just made").into())
 }
 
 /// Tries a recording until all threads' figures are near what they say, within 1 % where perf
 /// recorded and 2 % where we did, but for those that the recording cannot tell.
-fn check(options: &str, figure: impl Fn(&Trace, &str, &str) -> Option<TotalNanos>) {
+fn check(options: &str, figure: impl Fn(&Arc<Trace>, &str, &str) -> Option<TotalNanos>) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((_folder, program)) = program() else { return };
     let mut off = Vec::new();
@@ -128,7 +129,7 @@ fn check(options: &str, figure: impl Fn(&Trace, &str, &str) -> Option<TotalNanos
 
 /// All that a thread waited for locks. Whether stacks reach the library's call, which says
 /// what sort it was, depends on how that library was built.
-fn waited(trace: &Trace, tid: &str, _: &str) -> Option<TotalNanos> {
+fn waited(trace: &Arc<Trace>, tid: &str, _: &str) -> Option<TotalNanos> {
     let rows = lock_threads(&Facts::new(trace));
     Some(rows.iter().filter(|row| row.thread.ends_with(tid)).map(|row| row.delay_ns).sum())
 }

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use spanwise_analyze::{
     Facts, ProfileOptions, VALUE_TYPES, memory_churn, memory_peak, memory_use, profile,
@@ -17,14 +18,14 @@ fn at_root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-fn open(path: &str) -> Option<Trace> {
+fn open(path: &str) -> Option<Arc<Trace>> {
     let path = at_root(path);
     if !path.exists() {
         eprintln!("skipped: there is no {}", path.display());
         return None;
     }
     let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
-    Some(spanwise_read::open(&path, &options).expect("it can be read"))
+    Some(spanwise_read::open(&path, &options).expect("it can be read").into())
 }
 
 const SMALL: &str = "testdata/kineto/memory.json";
@@ -33,7 +34,7 @@ const TRAINING: &str = "../shared/traces/train_slow_loader.json.gz";
 /// At every event: what is held of the recording's allocations, found by looking at each of
 /// them, and what was there before and is not freed yet, are what the profiler recorded.
 #[track_caller]
-fn check_every_moment(trace: &Trace) {
+fn check_every_moment(trace: &Arc<Trace>) {
     for device in &Facts::new(trace).memory().devices {
         let replayed = &device.replayed;
         assert_eq!(replayed.contradictions, 0, "{}", device.name);
@@ -50,7 +51,7 @@ fn check_every_moment(trace: &Trace) {
 
 /// The tables and the columns of profiles add up to the peaks and ends of all devices.
 #[track_caller]
-fn check_sums(trace: &Trace) {
+fn check_sums(trace: &Arc<Trace>) {
     let facts = Facts::new(trace);
     let uses = memory_use(&facts);
     let (peak, churn) = (memory_peak(&facts), memory_churn(&facts));

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "a test that skips something says so")]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use spanwise_analyze::{
     Facts, ProfileOptions, ThreadProfile, TotalNanos, lock_threads, locks, off_cpu, thread_profile,
@@ -12,7 +13,7 @@ use spanwise_analyze::{
 use spanwise_model::{BlockedOn, Trace};
 use spanwise_read::{IndexUse, OpenOptions};
 
-fn recording(name: &str) -> Option<(PathBuf, Trace)> {
+fn recording(name: &str) -> Option<(PathBuf, Arc<Trace>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/perf");
     let path = folder.join(format!("{name}.script.txt.gz"));
     if !path.exists() {
@@ -22,7 +23,7 @@ fn recording(name: &str) -> Option<(PathBuf, Trace)> {
     let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let trace = spanwise_read::open(&path, &options).expect("the text of perf script");
     assert_eq!(trace.check(), Ok(()));
-    Some((folder.join(format!("{name}.stderr.txt")), trace))
+    Some((folder.join(format!("{name}.stderr.txt")), trace.into()))
 }
 
 /// What the program says itself: `worker-2 tid 23640 mutex_wait_ns 18211588`.

@@ -82,7 +82,7 @@ fn a_slower_operator_is_found_and_nothing_else() {
 fn three_percent_are_found_and_noise_raises_no_alarm() {
     let traces = (open("pair_base_rep1"), open("pair_base_rep2"));
     let (Some(first), Some(second)) = traces else { return };
-    let template = Template::new([&first, &second]);
+    let template = Template::new([&first.into(), &second.into()]);
     for model in [Model::Resampled, Model::Normal] {
         let (planted, recordings) = (Planted::Gpu, 1);
         let setting = Setting { model, planted, percent: 3.0, steps: 24, recordings };

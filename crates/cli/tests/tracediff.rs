@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use corpus::{close, corpus};
 use flate2::read::GzDecoder;
@@ -56,13 +57,13 @@ fn kernels_stand_under_the_same_operators() {
     assert!(close(1.0, f64::from(agreeing as u32) / f64::from(all as u32), 0.01, 0.0), "{wrong:?}");
 }
 
-fn open(path: &Path) -> Trace {
+fn open(path: &Path) -> Arc<Trace> {
     let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
-    spanwise_read::open(path, &options).expect("a trace")
+    spanwise_read::open(path, &options).expect("a trace").into()
 }
 
 /// The work under each lowest common ancestor, with its name.
-fn expected(folder: &Path, traces: &[Trace; 2]) -> Vec<(String, BTreeSet<Work>)> {
+fn expected(folder: &Path, traces: &[Arc<Trace>; 2]) -> Vec<(String, BTreeSet<Work>)> {
     let path = folder.join("tracediff_timesformer/diff_stats.csv.gz");
     let mut text = String::new();
     GzDecoder::new(File::open(path).expect("it")).read_to_string(&mut text).expect("text");

@@ -114,7 +114,7 @@ fn collect(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) {
 fn computed(path: &Path, table: &'static str) -> Texts {
     let options = OpenOptions { index: IndexUse::Ignore, ..OpenOptions::default() };
     let trace = spanwise_read::open(path, &options).expect("a trace");
-    let table = tracelens_tables(&Facts::new(&trace), &[table]).pop().expect("asked for");
+    let table = tracelens_tables(&Facts::new(&trace.into()), &[table]).pop().expect("asked for");
     let mut rows = vec![table.columns.iter().map(|&column| column.to_owned()).collect()];
     let text = |value: &CompatValue| match value {
         CompatValue::Text(text) => text.clone(),

@@ -144,8 +144,9 @@ impl<'a> Asked<'a> {
     /// The stretch of time, in the trace's own clock; all of it where none is named.
     pub(crate) fn window(&self, viewed: &Viewed) -> Result<(i64, i64), Refusal> {
         let (first, last) = viewed.trace.window().unwrap_or((0, 0));
-        let from = self.number("from")?.map_or(first, |time| viewed.meant(time));
-        let to = self.number("to")?.map_or(last.saturating_add(1), |time| viewed.meant(time));
+        let from = self.number("from")?.map_or(first, |time| viewed.to_trace_time(time));
+        let to =
+            self.number("to")?.map_or(last.saturating_add(1), |time| viewed.to_trace_time(time));
         if to < from {
             return Err(Refusal::wrong("to lies before from"));
         }

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use spanwise_answer::{LiveLook, LiveTrace};
 use spanwise_model::Trace;
 use spanwise_query::{Database, QueryError};
+use spanwise_report::{LiveTrace, LiveUpdate};
 
 use crate::viewed::Viewed;
 
@@ -104,7 +104,7 @@ impl Session {
     /// Takes what is new of a trace; whether there may be more. One that can no longer be read
     /// stays as it was.
     fn look(&self, at: usize, live: &mut LiveTrace) -> bool {
-        let look = live.look().unwrap_or(LiveLook { trace: None, is_live: false });
+        let look = live.update().unwrap_or(LiveUpdate { trace: None, is_live: false });
         match look.trace {
             Some(trace) => self.renew(at, trace, look.is_live),
             None => self.set_live(at, look.is_live),

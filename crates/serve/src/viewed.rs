@@ -1,26 +1,25 @@
-//! One trace that is looked at, and what was worked out about it once.
+//! One trace that is shown, with what was computed about it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use spanwise_analyze::{CpuTime, LaunchedWork, ProfileOptions, Rows};
-use spanwise_model::{Nanos, Profile, Trace, TrackId, map_indices, threads_available};
+use spanwise_analyze::{Facts, Rows};
+use spanwise_model::{Nanos, Trace, TrackId, map_indices, threads_available};
 
 use crate::memory::{MemoryCounter, memory_counters};
 
-/// A trace, as far as it was read; one that grows is another one after each look.
+/// A trace, as far as it was read; each update of one that grows makes a new `Viewed`.
 pub struct Viewed {
     pub(crate) file: String,
     pub(crate) trace: Arc<Trace>,
+    /// What was computed about it, for whatever is requested next.
+    pub(crate) facts: Arc<Facts>,
     /// Which read of its file this is, counted from 0; numbers of spans are those of one read.
     pub(crate) read: i64,
     is_live: AtomicBool,
     /// One entry a track.
     rows: Vec<Rows>,
-    launches: OnceLock<LaunchedWork>,
     memory: OnceLock<Vec<MemoryCounter>>,
-    profile: OnceLock<Profile>,
-    cpu_time: OnceLock<CpuTime>,
     pub(crate) report: OnceLock<String>,
 }
 
@@ -36,7 +35,12 @@ fn touch(trace: &Trace) {
 impl Viewed {
     /// `file` is what people know it by.
     pub fn new(file: String, trace: impl Into<Arc<Trace>>) -> Self {
-        let trace = trace.into();
+        Viewed::of_facts(file, Arc::new(Facts::new(&trace.into())))
+    }
+
+    /// A trace about which something is known already.
+    pub fn of_facts(file: String, facts: Arc<Facts>) -> Self {
+        let trace = facts.shared_trace();
         let tracks = trace.tracks().rows();
         let rows = map_indices(tracks.len(), threads_available(), |track| {
             Rows::of(&trace, &tracks[track])
@@ -46,12 +50,10 @@ impl Viewed {
             file,
             rows,
             trace,
+            facts,
             read: 0,
             is_live: AtomicBool::new(false),
-            launches: OnceLock::new(),
             memory: OnceLock::new(),
-            profile: OnceLock::new(),
-            cpu_time: OnceLock::new(),
             report: OnceLock::new(),
         }
     }
@@ -74,10 +76,6 @@ impl Viewed {
         &self.rows[track.index()]
     }
 
-    pub(crate) fn launches(&self) -> &LaunchedWork {
-        self.launches.get_or_init(|| LaunchedWork::of(&self.trace))
-    }
-
     pub(crate) fn memory(&self) -> &[MemoryCounter] {
         self.memory.get_or_init(|| memory_counters(&self.trace))
     }
@@ -94,28 +92,18 @@ impl Viewed {
         Some((&counters.time[begin..end], &counters.value[begin..end]))
     }
 
-    pub(crate) fn profile(&self) -> &Profile {
-        let make = || spanwise_analyze::profile(&self.trace, &ProfileOptions::default());
-        self.profile.get_or_init(make)
-    }
-
-    /// CPU time, divided among samples.
-    pub(crate) fn cpu_time(&self) -> &CpuTime {
-        self.cpu_time.get_or_init(|| CpuTime::new(&self.trace))
-    }
-
-    /// Times are told since here.
+    /// The page's times start here.
     pub(crate) fn zero(&self) -> Nanos {
         self.trace.window().map_or(0, |(from, _)| from)
     }
 
     /// A time of the trace for the page.
-    pub(crate) fn told(&self, time: Nanos) -> i128 {
+    pub(crate) fn to_page_time(&self, time: Nanos) -> i128 {
         i128::from(time) - i128::from(self.zero())
     }
 
     /// A time of the page for the trace.
-    pub(crate) fn meant(&self, time: i64) -> Nanos {
+    pub(crate) fn to_trace_time(&self, time: i64) -> Nanos {
         time.saturating_add(self.zero())
     }
 }

@@ -10,12 +10,13 @@ mod profile;
 mod sections;
 mod trace;
 
+pub use document::columns::{Columns, Content};
 pub use document::escape::printable;
 pub use document::page::{PagePlace, SidePlaces};
 pub use document::sectioned::{Body, Document, Paragraph, Section};
 pub use document::table::{Cell, Column, Table, Unit};
-pub use document::text::Style;
-pub use document::units::{bytes_text, count_text, nanos_text};
+pub use document::text::{Style, shortened};
+pub use document::units::{bytes_text, count_text, decimal, nanos_text, percent_text};
 pub use pictures::flame::{FlameBase, FlameNodes, FlameOptions, write_flame, write_flame_nodes};
 pub use pictures::report_page::{ReportPage, write_report_page};
 pub use pictures::steps_chart::CHART_CLASSES_MAX;
@@ -29,39 +30,14 @@ pub use sections::compare::diff::{DiffSide, diff_document};
 pub use sections::compare::fusion::fusion_document;
 pub use sections::compare::fusion_layers::fusion_layers_document;
 pub use sections::compat::compat_section;
-pub use sections::cpu::calls::{
-    calls_section, histogram_section, latency_section, slowest_section,
-};
-pub use sections::cpu::counted_calls::counted_calls_section;
-pub use sections::cpu::off_cpu::{
-    lock_threads_section, locks_section, off_cpu_reasons_section, off_cpu_section,
-};
-pub use sections::cpu::sampled::{cpu_section, events_section, python_section};
-pub use sections::findings::{FINDING_KEYS, finding_key, findings_section};
-pub use sections::gpu::breakdown::{breakdown_section, idle_section};
-pub use sections::gpu::classes::classes_section;
-pub use sections::gpu::critical::{critical_items_section, critical_path_section};
-pub use sections::gpu::launches::{launches_section, queue_section, syncs_section};
-pub use sections::gpu::roofline::roofline_section;
-pub use sections::memory::{
-    memory_churn_section, memory_peak_section, memory_section, memory_timeline_section,
-};
-pub use sections::overview::info::{info_document, properties_section};
+pub use sections::overview::info::{info_document, properties_section, source_fields};
 pub use sections::overview::live::{LiveState, LiveView, live_document};
-pub use sections::overview::metrics::{GateRow, gate_section, metric_text, metrics_section};
-pub use sections::overview::range::{range_cpu_section, range_sections, range_waits_section};
 pub use sections::overview::verify::{verify_document, verify_table};
 pub use sections::profile_use::{
     columns_section, profile_info_document, profile_labels_section, profile_section,
     profile_self_section, profile_total_section,
 };
 pub use sections::ranks::{meetings_section, ranks_document};
-pub use sections::report::{
-    copies_section, devices_section, functions_section, kernels_section, lines_section,
-    no_lines_hint, threads_section, trace_section,
-};
-pub use sections::training::modules::{architecture_section, layers_section, modules_section};
-pub use sections::training::phases::{phases_section, steps_section};
 pub use trace::{TraceFormat, write_chrome, write_fxt, write_perfetto, write_trace};
 
 /// What the output is for.
@@ -97,7 +73,8 @@ impl Top {
         }
     }
 
-    fn of<T>(self, rows: &[T]) -> &[T] {
+    /// The rows that are shown.
+    pub fn of<T>(self, rows: &[T]) -> &[T] {
         match self {
             Top::All => rows,
             Top::First(most) => &rows[..most.min(rows.len())],

@@ -1,20 +1,25 @@
-//! What several questions need, each worked out once, when first asked for.
+//! What several analyses need, each computed once, when it is first requested.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use spanwise_model::{Nanos, Trace};
+use spanwise_model::{Nanos, Profile, Trace};
 
 use crate::cpu::host::HostStates;
 use crate::gpu::syncs::AskedOperators;
 use crate::{
-    CpuTime, Frames, GpuUse, Memory, Names, Phases, SelfTime, ThreadTime, TotalNanos, Waits,
-    gpu_use, self_time, thread_times,
+    ClassRules, ClassUse, CpuTime, CriticalPath, Frames, GpuUse, LaunchedWork, Memory, Names,
+    PhaseUse, Phases, ProfileOptions, SelfTime, ThreadTime, TotalNanos, Waits, class_use,
+    critical_path, gpu_use, phase_use, profile, self_time, thread_times,
 };
 
-/// A trace and the answers that others build on.
-pub struct Facts<'a> {
-    trace: &'a Trace,
-    names: OnceLock<Names<'a>>,
+/// A trace and the results that analyses and outputs share.
+///
+/// Whoever keeps a trace for several requests keeps its `Facts`: there is no other memo. Classes
+/// of work follow one set of rules, so that a result never depends on who requested it first.
+pub struct Facts {
+    trace: Arc<Trace>,
+    rules: OnceLock<ClassRules>,
+    names: OnceLock<Names>,
     frames: OnceLock<Frames>,
     waits: OnceLock<Waits>,
     phases: OnceLock<Phases>,
@@ -25,12 +30,24 @@ pub struct Facts<'a> {
     memory: OnceLock<Memory>,
     asked_operators: OnceLock<AskedOperators>,
     cpu_time: OnceLock<CpuTime>,
+    launched_work: OnceLock<LaunchedWork>,
+    profile: OnceLock<Profile>,
+    class_use: OnceLock<ClassUse>,
+    phase_use: OnceLock<PhaseUse>,
+    critical_path: Mutex<Option<KnownPath>>,
 }
 
-impl<'a> Facts<'a> {
-    pub fn new(trace: &'a Trace) -> Self {
+/// A critical path, and for how many of its items the gain was computed.
+struct KnownPath {
+    gains: usize,
+    path: Arc<CriticalPath>,
+}
+
+impl Facts {
+    pub fn new(trace: &Arc<Trace>) -> Self {
         Facts {
-            trace,
+            trace: Arc::clone(trace),
+            rules: OnceLock::new(),
             names: OnceLock::new(),
             frames: OnceLock::new(),
             waits: OnceLock::new(),
@@ -42,11 +59,26 @@ impl<'a> Facts<'a> {
             memory: OnceLock::new(),
             asked_operators: OnceLock::new(),
             cpu_time: OnceLock::new(),
+            launched_work: OnceLock::new(),
+            profile: OnceLock::new(),
+            class_use: OnceLock::new(),
+            phase_use: OnceLock::new(),
+            critical_path: Mutex::new(None),
         }
     }
 
-    pub fn trace(&self) -> &'a Trace {
-        self.trace
+    /// The same with other rules for classes than those of the project.
+    pub fn with_rules(trace: &Arc<Trace>, rules: ClassRules) -> Self {
+        Facts { rules: OnceLock::from(rules), ..Facts::new(trace) }
+    }
+
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The trace for somebody who may outlive this.
+    pub fn shared_trace(&self) -> Arc<Trace> {
+        Arc::clone(&self.trace)
     }
 
     /// First and last nanosecond of the recording; equal in an empty trace.
@@ -59,52 +91,91 @@ impl<'a> Facts<'a> {
         i128::from(to) - i128::from(from)
     }
 
-    pub fn names(&self) -> &Names<'a> {
-        self.names.get_or_init(|| Names::new(self.trace))
+    /// The rules by which GPU work is classified.
+    pub fn rules(&self) -> &ClassRules {
+        self.rules.get_or_init(ClassRules::standard)
+    }
+
+    pub fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::new(&self.trace))
     }
 
     pub fn frames(&self) -> &Frames {
-        self.frames.get_or_init(|| Frames::new(self.trace))
+        self.frames.get_or_init(|| Frames::new(&self.trace))
     }
 
     pub fn waits(&self) -> &Waits {
-        self.waits.get_or_init(|| Waits::new(self.trace))
+        self.waits.get_or_init(|| Waits::new(&self.trace))
     }
 
     pub fn phases(&self) -> &Phases {
-        self.phases.get_or_init(|| Phases::new(self.trace))
+        self.phases.get_or_init(|| Phases::new(&self.trace))
     }
 
     pub fn self_time(&self) -> &SelfTime {
-        self.self_time.get_or_init(|| self_time(self.trace))
+        self.self_time.get_or_init(|| self_time(&self.trace))
     }
 
     pub fn gpu(&self) -> &GpuUse {
-        self.gpu.get_or_init(|| gpu_use(self.trace, self.frames(), self.names()))
+        self.gpu.get_or_init(|| gpu_use(&self.trace, self.frames(), self.names()))
     }
 
     /// Every thread that has spans, the one that worked longest first.
     pub fn threads(&self) -> &[ThreadTime] {
-        self.threads.get_or_init(|| thread_times(self.trace, self.self_time(), self.waits()))
+        self.threads.get_or_init(|| thread_times(&self.trace, self.self_time(), self.waits()))
     }
 
     /// When the threads that launch GPU work worked, and when they waited.
     pub(crate) fn host_states(&self) -> &HostStates {
-        self.host_states.get_or_init(|| HostStates::new(self.trace, self.waits()))
+        self.host_states.get_or_init(|| HostStates::new(&self.trace, self.waits()))
     }
 
     /// What the program asked for around each span.
     pub(crate) fn asked_operators(&self) -> &AskedOperators {
-        self.asked_operators.get_or_init(|| AskedOperators::new(self.trace))
+        self.asked_operators.get_or_init(|| AskedOperators::new(&self.trace))
     }
 
     /// CPU time, divided among samples.
     pub fn cpu_time(&self) -> &CpuTime {
-        self.cpu_time.get_or_init(|| CpuTime::new(self.trace))
+        self.cpu_time.get_or_init(|| CpuTime::new(&self.trace))
     }
 
     /// Allocations and frees of each device.
     pub fn memory(&self) -> &Memory {
-        self.memory.get_or_init(|| Memory::with_callers(self.trace))
+        self.memory.get_or_init(|| Memory::with_callers(&self.trace))
+    }
+
+    /// GPU work by the call that launched it.
+    pub fn launched_work(&self) -> &LaunchedWork {
+        self.launched_work.get_or_init(|| LaunchedWork::of(&self.trace))
+    }
+
+    /// The profile of the trace, with the usual options.
+    pub fn profile(&self) -> &Profile {
+        self.profile.get_or_init(|| profile(&self.trace, &ProfileOptions::default()))
+    }
+
+    /// GPU time by class of work.
+    pub fn class_use(&self) -> &ClassUse {
+        self.class_use.get_or_init(|| class_use(self, self.rules()))
+    }
+
+    /// Time, GPU work and tokens of phases and steps.
+    pub fn phase_use(&self) -> &PhaseUse {
+        self.phase_use.get_or_init(|| phase_use(self, self.rules()))
+    }
+
+    /// The critical path, with the potential gain of at least so many items: a gain is expensive,
+    /// so it is computed only for those who show items.
+    pub fn critical_path(&self, gains: usize) -> Arc<CriticalPath> {
+        let mut known = self.critical_path.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match known.take().filter(|known| known.gains >= gains) {
+            Some(path) => known.insert(path),
+            None => {
+                let path = Arc::new(critical_path(self, gains));
+                known.insert(KnownPath { gains, path })
+            }
+        };
+        Arc::clone(&known.path)
     }
 }

@@ -34,7 +34,7 @@ pub enum MetricValue {
 }
 
 /// All metrics of a trace, always the same names in the same order.
-pub fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
+pub fn metrics(facts: &Facts) -> Vec<Metric> {
     let window_ns = facts.window_ns();
     let share = |part: Option<TotalNanos>| part.map(|part| MetricValue::Share(part, window_ns));
     let mut gpus = breakdown(facts);
@@ -106,7 +106,7 @@ struct Host {
 }
 
 impl Host {
-    fn of(facts: &Facts<'_>) -> Host {
+    fn of(facts: &Facts) -> Host {
         match main_thread(facts.threads()) {
             Some(main) => {
                 let spending = Spending::new(facts);
@@ -127,7 +127,7 @@ impl Host {
     }
 
     /// The same of a recording: CPU time by samples, waits by states.
-    fn observed(facts: &Facts<'_>) -> Option<Host> {
+    fn observed(facts: &Facts) -> Option<Host> {
         let main = main_observed(facts)?;
         let spending = ObservedSpending::new(facts);
         let python = spending.python.get(&main).copied();
@@ -159,7 +159,7 @@ struct SampleCounts {
 }
 
 impl SampleCounts {
-    fn of(facts: &Facts<'_>, main: TrackId) -> SampleCounts {
+    fn of(facts: &Facts, main: TrackId) -> SampleCounts {
         let (samples, time) = (facts.trace().samples(), facts.cpu_time());
         let rows = samples.of_track(main).filter(|&row| Some(samples.event[row]) == time.event);
         SampleCounts { of_main: rows.count() as u64, all: time.samples }
@@ -174,7 +174,7 @@ fn error(spent: ObservedSpent, all_samples: u64, whole_ns: TotalNanos) -> Option
 }
 
 /// How long a thread could have run and had no processor, where nothing says what it was doing.
-fn unplaced_waiting_ns(facts: &Facts<'_>, track: TrackId) -> TotalNanos {
+fn unplaced_waiting_ns(facts: &Facts, track: TrackId) -> TotalNanos {
     let states = facts.trace().thread_states().iter_counted();
     let waits = states.filter(|state| state.track == track && state.stack == StackId::EMPTY);
     let waits = waits.filter(|state| matches!(state.state, ThreadState::Runnable(_)));
@@ -182,7 +182,7 @@ fn unplaced_waiting_ns(facts: &Facts<'_>, track: TrackId) -> TotalNanos {
 }
 
 /// What the interpreter itself takes on the main thread.
-fn python_ns(facts: &Facts<'_>) -> Option<TotalNanos> {
+fn python_ns(facts: &Facts) -> Option<TotalNanos> {
     let (trace, main) = (facts.trace(), main_thread(facts.threads())?);
     let is_python = |kind: SpanKind| kind == SpanKind::Python;
     if !trace.categories().rows().iter().any(|row| is_python(row.kind)) {

@@ -11,17 +11,17 @@ use spanwise_model::{StrId, Strings, Trace};
 const ADDRESS: &str = " at 0x";
 
 /// For each string of a trace the first one that is equal but for addresses.
-pub struct Names<'a> {
-    strings: &'a Strings,
+pub struct Names {
+    strings: Strings,
     merged: Vec<u32>,
 }
 
-impl<'a> Names<'a> {
-    pub fn new(trace: &'a Trace) -> Self {
+impl Names {
+    pub fn new(trace: &Trace) -> Self {
         let strings = trace.strings();
         let ids = || (0..strings.len() as u32).map(StrId);
         let mut merged: Vec<u32> = (0..strings.len() as u32).collect();
-        let mut first: HashMap<Cow<'a, str>, u32> = HashMap::new();
+        let mut first: HashMap<Cow<'_, str>, u32> = HashMap::new();
         for id in ids().filter(|&id| strings.get(id).contains(ADDRESS)) {
             merged[id.index()] = *first.entry(without_addresses(strings.get(id))).or_insert(id.0);
         }
@@ -32,7 +32,7 @@ impl<'a> Names<'a> {
                 }
             }
         }
-        Names { strings, merged }
+        Names { strings: strings.clone(), merged }
     }
 
     /// The name that stands for this one and its likes.
@@ -40,7 +40,7 @@ impl<'a> Names<'a> {
         StrId(self.merged[name.index()])
     }
 
-    pub fn text(&self, name: StrId) -> Cow<'a, str> {
+    pub fn text(&self, name: StrId) -> Cow<'_, str> {
         without_addresses(self.strings.get(name))
     }
 }

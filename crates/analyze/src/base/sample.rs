@@ -1,6 +1,7 @@
 //! Small traces for the tests, through the same door as real ones.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use spanwise_model::{
     ArgValue, ArgsSource, Batch, BlockedOn, FlowPhase, FlowRow, Frame, InstantRow, NO_CPU, NO_KEY,
@@ -179,12 +180,12 @@ impl Sample {
         })
     }
 
-    pub(crate) fn finish(&mut self) -> Trace {
+    pub(crate) fn finish(&mut self) -> Arc<Trace> {
         let mut batch = std::mem::take(&mut self.batch);
         batch.seal();
         let mut builder = TraceBuilder::new(1);
         builder.push(batch);
         let args = std::mem::take(&mut self.args);
-        builder.finish(SourceInfo::default(), Some(Box::new(args)))
+        Arc::new(builder.finish(SourceInfo::default(), Some(Box::new(args))))
     }
 }

@@ -70,7 +70,7 @@ impl Observation {
 }
 
 /// What a whole run shows.
-pub fn observe_run(facts: &Facts<'_>, rules: &ClassRules) -> Observation {
+pub fn observe_run(facts: &Facts, rules: &ClassRules) -> Observation {
     let window_ns = facts.window_ns();
     let mut seen = Observation { step: None, window_ns, features: BTreeMap::new() };
     for metric in metrics(facts) {
@@ -104,7 +104,7 @@ pub fn observe_run(facts: &Facts<'_>, rules: &ClassRules) -> Observation {
 
 /// What each step shows: host time inside it, and the GPU work launched in it. Empty
 /// where the trace marks no steps.
-pub fn observe_steps(facts: &Facts<'_>, rules: &ClassRules) -> Vec<Observation> {
+pub fn observe_steps(facts: &Facts, rules: &ClassRules) -> Vec<Observation> {
     let steps = Steps::new(facts.trace());
     let mut seen: Vec<Observation> = steps
         .rows()
@@ -126,7 +126,7 @@ pub fn observe_steps(facts: &Facts<'_>, rules: &ClassRules) -> Vec<Observation> 
 type Part = fn(&BreakdownRow) -> TotalNanos;
 
 /// The parts of each step's time on the GPUs; several GPUs add up.
-fn add_breakdown(facts: &Facts<'_>, seen: &mut [Observation]) {
+fn add_breakdown(facts: &Facts, seen: &mut [Observation]) {
     const PARTS: [(&str, Part); 4] = [
         ("gpu_compute", |row| row.compute_ns),
         ("gpu_exposed_communication", |row| row.exposed_communication_ns),
@@ -151,7 +151,7 @@ struct StepWork {
     phases: BTreeMap<Phase, TotalNanos>,
 }
 
-fn add_work(facts: &Facts<'_>, rules: &ClassRules, steps: &Steps, seen: &mut [Observation]) {
+fn add_work(facts: &Facts, rules: &ClassRules, steps: &Steps, seen: &mut [Observation]) {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     let mut classifier = Classifier::new(facts, rules);
     let mut sums: Vec<StepWork> = seen.iter().map(|_| StepWork::default()).collect();
@@ -182,7 +182,7 @@ fn add_work(facts: &Facts<'_>, rules: &ClassRules, steps: &Steps, seen: &mut [Ob
 }
 
 /// Self time inside each step; a function that spans several is cut at their ends.
-fn add_functions(facts: &Facts<'_>, steps: &Steps, seen: &mut [Observation]) {
+fn add_functions(facts: &Facts, steps: &Steps, seen: &mut [Observation]) {
     let trace = facts.trace();
     let takes_part = takes_part(trace);
     let mut sums: Vec<BTreeMap<(SpanKind, StrId), TotalNanos>> =

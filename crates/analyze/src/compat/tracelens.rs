@@ -21,7 +21,7 @@ pub const TRACELENS_TABLES: &[(&str, &str)] = &[
 ];
 
 /// The tables with these keys, in the order of [`TRACELENS_TABLES`].
-pub fn tracelens_tables(facts: &Facts<'_>, keys: &[&str]) -> Vec<CompatTable> {
+pub fn tracelens_tables(facts: &Facts, keys: &[&str]) -> Vec<CompatTable> {
     let timeline = Timeline::new(facts.trace());
     let wanted = TRACELENS_TABLES.iter().filter(|(key, _)| keys.contains(key));
     let table = |&(key, title): &(&'static str, &'static str)| {
@@ -106,7 +106,7 @@ struct Kernels {
     max_ns: TotalNanos,
 }
 
-fn kernel_summary(facts: &Facts<'_>, timeline: &Timeline) -> Rows {
+fn kernel_summary(facts: &Facts, timeline: &Timeline) -> Rows {
     let columns = vec![
         "Parent cpu_op",
         "Kernel name",

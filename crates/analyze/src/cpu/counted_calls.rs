@@ -24,7 +24,7 @@ pub struct CountedCallsRow {
 }
 
 /// The most called first.
-pub fn counted_calls(facts: &Facts<'_>) -> Vec<CountedCallsRow> {
+pub fn counted_calls(facts: &Facts) -> Vec<CountedCallsRow> {
     let info = facts.trace().info();
     let mut rows: BTreeMap<(&str, &str), (CountedCallsRow, Vec<u64>)> = BTreeMap::new();
     for counted in &info.counted_calls {

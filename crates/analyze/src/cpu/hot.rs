@@ -32,7 +32,7 @@ pub struct HotFunction {
     pub self_samples: Option<u64>,
 }
 
-pub fn hot_functions(facts: &Facts<'_>) -> HotFunctions {
+pub fn hot_functions(facts: &Facts) -> HotFunctions {
     let (trace, self_time, names) = (facts.trace(), facts.self_time(), facts.names());
     let mut sums = Sums::new(trace);
     let on_stack = on_stack_by_category(trace);
@@ -68,7 +68,7 @@ pub fn hot_functions(facts: &Facts<'_>) -> HotFunctions {
 
 /// The same; of a recording that took samples, by these: Python functions with the native code
 /// that they called, where there are any.
-pub fn hottest_functions(facts: &Facts<'_>) -> HotFunctions {
+pub fn hottest_functions(facts: &Facts) -> HotFunctions {
     let hot = hot_functions(facts);
     if !hot.rows.is_empty() || !facts.cpu_time().is_recorded() {
         return hot;

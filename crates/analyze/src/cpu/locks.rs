@@ -72,7 +72,7 @@ pub struct LockThreadRow {
 }
 
 /// Waits by lock and stack, the most expensive first.
-pub fn locks(facts: &Facts<'_>) -> Vec<LockRow> {
+pub fn locks(facts: &Facts) -> Vec<LockRow> {
     let trace = facts.trace();
     // A stack is spelled out once, however many waits have it.
     let mut by_stack: BTreeMap<(AwaitedLock, StackId), Vec<WaitForLock>> = BTreeMap::new();
@@ -98,7 +98,7 @@ pub fn locks(facts: &Facts<'_>) -> Vec<LockRow> {
 }
 
 /// Waits by thread and kind of lock, the most expensive first.
-pub fn lock_threads(facts: &Facts<'_>) -> Vec<LockThreadRow> {
+pub fn lock_threads(facts: &Facts) -> Vec<LockThreadRow> {
     let trace = facts.trace();
     let mut groups: BTreeMap<(TrackId, BlockedOn), Vec<WaitForLock>> = BTreeMap::new();
     for wait in lock_waits(trace) {
@@ -191,10 +191,12 @@ fn main_waker(trace: &Trace, waits: &[WaitForLock]) -> Option<LockWaker> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::base::sample::Sample;
 
-    fn sample() -> Trace {
+    fn sample() -> Arc<Trace> {
         let mut sample = Sample::default();
         let woken = ThreadState::Runnable(RunnableSince::Woken);
         sample.state("7", ThreadState::Running, 0, 12);

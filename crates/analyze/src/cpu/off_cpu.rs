@@ -45,7 +45,7 @@ impl OffCpuRow {
 }
 
 /// Every thread of which switches were recorded, the one that ran longest first.
-pub fn off_cpu(facts: &Facts<'_>) -> Vec<OffCpuRow> {
+pub fn off_cpu(facts: &Facts) -> Vec<OffCpuRow> {
     let trace = facts.trace();
     let states = trace.thread_states();
     if states.is_empty() {

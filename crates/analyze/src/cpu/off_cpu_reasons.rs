@@ -23,7 +23,7 @@ pub struct OffCpuReason {
 /// Off-CPU time of all threads by reason and stack, the longest first; what threads spend waiting
 /// for something to do keeps nobody from anything and comes last. A wait for a processor
 /// after another wait has a row of its own.
-pub fn off_cpu_reasons(facts: &Facts<'_>) -> Vec<OffCpuReason> {
+pub fn off_cpu_reasons(facts: &Facts) -> Vec<OffCpuReason> {
     let trace = facts.trace();
     reasons(trace, trace.thread_states().iter_counted())
 }

@@ -173,6 +173,8 @@ fn credit_until(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
     use spanwise_model::SpanKind;
 
@@ -180,7 +182,7 @@ mod tests {
     use crate::base::sample::Sample;
 
     /// Spans of one thread as (start, length), in the order of the source.
-    fn traced(spans: &[(i64, i64)]) -> Trace {
+    fn traced(spans: &[(i64, i64)]) -> Arc<Trace> {
         let mut sample = Sample::default();
         for &(start, dur) in spans {
             sample.span("1", SpanKind::Other, "work", start, dur);
@@ -255,7 +257,7 @@ mod tests {
     }
 
     /// Paints every nanosecond with the last open span, from the definition.
-    fn painted(trace: &Trace) -> Vec<i64> {
+    fn painted(trace: &Arc<Trace>) -> Vec<i64> {
         let spans = trace.spans();
         let mut self_ns = vec![0; spans.len()];
         for track in trace.tracks().rows() {

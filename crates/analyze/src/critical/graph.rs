@@ -60,7 +60,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    pub(super) fn new(facts: &Facts<'_>) -> Self {
+    pub(super) fn new(facts: &Facts) -> Self {
         let mut build = Build::new(facts);
         build.threads();
         build.thread_edges();
@@ -136,8 +136,8 @@ const LATENCY_MAX_NS: Nanos = 20_000;
 /// How far back to look for the thread that one waited for.
 const LOOK_BACK: usize = 256;
 
-struct Build<'a, 't> {
-    facts: &'a Facts<'t>,
+struct Build<'a> {
+    facts: &'a Facts,
     nodes: Vec<Node>,
     edges: Vec<Edge>,
     /// Nodes of each thread, in order of time.
@@ -148,8 +148,8 @@ struct Build<'a, 't> {
     work_ends: Vec<(Nanos, u32)>,
 }
 
-impl<'a, 't> Build<'a, 't> {
-    fn new(facts: &'a Facts<'t>) -> Self {
+impl<'a> Build<'a> {
+    fn new(facts: &'a Facts) -> Self {
         let first_node = vec![NO_ROW; facts.trace().spans().len()];
         let (nodes, edges, threads, work_ends) = Default::default();
         Build { facts, nodes, edges, threads, first_node, work_ends }

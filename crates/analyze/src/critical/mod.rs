@@ -86,7 +86,7 @@ const GAINS_MAX: usize = 50;
 
 /// The critical path of the whole window; what the first `gains` items are worth is
 /// worked out, as far as that is bearable.
-pub fn critical_path(facts: &Facts<'_>, gains: usize) -> CriticalPath {
+pub fn critical_path(facts: &Facts, gains: usize) -> CriticalPath {
     let graph = Graph::new(facts);
     let mut links = 0;
     let mut kinds: BTreeMap<PathKind, PathKindTime> = BTreeMap::new();
@@ -117,7 +117,7 @@ pub fn critical_path(facts: &Facts<'_>, gains: usize) -> CriticalPath {
 /// What tells one function or kernel from another.
 type ItemKey = (PathKind, StrId, Option<StrId>);
 
-fn item_key(facts: &Facts<'_>, graph: &Graph, node: u32) -> ItemKey {
+fn item_key(facts: &Facts, graph: &Graph, node: u32) -> ItemKey {
     let node = graph.node(node);
     let spans = facts.trace().spans();
     let name = |span| facts.names().merged(spans.name(span));
@@ -128,7 +128,7 @@ fn item_key(facts: &Facts<'_>, graph: &Graph, node: u32) -> ItemKey {
 }
 
 fn named(
-    facts: &Facts<'_>,
+    facts: &Facts,
     graph: &Graph,
     items: BTreeMap<ItemKey, (TotalNanos, u64)>,
     gains: usize,
@@ -147,11 +147,7 @@ fn named(
 }
 
 /// What each item is worth, at most.
-fn gains_of(
-    facts: &Facts<'_>,
-    graph: &Graph,
-    keys: impl Iterator<Item = ItemKey>,
-) -> Vec<TotalNanos> {
+fn gains_of(facts: &Facts, graph: &Graph, keys: impl Iterator<Item = ItemKey>) -> Vec<TotalNanos> {
     let keys: Vec<ItemKey> = keys.collect();
     let recorded = i128::from(graph.last_end());
     let gains = |keys: &[ItemKey]| {
@@ -162,7 +158,7 @@ fn gains_of(
 }
 
 /// For each node the place of its item among `keys`.
-fn lanes(facts: &Facts<'_>, graph: &Graph, keys: &[ItemKey]) -> Vec<u8> {
+fn lanes(facts: &Facts, graph: &Graph, keys: &[ItemKey]) -> Vec<u8> {
     // Most nodes are told apart by their names alone.
     let names: Vec<StrId> = keys.iter().map(|key| key.1).collect();
     let lane = |node: u32| {

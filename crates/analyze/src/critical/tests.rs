@@ -1,5 +1,7 @@
 //! Paths of small programs, and of random ones.
 
+use std::sync::Arc;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use spanwise_model::{Nanos, SpanId, SpanKind, Trace};
@@ -70,7 +72,7 @@ fn an_empty_trace_has_an_empty_path() {
 }
 
 /// A random program: two threads that launch and wait, two streams.
-fn program() -> impl Strategy<Value = Trace> {
+fn program() -> impl Strategy<Value = Arc<Trace>> {
     let call = (0..2_u8, 0..60_i64, 1..9_i64, 0..30_i64, 0..12_i64, 0..3_u8);
     vec(call, 1..12).prop_map(|calls| {
         let mut sample = Sample::default();

@@ -70,7 +70,7 @@ pub struct NotRecorded {
 const GAPS_LOOKED_INTO_MAX: usize = 64;
 
 /// All GPUs that had nothing to do for a good part of the window.
-pub(super) fn gpus_idle(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+pub(super) fn gpus_idle(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let devices = &facts.gpu().devices;
     let is_idle = |device: &&DeviceUse| {
         device.work_count > 0
@@ -93,7 +93,7 @@ fn gap_ns(device: &DeviceUse) -> Nanos {
 }
 
 fn gpu_idle(
-    facts: &Facts<'_>,
+    facts: &Facts,
     device: &DeviceUse,
     launches: &Launches,
     main: Option<&ThreadTime>,
@@ -149,7 +149,7 @@ struct Launches {
 }
 
 impl Launches {
-    fn by_device<'t>(facts: &Facts<'t>) -> BTreeMap<&'t str, Launches> {
+    fn by_device(facts: &Facts) -> BTreeMap<&str, Launches> {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
         let mut devices: BTreeMap<&str, Launches> = BTreeMap::new();
         for span in gpu_work(trace).filter(|&span| trace.kind(span) == SpanKind::Kernel) {
@@ -181,7 +181,7 @@ impl Launches {
     }
 }
 
-pub(super) fn tiny_kernels(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
+pub(super) fn tiny_kernels(facts: &Facts, thresholds: &Thresholds) -> Option<Finding> {
     let (mut kernels, mut count, mut total_ns) = (0, 0, 0);
     let mut by_name: BTreeMap<StrId, u64> = BTreeMap::new();
     for span in gpu_work(facts.trace()).filter(|&span| facts.trace().kind(span) == SpanKind::Kernel)
@@ -216,7 +216,7 @@ pub(super) fn tiny_kernels(facts: &Facts<'_>, thresholds: &Thresholds) -> Option
     Some(Finding { kind, about_ns: total_ns, gain_ns: None })
 }
 
-pub(super) fn not_recorded(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
+pub(super) fn not_recorded(facts: &Facts, thresholds: &Thresholds) -> Option<Finding> {
     let row = facts.gpu().lines.iter().find(|row| row.origin == Origin::NotRecorded)?;
     if !reaches(row.total_ns, facts.gpu().work_ns, thresholds.not_recorded_percent) {
         return None;

@@ -56,7 +56,7 @@ struct WaitSum {
 
 /// Waiting calls by thread and name: all that wait for a GPU, the rest on the main
 /// thread only, since a worker that waits for work is doing its job.
-pub(super) fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+pub(super) fn waiting(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let spans = facts.trace().spans();
     let main = main_thread(facts.threads()).map(|thread| thread.track);
     let mut sums: BTreeMap<(TrackId, WaitKind, StrId), WaitSum> = BTreeMap::new();
@@ -101,7 +101,7 @@ pub(super) fn waiting(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding
 }
 
 /// How long each outermost waiting call waited, itself or further down.
-fn waited_by_call(facts: &Facts<'_>) -> BTreeMap<SpanId, TotalNanos> {
+fn waited_by_call(facts: &Facts) -> BTreeMap<SpanId, TotalNanos> {
     let mut waited = BTreeMap::new();
     for span in facts.trace().spans().ids() {
         if let (Some(_), Some(call)) = (facts.waits().kind(span), facts.waits().call(span)) {
@@ -112,7 +112,7 @@ fn waited_by_call(facts: &Facts<'_>) -> BTreeMap<SpanId, TotalNanos> {
     waited
 }
 
-pub(super) fn host_line(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
+pub(super) fn host_line(facts: &Facts, thresholds: &Thresholds) -> Option<Finding> {
     let thread = main_thread(facts.threads())?;
     let spans = facts.trace().spans();
     let is_work = |&span: &SpanId| {

@@ -206,7 +206,7 @@ impl FindingKind {
 }
 
 /// All findings, those about most time first.
-pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+pub fn findings(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(gpu::gpus_idle(facts, thresholds));
     found.extend(host::waiting(facts, thresholds));
@@ -221,7 +221,7 @@ pub fn findings(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
     found
 }
 
-impl Facts<'_> {
+impl Facts {
     fn since_start(&self, time: Nanos) -> TotalNanos {
         i128::from(time) - i128::from(self.window().0)
     }

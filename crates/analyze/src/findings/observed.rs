@@ -80,7 +80,7 @@ pub struct CpuStarvation {
     pub is_by_others: bool,
 }
 
-pub(super) fn observed(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+pub(super) fn observed(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     if !facts.cpu_time().is_recorded() {
         return Vec::new();
     }
@@ -94,7 +94,7 @@ pub(super) fn observed(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Findin
     found
 }
 
-fn cpu_spent(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+fn cpu_spent(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let spending = ObservedSpending::new(facts);
     let cpu_ns = facts.cpu_time().total_ns();
     let rows = SpentOn::ALL.into_iter().filter_map(|on| {
@@ -123,7 +123,7 @@ fn cpu_spent(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
 const SAMPLES_MIN: u64 = 5;
 
 /// The function with most CPU time: of Python where the program runs that.
-fn cpu_function(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
+fn cpu_function(facts: &Facts, thresholds: &Thresholds) -> Option<Finding> {
     let python = python_functions(facts, FunctionBy::Function);
     let native = cpu_functions(facts, FunctionBy::Function);
     let is_python = !python.functions.rows.is_empty();
@@ -149,7 +149,7 @@ fn cpu_function(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
 }
 
 /// The line of a Python function with most of its own time; 0 where that is not known.
-fn hottest_line(facts: &Facts<'_>, function: &str) -> u32 {
+fn hottest_line(facts: &Facts, function: &str) -> u32 {
     let lines = python_functions(facts, FunctionBy::Line).functions.rows;
     lines.into_iter().find(|row| row.name == function).map_or(0, |row| row.line)
 }
@@ -168,7 +168,7 @@ struct WaitSum {
 
 /// Waits that keep a thread from working for a good part of the recording. Who waits for
 /// something to do is not kept from anything.
-fn off_cpu_waits(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+fn off_cpu_waits(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let trace = facts.trace();
     let mut sums: BTreeMap<(BlockedOn, Vec<String>), WaitSum> = BTreeMap::new();
     let mut by_stack: BTreeMap<(BlockedOn, StackId), WaitSum> = BTreeMap::new();
@@ -265,7 +265,7 @@ impl WaitSum {
     }
 }
 
-fn cpu_starvation(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding> {
+fn cpu_starvation(facts: &Facts, thresholds: &Thresholds) -> Option<Finding> {
     let (mut waiting_ns, mut preempted_ns, mut running_ns) = (0, 0, 0);
     let mut threads: BTreeSet<TrackId> = BTreeSet::new();
     for state in facts.trace().thread_states().iter_counted() {
@@ -298,7 +298,7 @@ fn cpu_starvation(facts: &Facts<'_>, thresholds: &Thresholds) -> Option<Finding>
 const OWN_USE_PERCENT: i128 = 80;
 
 /// Processors that samples were taken on.
-fn processors(facts: &Facts<'_>) -> i128 {
+fn processors(facts: &Facts) -> i128 {
     let cpus = &facts.trace().samples().cpu;
     let seen: BTreeSet<u16> = cpus.iter().copied().filter(|&cpu| cpu != NO_CPU).collect();
     (seen.len() as i128).max(1)

@@ -151,7 +151,7 @@ pub(crate) struct Spending {
 
 impl Spending {
     /// One forward pass: a parent always stands before its children (I3).
-    pub(crate) fn new(facts: &Facts<'_>) -> Self {
+    pub(crate) fn new(facts: &Facts) -> Self {
         let trace = facts.trace();
         let spans = trace.spans();
         let inherited =
@@ -177,7 +177,7 @@ impl Spending {
     }
 }
 
-pub(super) fn spent(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+pub(super) fn spent(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let spending = Spending::new(facts);
     let idle = gpu_idle(facts);
     let rows = SpentOn::ALL.iter().filter_map(|&on| spent_on(facts, &spending, on, idle.as_ref()));
@@ -203,14 +203,14 @@ pub(super) fn limit(thresholds: &Thresholds, on: SpentOn) -> i128 {
 }
 
 /// When no GPU had work.
-fn gpu_idle(facts: &Facts<'_>) -> Option<IntervalSet> {
+fn gpu_idle(facts: &Facts) -> Option<IntervalSet> {
     let devices = devices(facts.trace());
     let work = devices.iter().flat_map(|device| device.work());
     (!devices.is_empty()).then(|| busy(facts.trace(), work).gaps(facts.window()))
 }
 
 /// The threads whose time counts.
-fn threads(facts: &Facts<'_>, on: SpentOn) -> Vec<TrackId> {
+fn threads(facts: &Facts, on: SpentOn) -> Vec<TrackId> {
     let rows = facts.trace().tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread);
     let main = main_thread(facts.threads()).map(|thread| thread.track);
     let counts = |track: &TrackId| on.is_on_any_thread() || Some(*track) == main;
@@ -218,7 +218,7 @@ fn threads(facts: &Facts<'_>, on: SpentOn) -> Vec<TrackId> {
 }
 
 pub(crate) fn spent_on(
-    facts: &Facts<'_>,
+    facts: &Facts,
     spending: &Spending,
     on: SpentOn,
     idle: Option<&IntervalSet>,

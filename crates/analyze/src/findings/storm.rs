@@ -30,7 +30,7 @@ pub struct AllocationStorm {
 }
 
 /// One finding for each place.
-pub(super) fn storms(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+pub(super) fn storms(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let devices = facts.memory().devices.iter();
     devices.flat_map(|device| storms_on(facts, device, thresholds)).collect()
 }
@@ -42,7 +42,7 @@ struct AllocationSite {
     name: Option<StrId>,
 }
 
-fn storms_on(facts: &Facts<'_>, device: &DeviceMemory, thresholds: &Thresholds) -> Vec<Finding> {
+fn storms_on(facts: &Facts, device: &DeviceMemory, thresholds: &Thresholds) -> Vec<Finding> {
     let least = usize::try_from(thresholds.allocation_storm_min).unwrap_or(usize::MAX).max(1);
     // Most traces have too few of them altogether.
     if device.replayed.allocations.len() < least {
@@ -81,7 +81,7 @@ fn dense(times: &[Nanos], least: usize, within_ns: Nanos) -> Vec<(Nanos, Nanos)>
 }
 
 fn finding(
-    facts: &Facts<'_>,
+    facts: &Facts,
     device: &DeviceMemory,
     site: AllocationSite,
     rows: &[&Allocation],

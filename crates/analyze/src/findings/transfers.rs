@@ -55,7 +55,7 @@ fn is_copy(row: &SyncRow) -> bool {
         || (row.operator.is_none() && row.call.contains("Memcpy"))
 }
 
-pub(super) fn transfers(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+pub(super) fn transfers(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let (copies, waits): (Vec<SyncRow>, Vec<SyncRow>) = syncs(facts).into_iter().partition(is_copy);
     let mut found = synchronisations(facts, waits, thresholds);
     found.extend(host_copies(facts, &copies, thresholds));
@@ -63,11 +63,7 @@ pub(super) fn transfers(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Findi
     found
 }
 
-fn synchronisations(
-    facts: &Facts<'_>,
-    rows: Vec<SyncRow>,
-    thresholds: &Thresholds,
-) -> Vec<Finding> {
+fn synchronisations(facts: &Facts, rows: Vec<SyncRow>, thresholds: &Thresholds) -> Vec<Finding> {
     let window_ns = facts.window_ns();
     let finding = |row: SyncRow| {
         // Where the GPU never ran dry the host only caught up with it.
@@ -82,7 +78,7 @@ fn synchronisations(
     rows.into_iter().filter_map(finding).collect()
 }
 
-fn host_copies(facts: &Facts<'_>, syncs: &[SyncRow], thresholds: &Thresholds) -> Vec<Finding> {
+fn host_copies(facts: &Facts, syncs: &[SyncRow], thresholds: &Thresholds) -> Vec<Finding> {
     let mut rows: BTreeMap<Option<String>, HostCopies> = BTreeMap::new();
     for ((line, is_to_host), copied) in staged_copies(facts) {
         let line = line.map(|line| facts.text(line));
@@ -118,7 +114,7 @@ fn host_copies(facts: &Facts<'_>, syncs: &[SyncRow], thresholds: &Thresholds) ->
 }
 
 /// Copies from and to pageable memory, by launching line and direction.
-fn staged_copies(facts: &Facts<'_>) -> BTreeMap<(Option<StrId>, bool), Copied> {
+fn staged_copies(facts: &Facts) -> BTreeMap<(Option<StrId>, bool), Copied> {
     let trace = facts.trace();
     let launchers = Launchers::new(trace, facts.frames(), facts.names());
     let mut copies: BTreeMap<(Option<StrId>, bool), Copied> = BTreeMap::new();
@@ -139,7 +135,7 @@ fn staged_copies(facts: &Facts<'_>) -> BTreeMap<(Option<StrId>, bool), Copied> {
     copies
 }
 
-fn lost_overlap(facts: &Facts<'_>, thresholds: &Thresholds) -> Vec<Finding> {
+fn lost_overlap(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let rows = breakdown(facts).into_iter().filter(|row| row.step.is_none());
     rows.filter(|row| {
         let exposed_ns = row.exposed_communication_ns;

@@ -60,18 +60,18 @@ impl BreakdownRow {
 }
 
 /// Each GPU over the whole window, then each over every step.
-pub fn breakdown(facts: &Facts<'_>) -> Vec<BreakdownRow> {
+pub fn breakdown(facts: &Facts) -> Vec<BreakdownRow> {
     let mut hosts = Hosts::new(facts);
     breakdown_with(facts, &mut |device| hosts.of(device))
 }
 
 /// The same without the balance, for which every moment of the host must be looked at.
-pub(crate) fn device_breakdown(facts: &Facts<'_>) -> Vec<BreakdownRow> {
+pub(crate) fn device_breakdown(facts: &Facts) -> Vec<BreakdownRow> {
     breakdown_with(facts, &mut |_| None)
 }
 
 fn breakdown_with(
-    facts: &Facts<'_>,
+    facts: &Facts,
     host: &mut dyn FnMut(&Device<'_>) -> Option<Rc<CoveredSet>>,
 ) -> Vec<BreakdownRow> {
     let trace = facts.trace();
@@ -101,7 +101,7 @@ struct Use<'a> {
 
 impl<'a> Use<'a> {
     fn of(
-        facts: &Facts<'_>,
+        facts: &Facts,
         device: &'a Device<'_>,
         kinds: &mut WorkKinds<'_>,
         host: Option<Rc<CoveredSet>>,
@@ -153,16 +153,16 @@ fn balance(host: &CoveredSet, device: &IntervalSet, window: Interval) -> Balance
 }
 
 /// When the threads worked that launched work of a device.
-struct Hosts<'a, 't> {
-    facts: &'a Facts<'t>,
+struct Hosts<'a> {
+    facts: &'a Facts,
     /// By threads: devices mostly share them.
     known: BTreeMap<Vec<TrackId>, Option<Rc<CoveredSet>>>,
     /// So many intervals are put together; a file may have other threads for every device.
     intervals_left: usize,
 }
 
-impl<'a, 't> Hosts<'a, 't> {
-    fn new(facts: &'a Facts<'t>) -> Self {
+impl<'a> Hosts<'a> {
+    fn new(facts: &'a Facts) -> Self {
         let intervals_left = 16 * facts.trace().spans().len() + (1 << 16);
         Hosts { facts, known: BTreeMap::new(), intervals_left }
     }

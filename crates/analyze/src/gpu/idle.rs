@@ -57,7 +57,7 @@ pub struct IdleRow {
 const LATENCY_MAX_NS: TotalNanos = 20_000;
 
 /// Idle time by cause: each device, then each of its streams where it has several.
-pub fn idle(facts: &Facts<'_>) -> Vec<IdleRow> {
+pub fn idle(facts: &Facts) -> Vec<IdleRow> {
     let trace = facts.trace();
     let mut rows = Vec::new();
     for device in devices(trace) {
@@ -79,7 +79,7 @@ pub fn idle(facts: &Facts<'_>) -> Vec<IdleRow> {
 
 /// Time in which a stream was empty because the thread that feeds it still worked:
 /// how often, in all, and at longest.
-pub(crate) fn starved(facts: &Facts<'_>, stream: &Stream<'_>) -> (u64, TotalNanos, TotalNanos) {
+pub(crate) fn starved(facts: &Facts, stream: &Stream<'_>) -> (u64, TotalNanos, TotalNanos) {
     let none = IntervalSet::default();
     let lane = Lane { facts, work: stream.work.clone(), elsewhere: &none };
     let sums = lane.sums();
@@ -93,8 +93,8 @@ fn by_start(trace: &Trace, device: &Device<'_>) -> Vec<SpanId> {
 }
 
 /// Work in order of time, whose gaps are to be explained.
-struct Lane<'a, 't> {
-    facts: &'a Facts<'t>,
+struct Lane<'a> {
+    facts: &'a Facts,
     work: Vec<SpanId>,
     /// When other streams of the device worked.
     elsewhere: &'a IntervalSet,
@@ -107,7 +107,7 @@ struct Sum {
     longest_ns: TotalNanos,
 }
 
-impl Lane<'_, '_> {
+impl Lane<'_> {
     fn rows(&self, device: &str, stream: Option<&str>) -> Vec<IdleRow> {
         let sums = self.sums();
         let idle_ns = sums.values().map(|sum| sum.total_ns).sum();

@@ -43,7 +43,7 @@ pub(crate) struct LauncherKey {
 }
 
 impl LauncherKey {
-    pub(crate) fn named(self, names: &Names<'_>) -> Launcher {
+    pub(crate) fn named(self, names: &Names) -> Launcher {
         let text = |id: Option<StrId>| id.map(|id| names.text(id).into_owned());
         Launcher { origin: self.origin, line: text(self.line), operator: text(self.operator) }
     }
@@ -53,7 +53,7 @@ impl LauncherKey {
 pub(crate) struct Launchers<'a> {
     trace: &'a Trace,
     frames: &'a Frames,
-    names: &'a Names<'a>,
+    names: &'a Names,
     forward: ForwardOperators,
 }
 
@@ -102,7 +102,7 @@ fn forward_operators(trace: &Trace) -> HashMap<SpanId, SpanId> {
 }
 
 impl<'a> Launchers<'a> {
-    pub(crate) fn new(trace: &'a Trace, frames: &'a Frames, names: &'a Names<'a>) -> Self {
+    pub(crate) fn new(trace: &'a Trace, frames: &'a Frames, names: &'a Names) -> Self {
         Launchers { trace, frames, names, forward: ForwardOperators::new(trace) }
     }
 

@@ -71,7 +71,7 @@ struct Group {
 }
 
 /// Launches by the name of the call, those that took most of the host's time first.
-pub fn launches(facts: &Facts<'_>) -> Vec<LaunchRow> {
+pub fn launches(facts: &Facts) -> Vec<LaunchRow> {
     let mut groups: BTreeMap<Option<StrId>, Group> = BTreeMap::new();
     for device in devices(facts.trace()) {
         for stream in &device.streams {
@@ -84,7 +84,7 @@ pub fn launches(facts: &Facts<'_>) -> Vec<LaunchRow> {
     rows
 }
 
-fn add_stream(facts: &Facts<'_>, stream: &Stream<'_>, groups: &mut BTreeMap<Option<StrId>, Group>) {
+fn add_stream(facts: &Facts, stream: &Stream<'_>, groups: &mut BTreeMap<Option<StrId>, Group>) {
     let spans = facts.trace().spans();
     // When the stream had worked off what came before.
     let mut dry_since = Nanos::MIN;
@@ -107,7 +107,7 @@ fn add_stream(facts: &Facts<'_>, stream: &Stream<'_>, groups: &mut BTreeMap<Opti
     }
 }
 
-fn row(facts: &Facts<'_>, name: Option<StrId>, group: Group) -> LaunchRow {
+fn row(facts: &Facts, name: Option<StrId>, group: Group) -> LaunchRow {
     let spans = facts.trace().spans();
     let dur = |span: SpanId| i128::from(spans.dur(span));
     let launched = group.calls.values().flatten().chain(&group.unlaunched);

@@ -37,7 +37,7 @@ pub struct QueueRow {
 }
 
 /// One row a stream, in order of devices and streams.
-pub fn queues(facts: &Facts<'_>) -> Vec<QueueRow> {
+pub fn queues(facts: &Facts) -> Vec<QueueRow> {
     let mut rows = Vec::new();
     for device in devices(facts.trace()) {
         rows.extend(device.streams.iter().map(|stream| row(facts, device.id, stream)));
@@ -45,7 +45,7 @@ pub fn queues(facts: &Facts<'_>) -> Vec<QueueRow> {
     rows
 }
 
-fn row(facts: &Facts<'_>, device: &str, stream: &Stream<'_>) -> QueueRow {
+fn row(facts: &Facts, device: &str, stream: &Stream<'_>) -> QueueRow {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     let mut changes: Vec<(Nanos, i64)> = Vec::new();
     for &work in &stream.work {

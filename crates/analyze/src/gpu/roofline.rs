@@ -84,7 +84,7 @@ struct Launched {
     is_tf32: bool,
 }
 
-pub fn roofline(facts: &Facts<'_>, devices: &DevicePeaks) -> Roofline {
+pub fn roofline(facts: &Facts, devices: &DevicePeaks) -> Roofline {
     let device = facts.gpu().devices.first().map(|device| device.name.clone()).unwrap_or_default();
     let peaks = devices.of(&device);
     let mut uncovered = Uncovered::default();
@@ -125,14 +125,14 @@ pub fn roofline(facts: &Facts<'_>, devices: &DevicePeaks) -> Roofline {
 }
 
 /// Finds the operators that work counts for.
-pub(crate) struct ModelledOperators<'a, 't> {
-    facts: &'a Facts<'t>,
+pub(crate) struct ModelledOperators<'a> {
+    facts: &'a Facts,
     /// By name.
     has_model: Vec<Option<bool>>,
 }
 
-impl<'a, 't> ModelledOperators<'a, 't> {
-    pub(crate) fn new(facts: &'a Facts<'t>) -> Self {
+impl<'a> ModelledOperators<'a> {
+    pub(crate) fn new(facts: &'a Facts) -> Self {
         ModelledOperators { facts, has_model: vec![None; facts.trace().strings().len()] }
     }
 
@@ -154,7 +154,7 @@ impl<'a, 't> ModelledOperators<'a, 't> {
 }
 
 /// Calls of operators that have a model and launched work, in order of rows.
-fn operator_calls(facts: &Facts<'_>, uncovered: &mut Uncovered) -> Vec<(SpanId, Launched)> {
+fn operator_calls(facts: &Facts, uncovered: &mut Uncovered) -> Vec<(SpanId, Launched)> {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     let mut modelled = ModelledOperators::new(facts);
     let mut calls: BTreeMap<SpanId, Launched> = BTreeMap::new();
@@ -183,12 +183,12 @@ fn is_tf32(kernel: &str) -> bool {
 }
 
 /// Reads shapes on all cores: arguments are most of what a trace holds.
-fn costs_of(facts: &Facts<'_>, calls: &[(SpanId, Launched)]) -> Vec<Option<(Cost, String)>> {
+fn costs_of(facts: &Facts, calls: &[(SpanId, Launched)]) -> Vec<Option<(Cost, String)>> {
     map_items(calls, |&(operator, _)| cost_of(facts, operator))
 }
 
 /// What a call of an operator has to do at least, and its shapes.
-pub(crate) fn cost_of(facts: &Facts<'_>, operator: SpanId) -> Option<(Cost, String)> {
+pub(crate) fn cost_of(facts: &Facts, operator: SpanId) -> Option<(Cost, String)> {
     let model = model_of(facts.trace().name(operator))?;
     let args = facts.trace().pick_args(operator, &INPUT_KEYS).ok()?;
     let inputs = Inputs::new(&args)?;

@@ -50,7 +50,7 @@ pub(crate) struct SyncCall {
 }
 
 /// Every call that waits for the GPU, in order of time.
-pub(crate) fn sync_costs(facts: &Facts<'_>) -> Vec<SyncCall> {
+pub(crate) fn sync_costs(facts: &Facts) -> Vec<SyncCall> {
     let idle = idle_sets(facts);
     let mut drained: BTreeSet<(usize, Nanos)> = BTreeSet::new();
     let mut cost = |call: SpanId| -> TotalNanos {
@@ -66,7 +66,7 @@ pub(crate) fn sync_costs(facts: &Facts<'_>) -> Vec<SyncCall> {
 }
 
 /// Synchronizations by call, operator and line, the most expensive first.
-pub fn syncs(facts: &Facts<'_>) -> Vec<SyncRow> {
+pub fn syncs(facts: &Facts) -> Vec<SyncRow> {
     let mut rows: BTreeMap<SyncSite, SyncRow> = BTreeMap::new();
     for SyncCall { call, idle_ns } in sync_costs(facts) {
         let site = site(facts, call);
@@ -88,13 +88,13 @@ pub fn syncs(facts: &Facts<'_>) -> Vec<SyncRow> {
 }
 
 /// When each device was idle.
-fn idle_sets(facts: &Facts<'_>) -> Vec<IntervalSet> {
+fn idle_sets(facts: &Facts) -> Vec<IntervalSet> {
     let idle = |device: &Device<'_>| device.busy(facts.trace()).gaps(facts.window());
     devices(facts.trace()).iter().map(idle).collect()
 }
 
 /// Calls that wait for the GPU, in order of time.
-fn sync_calls(facts: &Facts<'_>) -> Vec<SpanId> {
+fn sync_calls(facts: &Facts) -> Vec<SpanId> {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     let says_so = spans.ids().filter(|&span| facts.waits().kind(span) == Some(WaitKind::Gpu));
     let waits = |&(copy, call): &(SpanId, SpanId)| {
@@ -111,14 +111,14 @@ fn sync_calls(facts: &Facts<'_>) -> Vec<SpanId> {
 }
 
 /// The idle time that began while the call waited and outlasted it.
-fn drained_gap(facts: &Facts<'_>, idle: &IntervalSet, call: SpanId) -> Option<(Nanos, Nanos)> {
+fn drained_gap(facts: &Facts, idle: &IntervalSet, call: SpanId) -> Option<(Nanos, Nanos)> {
     let (from, to) = (facts.trace().spans().start(call), facts.trace().spans().end(call));
     // The last nanosecond of the call, whose duration may be 0.
     let last = to.checked_sub(1)?.max(from);
     idle.at(last).filter(|gap| gap.0 >= from && gap.0 > facts.window().0)
 }
 
-fn site(facts: &Facts<'_>, call: SpanId) -> SyncSite {
+fn site(facts: &Facts, call: SpanId) -> SyncSite {
     let spans = facts.trace().spans();
     let name = |span: SpanId| facts.names().merged(spans.name(span));
     let operator = facts.asked_operators().around(spans.parent(call));
@@ -152,7 +152,7 @@ impl AskedOperators {
     }
 }
 
-fn empty_row(facts: &Facts<'_>, site: SyncSite) -> SyncRow {
+fn empty_row(facts: &Facts, site: SyncSite) -> SyncRow {
     let SyncSite { call, operator, line } = site;
     let text = |id: StrId| facts.names().text(id).into_owned();
     SyncRow {

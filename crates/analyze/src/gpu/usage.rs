@@ -84,7 +84,7 @@ pub struct LineUse {
     pub top_work_ns: TotalNanos,
 }
 
-pub(crate) fn gpu_use(trace: &Trace, frames: &Frames, names: &Names<'_>) -> GpuUse {
+pub(crate) fn gpu_use(trace: &Trace, frames: &Frames, names: &Names) -> GpuUse {
     let cells = Cells::collect(trace, frames, names);
     GpuUse {
         devices: devices(trace),
@@ -119,7 +119,7 @@ struct Cells {
 }
 
 impl Cells {
-    fn collect(trace: &Trace, frames: &Frames, names: &Names<'_>) -> Self {
+    fn collect(trace: &Trace, frames: &Frames, names: &Names) -> Self {
         let launchers = Launchers::new(trace, frames, names);
         let mut rows: Vec<Cell> = Vec::new();
         let mut places: HashMap<(WorkKey, LauncherKey), usize> = HashMap::new();
@@ -143,7 +143,7 @@ impl Cells {
         Cells { rows }
     }
 
-    fn work(&self, names: &Names<'_>) -> Vec<WorkUse> {
+    fn work(&self, names: &Names) -> Vec<WorkUse> {
         let mut groups: BTreeMap<WorkKey, Vec<&Cell>> = BTreeMap::new();
         for cell in &self.rows {
             groups.entry(cell.work).or_default().push(cell);
@@ -166,7 +166,7 @@ impl Cells {
         rows
     }
 
-    fn lines(&self, names: &Names<'_>) -> Vec<LineUse> {
+    fn lines(&self, names: &Names) -> Vec<LineUse> {
         type ByWork = BTreeMap<WorkKey, (u64, TotalNanos)>;
         let mut groups: BTreeMap<(Origin, Option<StrId>), ByWork> = BTreeMap::new();
         for cell in &self.rows {
@@ -266,11 +266,13 @@ fn busy_and_gap(intervals: &[(i64, i64)], window: (i64, i64)) -> (TotalNanos, (N
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::base::sample::Sample;
 
     /// Two lines launch `mm`, one of them from autograd's thread; `fill` came before.
-    fn sample() -> Trace {
+    fn sample() -> Arc<Trace> {
         let mut sample = Sample::default();
         sample.span("1", SpanKind::Python, "train.py(1): main", 0, 100);
         sample.span("1", SpanKind::Python, "model.py(5): forward", 10, 20);
@@ -287,7 +289,7 @@ mod tests {
         sample.finish()
     }
 
-    fn asked(trace: &Trace) -> GpuUse {
+    fn asked(trace: &Arc<Trace>) -> GpuUse {
         gpu_use(trace, &Frames::new(trace), &Names::new(trace))
     }
 

@@ -19,7 +19,7 @@ pub struct WorkRow {
 }
 
 /// All GPU work, stream by stream, each in order of time.
-pub fn work_rows(facts: &Facts<'_>) -> Vec<WorkRow> {
+pub fn work_rows(facts: &Facts) -> Vec<WorkRow> {
     let launchers = Launchers::new(facts.trace(), facts.frames(), facts.names());
     let row = |span| {
         let launcher = launchers.of(span);

@@ -33,13 +33,15 @@ pub(super) fn innermost_at(trace: &Trace, thread: TrackId, times: &[i64]) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
     use spanwise_model::SpanKind;
 
     use super::*;
     use crate::base::sample::Sample;
 
-    fn traced(spans: &[(i64, i64)]) -> Trace {
+    fn traced(spans: &[(i64, i64)]) -> Arc<Trace> {
         let mut sample = Sample::default();
         for &(start, dur) in spans {
             sample.span("1", SpanKind::Other, "work", start, dur);

@@ -69,11 +69,11 @@ pub struct MemoryPlace {
 }
 
 /// Each device's memory.
-pub fn memory_use(facts: &Facts<'_>) -> Vec<MemoryUse> {
+pub fn memory_use(facts: &Facts) -> Vec<MemoryUse> {
     facts.memory().devices.iter().map(|device| device_use(facts, device)).collect()
 }
 
-fn device_use(facts: &Facts<'_>, device: &DeviceMemory) -> MemoryUse {
+fn device_use(facts: &Facts, device: &DeviceMemory) -> MemoryUse {
     let replayed = &device.replayed;
     let (peak, last) = (device.peak_level(), device.last_level());
     let since_start = |time: Nanos| i128::from(time) - i128::from(facts.window().0);
@@ -116,7 +116,7 @@ pub(crate) fn is_short_lived(allocation: &Allocation) -> bool {
 /// The line and the operator that an allocation is asked for by.
 pub(crate) type MemoryCaller = (Option<StrId>, Option<StrId>);
 
-pub(crate) fn caller(facts: &Facts<'_>, allocation: &Allocation) -> MemoryCaller {
+pub(crate) fn caller(facts: &Facts, allocation: &Allocation) -> MemoryCaller {
     let name = |span: SpanId| facts.names().merged(facts.trace().spans().name(span));
     let line = allocation.span.and_then(|span| facts.frames().line(span));
     (line.map(name), facts.asked_operators().around(allocation.span).map(name))
@@ -124,7 +124,7 @@ pub(crate) fn caller(facts: &Facts<'_>, allocation: &Allocation) -> MemoryCaller
 
 /// Who held the memory of each device at its peak, the largest share first. The rows of a
 /// device add up to its peak.
-pub fn memory_peak(facts: &Facts<'_>) -> Vec<MemoryPlace> {
+pub fn memory_peak(facts: &Facts) -> Vec<MemoryPlace> {
     let mut rows = Vec::new();
     for device in &facts.memory().devices {
         let is_held = |row: &Allocation| row.is_held_at(device.peak);
@@ -147,7 +147,7 @@ pub fn memory_peak(facts: &Facts<'_>) -> Vec<MemoryPlace> {
 }
 
 /// All allocations by place, the most frequent first.
-pub fn memory_churn(facts: &Facts<'_>) -> Vec<MemoryPlace> {
+pub fn memory_churn(facts: &Facts) -> Vec<MemoryPlace> {
     let devices = facts.memory().devices.iter();
     let mut rows: Vec<MemoryPlace> = devices
         .flat_map(|device| {
@@ -161,7 +161,7 @@ pub fn memory_churn(facts: &Facts<'_>) -> Vec<MemoryPlace> {
 
 /// Those allocations of a device by place, in order of names.
 fn places(
-    facts: &Facts<'_>,
+    facts: &Facts,
     device: &DeviceMemory,
     of_bytes: TotalBytes,
     is_counted: impl Fn(&Allocation) -> bool,
@@ -190,13 +190,15 @@ fn places(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use spanwise_model::{SpanKind, Trace};
 
     use super::*;
     use crate::base::sample::Sample;
 
     /// 500 bytes are there from before; two lines and a backward thread ask for more.
-    fn traced() -> Trace {
+    fn traced() -> Arc<Trace> {
         let mut sample = Sample::default();
         sample.span("1", SpanKind::Python, "a.py(1): f", 0, 3_000_000);
         sample.span("1", SpanKind::Operator, "aten::linear", 10, 500);

@@ -19,7 +19,7 @@ pub struct MemorySlice {
 
 /// Each device's memory in `slices` equal parts of the window; without a number, a slice
 /// from each event to the next.
-pub fn memory_timeline(facts: &Facts<'_>, slices: Option<usize>) -> Vec<MemorySlice> {
+pub fn memory_timeline(facts: &Facts, slices: Option<usize>) -> Vec<MemorySlice> {
     let devices = facts.memory().devices.iter();
     devices
         .flat_map(|device| {

@@ -10,7 +10,7 @@ use crate::Names;
 /// Finds the frame of a span, mostly by looking at what its name gave last time.
 pub(crate) struct FrameTable<'a> {
     trace: &'a Trace,
-    names: &'a Names<'a>,
+    names: &'a Names,
     options: &'a ProfileOptions,
     /// By name: the category it was last seen with, and the frame of both.
     last: Vec<Option<(CategoryId, Option<u32>)>>,
@@ -18,7 +18,7 @@ pub(crate) struct FrameTable<'a> {
 }
 
 impl<'a> FrameTable<'a> {
-    pub(crate) fn new(trace: &'a Trace, names: &'a Names<'a>, options: &'a ProfileOptions) -> Self {
+    pub(crate) fn new(trace: &'a Trace, names: &'a Names, options: &'a ProfileOptions) -> Self {
         FrameTable {
             trace,
             names,

@@ -12,7 +12,7 @@ use super::{ProfileOptions, made_up, profile, value};
 use crate::cpu::locks::lock_waits;
 use crate::cpu::off_cpu::thread_name;
 use crate::cpu::sampled::{ObservedStacks, cpu_profile, text_labels};
-use crate::{Facts, WaitForLock};
+use crate::{CpuTime, WaitForLock};
 
 /// What a profile is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +79,9 @@ fn builder(trace: &Trace, types: &[(&str, &str)], default_value: usize) -> Profi
 /// Time that threads ran: by samples where there are some, else what of the usual profile is
 /// running.
 fn cpu(trace: &Trace, options: &ProfileOptions) -> Profile {
-    let facts = Facts::new(trace);
-    if facts.cpu_time().is_recorded() {
-        return cpu_profile(trace, facts.cpu_time(), options, builder(trace, &CPU, 1));
+    let time = CpuTime::new(trace);
+    if time.is_recorded() {
+        return cpu_profile(trace, &time, options, builder(trace, &CPU, 1));
     }
     let whole = profile(trace, options);
     let mut builder = builder(trace, &CPU, 1);
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use crate::base::sample::Sample;
     use crate::cpu::off_cpu::off_cpu;
-    use crate::{TotalNanos, locks};
+    use crate::{Facts, TotalNanos, locks};
 
     #[test]
     fn sums_are_those_of_the_report() {

@@ -25,7 +25,7 @@ pub struct SpanStack {
 }
 
 /// All stacks of the spans of threads; parents stand before children.
-pub fn span_stacks(facts: &Facts<'_>) -> Vec<SpanStack> {
+pub fn span_stacks(facts: &Facts) -> Vec<SpanStack> {
     let (trace, names) = (facts.trace(), facts.names());
     let spans = trace.spans();
     let mut rows: Vec<SpanStack> = Vec::new();

@@ -62,7 +62,7 @@ impl Launches {
 pub(super) struct Ground<'a> {
     pub(super) trace: &'a Trace,
     pub(super) options: &'a ProfileOptions,
-    pub(super) names: &'a Names<'a>,
+    pub(super) names: &'a Names,
     /// In order of (thread, time).
     pub(super) allocations: &'a [Allocated],
     pub(super) steps: Steps,

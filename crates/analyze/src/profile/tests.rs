@@ -1,5 +1,7 @@
 //! Profiles against a painter that looks at every nanosecond.
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -45,7 +47,7 @@ fn check(rows: &BTreeMap<String, i64>, expected: &[(&str, i64)]) {
     assert_eq!(rows, expected);
 }
 
-fn wall(trace: &Trace) -> BTreeMap<String, i64> {
+fn wall(trace: &Arc<Trace>) -> BTreeMap<String, i64> {
     folded(&profile(trace, &ProfileOptions::default()), value::WALL)
 }
 
@@ -76,7 +78,7 @@ fn asynchronous_ranges_do_not_hide_the_work() {
     check(&wall(&sample.finish()), &[("all_reduce", 10), ("mm", 30)]);
 }
 
-fn launching() -> Trace {
+fn launching() -> Arc<Trace> {
     let mut sample = Sample::default();
     sample.span("1", SpanKind::Annotation, "ProfilerStep#7", 0, 100);
     sample.span("1", SpanKind::Python, "a.py(1): f", 1, 80);
@@ -223,7 +225,7 @@ fn random_spans() -> impl Strategy<Value = Vec<Quick>> {
     prop::collection::vec((0u8..2, 0u8..4, 0i64..40, 0i64..25), 0..30)
 }
 
-fn build(spans: &[Quick]) -> Trace {
+fn build(spans: &[Quick]) -> Arc<Trace> {
     sample_of(spans).finish()
 }
 

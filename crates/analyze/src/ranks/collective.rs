@@ -109,10 +109,7 @@ pub struct CollectiveKey {
 }
 
 /// All calls of a trace, in order of time.
-pub(super) fn collective_calls(
-    facts: &Facts<'_>,
-    keys: &Once<CollectiveKey>,
-) -> Box<[CollectiveCall]> {
+pub(super) fn collective_calls(facts: &Facts, keys: &Once<CollectiveKey>) -> Box<[CollectiveCall]> {
     let trace = facts.trace();
     let spans = trace.spans();
     let is_call: Vec<bool> = (0..trace.strings().len() as u32)

@@ -109,7 +109,7 @@ impl<T: Eq + Hash> Once<T> {
 
 impl RankDigester {
     /// What is kept of a rank. `rank` counts where the trace names none.
-    pub fn digest(&self, facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDigest {
+    pub fn digest(&self, facts: &Facts, file: &str, rank: Option<i64>) -> RankDigest {
         digest(self, facts, file, rank)
     }
 
@@ -131,7 +131,7 @@ impl RankDigester {
     }
 }
 
-fn digest(digester: &RankDigester, facts: &Facts<'_>, file: &str, rank: Option<i64>) -> RankDigest {
+fn digest(digester: &RankDigester, facts: &Facts, file: &str, rank: Option<i64>) -> RankDigest {
     let info = facts.trace().info();
     let base_ns = i128::from(info.base_time_ns.unwrap_or(0));
     let (from, to) = facts.window();
@@ -167,7 +167,7 @@ type ActivityKey = (bool, StrId, Option<StrId>);
 /// Self time of threads by function and line, and GPU work by kernel and line. What
 /// waits for others is left out, so that an innocent rank has nothing to show for it;
 /// sleeping waits for nobody.
-fn doing(facts: &Facts<'_>, activities: &Once<Activity>) -> Box<[(Arc<Activity>, Nanos)]> {
+fn doing(facts: &Facts, activities: &Once<Activity>) -> Box<[(Arc<Activity>, Nanos)]> {
     let mut sums: BTreeMap<ActivityKey, TotalNanos> = BTreeMap::new();
     let (trace, names) = (facts.trace(), facts.names());
     let spans = trace.spans();
@@ -201,7 +201,7 @@ fn doing(facts: &Facts<'_>, activities: &Once<Activity>) -> Box<[(Arc<Activity>,
     rows
 }
 
-fn is_own_doing(facts: &Facts<'_>, span: SpanId) -> bool {
+fn is_own_doing(facts: &Facts, span: SpanId) -> bool {
     let is_waiting = facts.waits().kind(span).is_some_and(|kind| kind != WaitKind::Sleep);
     !is_waiting && facts.trace().kind(span) != SpanKind::Annotation
 }

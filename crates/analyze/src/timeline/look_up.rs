@@ -143,13 +143,15 @@ impl LaunchedWork {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use spanwise_model::SpanKind;
 
     use super::*;
     use crate::base::sample::Sample;
 
     /// An operator that launches two kernels, and one outside of it.
-    fn sample() -> Trace {
+    fn sample() -> Arc<Trace> {
         let mut sample = Sample::default();
         sample.span("1", SpanKind::Operator, "aten::mm", 10, 50);
         sample.call("1", 20, 5, 1);
@@ -161,7 +163,7 @@ mod tests {
         sample.finish()
     }
 
-    fn named(trace: &Trace, name: &str) -> Vec<SpanId> {
+    fn named(trace: &Arc<Trace>, name: &str) -> Vec<SpanId> {
         trace.spans().ids().filter(|&span| trace.name(span) == name).collect()
     }
 

@@ -1,12 +1,14 @@
 //! Slices against a brute-force oracle.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use spanwise_model::{SpanId, SpanKind, Trace, TrackKind};
 
 use super::{Look, Rows, Slice, gallop};
 use crate::base::sample::Sample;
 
-fn trace_of(kind: SpanKind, spans: &[(i64, i64)]) -> Trace {
+fn trace_of(kind: SpanKind, spans: &[(i64, i64)]) -> Arc<Trace> {
     let mut sample = Sample::default();
     for &(start, dur) in spans {
         sample.span("1", kind, "call", start, dur);
@@ -14,7 +16,7 @@ fn trace_of(kind: SpanKind, spans: &[(i64, i64)]) -> Trace {
     sample.finish()
 }
 
-fn rows_of(trace: &Trace) -> Rows {
+fn rows_of(trace: &Arc<Trace>) -> Rows {
     let track = trace.tracks().rows().iter().find(|row| !row.spans.is_empty());
     Rows::of(trace, track.expect("a track"))
 }
@@ -108,7 +110,7 @@ proptest! {
 
 /// Every span of the window is in exactly one slice, which has its sums and its longest.
 fn check_against_all(
-    trace: &Trace,
+    trace: &Arc<Trace>,
     rows: &Rows,
     look: Look,
     slices: &[Slice],

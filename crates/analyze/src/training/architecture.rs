@@ -62,7 +62,7 @@ const STATE_SPACE: &str = "state space";
 const EXPERTS: &str = "experts";
 const CONVOLUTION: &str = "convolution";
 
-pub fn architecture(facts: &Facts<'_>, classes: &ClassUse) -> ArchitectureUse {
+pub fn architecture(facts: &Facts, classes: &ClassUse) -> ArchitectureUse {
     let mut evidence = Vec::new();
     for (of, of_classes, _) in TRAITS {
         let rows = classes.rows.iter().filter(|row| of_classes.contains(&row.class.as_str()));

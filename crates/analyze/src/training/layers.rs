@@ -60,7 +60,7 @@ pub struct LayerRow {
 /// So many kernels of a step are searched for a period; finding it costs the square.
 const KERNELS_MAX: usize = 8192;
 
-pub fn layer_use(facts: &Facts<'_>) -> LayerUse {
+pub fn layer_use(facts: &Facts) -> LayerUse {
     by_modules(facts).or_else(|| by_repetition(facts)).unwrap_or(LayerUse {
         found: LayersFrom::Nothing,
         rows: Vec::new(),
@@ -68,7 +68,7 @@ pub fn layer_use(facts: &Facts<'_>) -> LayerUse {
     })
 }
 
-fn by_modules(facts: &Facts<'_>) -> Option<LayerUse> {
+fn by_modules(facts: &Facts) -> Option<LayerUse> {
     let tree = ModuleTree::new(facts);
     let (class, group) = layer_nodes(facts, &tree)?;
     let row = |(number, &at): (usize, &usize)| {
@@ -91,7 +91,7 @@ fn by_modules(facts: &Facts<'_>) -> Option<LayerUse> {
 }
 
 /// The largest group of sibling modules of one class: the class, and the nodes in order.
-pub(crate) fn layer_nodes(facts: &Facts<'_>, tree: &ModuleTree) -> Option<(String, Vec<usize>)> {
+pub(crate) fn layer_nodes(facts: &Facts, tree: &ModuleTree) -> Option<(String, Vec<usize>)> {
     let text = |at: usize| facts.trace().strings().get(tree.nodes[at].name);
     let mut groups: BTreeMap<(Option<usize>, &str), Vec<usize>> = BTreeMap::new();
     for (at, node) in tree.nodes.iter().enumerate() {
@@ -107,7 +107,7 @@ pub(crate) fn layer_nodes(facts: &Facts<'_>, tree: &ModuleTree) -> Option<(Strin
     Some(((*class).to_owned(), group.clone()))
 }
 
-fn module_name(facts: &Facts<'_>, tree: &ModuleTree, at: usize) -> String {
+fn module_name(facts: &Facts, tree: &ModuleTree, at: usize) -> String {
     let text = facts.trace().strings().get(tree.nodes[at].name);
     text.trim_start_matches("nn.Module: ").to_owned()
 }
@@ -124,7 +124,7 @@ pub(crate) struct LayeredStep {
     pub(crate) layer_of: HashMap<SpanId, usize>,
 }
 
-pub(crate) fn layered_step(facts: &Facts<'_>) -> Option<LayeredStep> {
+pub(crate) fn layered_step(facts: &Facts) -> Option<LayeredStep> {
     let tree = ModuleTree::new(facts);
     let (step, work) = busiest_step(facts);
     let Some((class, group)) = layer_nodes(facts, &tree) else {
@@ -152,7 +152,7 @@ pub(crate) fn layered_step(facts: &Facts<'_>) -> Option<LayeredStep> {
 }
 
 /// The kernels of the step that launched most work, in order of launch.
-fn busiest_step(facts: &Facts<'_>) -> (String, Vec<SpanId>) {
+fn busiest_step(facts: &Facts) -> (String, Vec<SpanId>) {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     let steps = Steps::new(trace);
     let mut by_step: BTreeMap<Option<usize>, Vec<SpanId>> = BTreeMap::new();
@@ -177,12 +177,12 @@ fn busiest_step(facts: &Facts<'_>) -> (String, Vec<SpanId>) {
     (name.unwrap_or_default(), work)
 }
 
-fn kernel_text(facts: &Facts<'_>, work: SpanId) -> String {
+fn kernel_text(facts: &Facts, work: SpanId) -> String {
     let name = facts.names().merged(facts.trace().spans().name(work));
     facts.names().text(name).into_owned()
 }
 
-fn by_repetition(facts: &Facts<'_>) -> Option<LayerUse> {
+fn by_repetition(facts: &Facts) -> Option<LayerUse> {
     let (step, work) = busiest_step(facts);
     let spans = facts.trace().spans();
     let (found, layers) = repeated(facts, &step, &work)?;
@@ -203,7 +203,7 @@ fn by_repetition(facts: &Facts<'_>) -> Option<LayerUse> {
 
 /// The part of a step that repeats, one repetition after the other.
 fn repeated<'a>(
-    facts: &Facts<'_>,
+    facts: &Facts,
     step: &str,
     work: &'a [SpanId],
 ) -> Option<(LayersFrom, impl Iterator<Item = &'a [SpanId]>)> {

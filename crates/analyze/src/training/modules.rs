@@ -79,13 +79,13 @@ pub(crate) struct ModuleTree {
 }
 
 impl ModuleTree {
-    pub(crate) fn new(facts: &Facts<'_>) -> Self {
+    pub(crate) fn new(facts: &Facts) -> Self {
         ModuleTree::with_places(facts, true).0
     }
 
     /// The tree, and for every span the node it is in, or [`NO_ROW`]. GPU work is placed
     /// where it is asked for.
-    pub(crate) fn with_places(facts: &Facts<'_>, with_work: bool) -> (Self, Vec<u32>) {
+    pub(crate) fn with_places(facts: &Facts, with_work: bool) -> (Self, Vec<u32>) {
         let (mut tree, node_of) = ModuleTree::places(facts.trace());
         if with_work {
             tree.place_work(facts, &node_of);
@@ -93,7 +93,7 @@ impl ModuleTree {
         (tree, node_of)
     }
 
-    fn place_work(&mut self, facts: &Facts<'_>, node_of: &[u32]) {
+    fn place_work(&mut self, facts: &Facts, node_of: &[u32]) {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
         let forward = ForwardOperators::new(trace);
         for work in gpu_work(trace) {
@@ -175,7 +175,7 @@ pub(crate) fn class_of(name: &str) -> &str {
     }
 }
 
-pub fn module_use(facts: &Facts<'_>) -> ModuleUse {
+pub fn module_use(facts: &Facts) -> ModuleUse {
     let tree = ModuleTree::new(facts);
     let text = |node: &Node| facts.trace().strings().get(node.name);
     // Nodes of one class under one path of classes become one row.

@@ -86,7 +86,7 @@ pub struct StepRow {
     pub tokens: Option<u64>,
 }
 
-pub fn phase_use(facts: &Facts<'_>, rules: &ClassRules) -> PhaseUse {
+pub fn phase_use(facts: &Facts, rules: &ClassRules) -> PhaseUse {
     let steps = Steps::new(facts.trace());
     let batches = Steps::of_batches(facts.trace());
     let mut by_phase: BTreeMap<Key<Phase>, Gathered> = BTreeMap::new();
@@ -146,7 +146,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn add(&mut self, facts: &Facts<'_>, work: SpanId) {
+    fn add(&mut self, facts: &Facts, work: SpanId) {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
         let device = trace.tracks().get(spans.track(work)).process;
         self.pieces.push((device, spans.start(work), spans.end(work)));
@@ -169,7 +169,7 @@ impl Gathered {
 
 /// Calls that launched attention made for one phase alone. A graph is one call, so
 /// this tells the phase of all its kernels.
-fn phases_by_name(facts: &Facts<'_>, rules: &ClassRules) -> HashMap<SpanId, Phase> {
+fn phases_by_name(facts: &Facts, rules: &ClassRules) -> HashMap<SpanId, Phase> {
     let mut classifier = Classifier::new(facts, rules);
     let mut calls: HashMap<SpanId, Phase> = HashMap::new();
     for work in gpu_work(facts.trace()) {
@@ -192,7 +192,7 @@ fn phases_by_name(facts: &Facts<'_>, rules: &ClassRules) -> HashMap<SpanId, Phas
 }
 
 /// Host time of each phase, step by step.
-fn host_walls(facts: &Facts<'_>, steps: &Steps) -> BTreeMap<Phase, Vec<TotalNanos>> {
+fn host_walls(facts: &Facts, steps: &Steps) -> BTreeMap<Phase, Vec<TotalNanos>> {
     let mut walls: BTreeMap<Phase, Vec<TotalNanos>> = BTreeMap::new();
     for ((phase, _), ns) in phase_walls(facts, steps) {
         walls.entry(phase).or_default().push(ns);
@@ -202,7 +202,7 @@ fn host_walls(facts: &Facts<'_>, steps: &Steps) -> BTreeMap<Phase, Vec<TotalNano
 
 /// How long each phase was open on the host, in each step by its row, and outside of steps.
 pub(crate) fn phase_walls(
-    facts: &Facts<'_>,
+    facts: &Facts,
     steps: &Steps,
 ) -> BTreeMap<(Phase, Option<usize>), TotalNanos> {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
@@ -246,13 +246,13 @@ fn common_phase(batches: &[Batch]) -> Option<Phase> {
 }
 
 /// What each step is in all, by its batches; `None` where they differ or there are none.
-pub(crate) fn step_phases(facts: &Facts<'_>, steps: &Steps) -> Vec<Option<Phase>> {
+pub(crate) fn step_phases(facts: &Facts, steps: &Steps) -> Vec<Option<Phase>> {
     let batches = Steps::of_batches(facts.trace());
     (0..steps.rows().len()).map(|at| common_phase(&batches_in(steps, &batches, at))).collect()
 }
 
 fn step_rows(
-    facts: &Facts<'_>,
+    facts: &Facts,
     steps: &Steps,
     batches: &Steps,
     mut by_step: BTreeMap<Key<usize>, Gathered>,

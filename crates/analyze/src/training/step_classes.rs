@@ -27,7 +27,7 @@ pub struct StepClassTimes {
 const REST: &str = "rest";
 
 /// At most so many classes; work that no step launched is left out.
-pub fn step_classes(facts: &Facts<'_>, rules: &ClassRules, classes_max: usize) -> StepClasses {
+pub fn step_classes(facts: &Facts, rules: &ClassRules, classes_max: usize) -> StepClasses {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     let steps = Steps::new(trace);
     let found = span_classes(facts, rules);

@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<()> {
         }
         ["power", first, second, rest @ ..] => {
             let trials = rest.first().unwrap_or(&"200").parse().context("TRIALS is a number")?;
-            print!("{}", power::table([&open(first)?, &open(second)?], trials)?);
+            print!("{}", power::table([&open(first)?.into(), &open(second)?.into()], trials)?);
         }
         _ => bail!("{USAGE}"),
     }

@@ -7,6 +7,7 @@
 //! its lasting part and a sign by chance; and a normal one of the same size and correlation.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use anyhow::Context;
 use spanwise_analyze::{
@@ -67,7 +68,7 @@ pub(crate) struct Setting {
     pub(crate) recordings: usize,
 }
 
-pub(crate) fn table(recordings: [&Trace; 2], trials: u64) -> anyhow::Result<String> {
+pub(crate) fn table(recordings: [&Arc<Trace>; 2], trials: u64) -> anyhow::Result<String> {
     let template = Template::new(recordings);
     let mut table = String::from(
         "noise      where    percent  steps  recordings  found    false alarms (any row at all)\n",
@@ -110,7 +111,7 @@ pub(crate) fn table(recordings: [&Trace; 2], trials: u64) -> anyhow::Result<Stri
 }
 
 /// The lines of a recording by operator: steps, rows.
-fn lines(trace: &Trace) -> (String, CompareOptions) {
+fn lines(trace: &Arc<Trace>) -> (String, CompareOptions) {
     let options = CompareOptions::by(CompareBy::Operator);
     let series = compare_series(&Facts::new(trace), &ClassRules::standard(), &options);
     (baseline_text(&[series], &options), options)
@@ -125,7 +126,7 @@ fn values(words: &str) -> Vec<(f64, String)> {
 }
 
 impl Template {
-    pub(crate) fn new(recordings: [&Trace; 2]) -> Self {
+    pub(crate) fn new(recordings: [&Arc<Trace>; 2]) -> Self {
         let texts = recordings.map(|trace| lines(trace).0);
         let steps = texts.each_ref().map(|text| {
             let lines = text.lines().filter_map(|line| line.strip_prefix("step "));

@@ -68,7 +68,7 @@ pub(crate) fn slowed(trace: &Arc<Trace>, plan: &Plan<'_>) -> anyhow::Result<Trac
 }
 
 /// Moments at which time is put in, ascending, with how much is put in up to there.
-fn pauses(trace: &Trace, plan: &Plan<'_>) -> Vec<(Nanos, Nanos)> {
+fn pauses(trace: &Arc<Trace>, plan: &Plan<'_>) -> Vec<(Nanos, Nanos)> {
     let spans = trace.spans();
     let is_asked = |&span: &SpanId| {
         trace.kind(span) == SpanKind::Operator && trace.name(span) == plan.operator
@@ -90,13 +90,13 @@ fn moved(pauses: &[(Nanos, Nanos)], time: Nanos) -> Nanos {
     time + before.checked_sub(1).map_or(0, |at| pauses[at].1)
 }
 
-fn moved_starts(trace: &Trace, pauses: &[(Nanos, Nanos)]) -> Vec<Nanos> {
+fn moved_starts(trace: &Arc<Trace>, pauses: &[(Nanos, Nanos)]) -> Vec<Nanos> {
     let spans = trace.spans();
     spans.ids().map(|span| moved(pauses, spans.start(span))).collect()
 }
 
 fn moved_durs(
-    trace: &Trace,
+    trace: &Arc<Trace>,
     plan: &Plan<'_>,
     pauses: &[(Nanos, Nanos)],
 ) -> anyhow::Result<Vec<Nanos>> {
@@ -132,7 +132,7 @@ fn moved_durs(
 }
 
 /// Work on a stream begins when what was before it ends.
-fn queued(trace: &Trace, mut starts: Vec<Nanos>, durs: &[Nanos]) -> Vec<Nanos> {
+fn queued(trace: &Arc<Trace>, mut starts: Vec<Nanos>, durs: &[Nanos]) -> Vec<Nanos> {
     for (_, track) in trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::GpuStream) {
         let mut free = Nanos::MIN;
         for span in track.span_ids() {

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use spanwise_answer::files_of;
 use spanwise_query::{Answer, Cut, Database, Limits, TableHelp, Value, tables_help};
+use spanwise_report::files_of;
 use spanwise_write::{Body, Cell, Column, Document, Section, Table, Unit};
 
 use super::profiles::open_as_trace;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use spanwise_analyze::Facts;
 use spanwise_model::{StackId, Trace, TrackId};
@@ -69,7 +70,7 @@ struct Comparison {
 }
 
 /// The function on a stack that the program knows of.
-fn noted_function<'a>(trace: &Trace, stack: StackId, notes: &'a Notes) -> Option<&'a str> {
+fn noted_function<'a>(trace: &Arc<Trace>, stack: StackId, notes: &'a Notes) -> Option<&'a str> {
     let stacks = trace.stacks();
     let mut at = stack;
     while let Some(frame) = stacks.frame(at) {
@@ -85,7 +86,7 @@ fn noted_function<'a>(trace: &Trace, stack: StackId, notes: &'a Notes) -> Option
     None
 }
 
-fn compare(trace: &Trace, notes: &Notes) -> Comparison {
+fn compare(trace: &Arc<Trace>, notes: &Notes) -> Comparison {
     let (facts, samples) = (Facts::new(trace), trace.samples());
     let time = facts.cpu_time();
     let mut found = Comparison::default();
@@ -131,14 +132,14 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/programs/attribution.py")
 }
 
-fn record(bench: &Bench, python: &Path, mode: &str, folder: &str) -> (Trace, Notes) {
+fn record(bench: &Bench, python: &Path, mode: &str, folder: &str) -> (Arc<Trace>, Notes) {
     let notes = bench.path(&format!("{folder}.notes"));
     let mut run = bench.spanwise(&["run", "--quiet", "--no-decode", "--recording", folder]);
     run.args(["--rate", RATE_HZ, "--stack-bytes", STACK_BYTES, "--"]);
     let output = run.arg(python).arg(script()).args([mode, SECONDS]).arg(&notes).output();
     let output = output.expect("built for this test");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    (bench.open(folder), Notes::read(&notes))
+    (bench.open(folder).into(), Notes::read(&notes))
 }
 
 /// Every interpreter: samples are right, and so are sums.

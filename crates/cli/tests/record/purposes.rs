@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use spanwise_analyze::{
     Facts, Finding, FindingKind, MetricValue, SpentOn, Thresholds, findings, metrics,
@@ -21,7 +22,7 @@ const TOLERANCE: f64 = 5.0;
 type Clocks = BTreeMap<String, f64>;
 
 struct Recorded {
-    trace: Trace,
+    trace: Arc<Trace>,
     clocks: Clocks,
 }
 
@@ -39,7 +40,7 @@ fn record(bench: &Bench, purpose: &str) -> Vec<Recorded> {
         let output = output.expect("built for this test");
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let clocks = serde_json::from_slice(&output.stdout).expect("its clocks");
-        Recorded { trace: bench.open(&folder), clocks }
+        Recorded { trace: bench.open(&folder).into(), clocks }
     });
     recorded.collect()
 }

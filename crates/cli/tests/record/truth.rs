@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::Arc;
 
 use spanwise_analyze::{
     Facts, FunctionBy, SampledFunction, SampledFunctions, cpu_functions, python_functions,
@@ -27,7 +28,7 @@ const OFTEN: [&str; 4] = ["--rate", "1999", "--stacks", "fp"];
 
 /// Runs a program, recorded so.
 #[track_caller]
-fn record(bench: &Bench, options: &[&str], program: &[&str]) -> (Trace, Truth) {
+fn record(bench: &Bench, options: &[&str], program: &[&str]) -> (Arc<Trace>, Truth) {
     let mut run = bench.spanwise(&["run", "--quiet", "--no-decode", "--recording", "r"]);
     let output = run.args(options).arg("--").args(program).output().expect("built for this test");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -36,7 +37,7 @@ fn record(bench: &Bench, options: &[&str], program: &[&str]) -> (Trace, Truth) {
         let (name, ns) = line.split_once(' ')?;
         Some((name.to_owned(), ns.parse().ok()?))
     });
-    (bench.open("r"), told.collect())
+    (bench.open("r").into(), told.collect())
 }
 
 #[track_caller]
@@ -65,7 +66,7 @@ fn check_functions(functions: &SampledFunctions, truth: &Truth, names: &[&str], 
 }
 
 /// Time of all threads together in such states.
-fn time_in(trace: &Trace, is_wanted: impl Fn(ThreadState) -> bool) -> i128 {
+fn time_in(trace: &Arc<Trace>, is_wanted: impl Fn(ThreadState) -> bool) -> i128 {
     let states = trace.thread_states().iter_counted();
     states.filter(|row| is_wanted(row.state)).map(|row| i128::from(row.dur)).sum()
 }

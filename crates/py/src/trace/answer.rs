@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use spanwise_analyze::{ClassRules, NamePattern};
+use spanwise_analyze::NamePattern;
 use spanwise_write::Document;
 
 use super::error::asked;
@@ -62,16 +62,16 @@ pub(crate) fn trace_fusion(
     let sides = [base, other].map(|side| Arc::clone(&side.get().held));
     work(py, None, move |_| {
         let [base, other] = &sides;
-        let (rules, top) = (ClassRules::standard(), rows_shown(top));
+        let top = rows_shown(top);
         let files = [base.file.as_str(), other.file.as_str()];
         let document = base.ask(|before| {
             other.ask(|after| match layers {
                 true => {
-                    let view = spanwise_analyze::layer_view(before, after, &rules);
+                    let view = spanwise_analyze::layer_view(before, after, before.rules());
                     spanwise_write::fusion_layers_document(files, &view, top)
                 }
                 false => {
-                    let found = spanwise_analyze::fusion(before, after, &rules);
+                    let found = spanwise_analyze::fusion(before, after, before.rules());
                     spanwise_write::fusion_document(files, &found, top)
                 }
             })
@@ -96,9 +96,9 @@ pub(crate) fn trace_latency(
         let missing = || asked(&format!("{}: no call of {name}", held.file));
         let latency = found.ok_or_else(missing)?;
         let sections = vec![
-            spanwise_write::latency_section(&latency),
-            spanwise_write::histogram_section(&latency, false),
-            spanwise_write::slowest_section(&latency),
+            spanwise_report::latency_section(&latency),
+            spanwise_report::histogram_section(&latency, false),
+            spanwise_report::slowest_section(&latency),
         ];
         Ok(Answer { title: "Calls", document: Document { sections, ..Document::default() } })
     })?

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts, Phase, baseline_text};
-use spanwise_answer::{
-    AnswerError, Rule, check_rules, compare_sides, read_baseline, side, write_output,
+use spanwise_report::{
+    ReportError, Rule, check_rules, compare_sides, read_baseline, side, write_output,
 };
 use spanwise_write::{CompareView, Document, compare_document};
 
-use super::error::{asked, of_answer};
+use super::error::{asked, of_report};
 use super::held::Held;
 use super::opened::{Trace, rows_shown, section_of, sections_of, written};
 use super::worker::work;
@@ -43,7 +43,7 @@ fn options(request: CompareRequest) -> PyResult<CompareOptions> {
 fn series(
     side_of: &[Arc<Held>],
     options: &CompareOptions,
-) -> Result<Vec<CompareSeries>, AnswerError> {
+) -> Result<Vec<CompareSeries>, ReportError> {
     let one = |held: &Arc<Held>| held.ask(|facts| side(facts, &held.file, options));
     side_of.iter().map(one).collect()
 }
@@ -64,7 +64,7 @@ pub(crate) fn compare_traces(
         let sides = [series(&base, &options)?, series(&other, &options)?];
         Ok(compared(sides, [base.first(), other.first()], &options, view))
     })?;
-    done.map_err(|error: AnswerError| of_answer(&error))
+    done.map_err(|error: ReportError| of_report(&error))
 }
 
 /// Compares traces with what `save_baseline` has written.
@@ -81,7 +81,7 @@ pub(crate) fn compare_with_baseline(
         let sides = [base, series(&other, &options)?];
         Ok(compared(sides, [None, other.first()], &options, view))
     })?;
-    done.map_err(|error: AnswerError| of_answer(&error))
+    done.map_err(|error: ReportError| of_report(&error))
 }
 
 /// Writes what traces contribute to a comparison to a small file; gives its steps.
@@ -100,7 +100,7 @@ pub(crate) fn save_baseline(
         write_output(&path, |out| out.write_all(text.as_bytes()))?;
         Ok(series.iter().map(CompareSeries::step_count).sum())
     })?;
-    done.map_err(|error: AnswerError| of_answer(&error))
+    done.map_err(|error: ReportError| of_report(&error))
 }
 
 fn held(traces: &[Py<Trace>]) -> Vec<Arc<Held>> {
@@ -115,7 +115,7 @@ fn compared(
 ) -> Comparison {
     let (top, shows_same) = view;
     let compare =
-        |firsts: [Option<&Facts<'static>>; 2]| compare_sides([&base, &other], firsts, options);
+        |firsts: [Option<&Facts>; 2]| compare_sides([&base, &other], firsts, options);
     let (comparison, unsaid) = match firsts {
         [Some(base), Some(other)] => {
             base.ask(|base| other.ask(|other| compare([Some(base), Some(other)])))
@@ -155,7 +155,7 @@ impl Comparison {
     fn check(&self, rules: Vec<String>) -> PyResult<Vec<(String, String, bool)>> {
         let parsed: Result<Vec<Rule>, _> = rules.iter().map(|text| Rule::parse(text)).collect();
         let rows = parsed.and_then(|rules| check_rules(&rules, &self.comparison));
-        let rows = rows.map_err(|error| of_answer(&error))?;
+        let rows = rows.map_err(|error| of_report(&error))?;
         Ok(rows.into_iter().map(|row| (row.rule, row.found, row.holds)).collect())
     }
 

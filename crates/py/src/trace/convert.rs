@@ -8,13 +8,13 @@ use pyo3::prelude::*;
 use spanwise_analyze::{
     Backward, ProfileOptions, StackMode, ThreadProfile, profile, thread_profile,
 };
-use spanwise_answer::{
-    AnswerError, ConvertFormat, rank_of, write_output, write_profile, write_whole,
-};
 use spanwise_model::Profile;
+use spanwise_report::{
+    ConvertFormat, ReportError, rank_of, write_output, write_profile, write_whole,
+};
 use spanwise_write::{FlameOptions, ProfileView, write_flame};
 
-use super::error::{asked, of_answer};
+use super::error::{asked, of_report};
 use super::held::Held;
 use super::opened::Trace;
 use super::worker::work;
@@ -74,7 +74,7 @@ fn unknown(option: &str, value: &str, known: &str) -> PyErr {
 
 impl ParsedRequest {
     /// The profile, and the column to show first.
-    fn profile(&self, held: &Held) -> Result<(Profile, usize), AnswerError> {
+    fn profile(&self, held: &Held) -> Result<(Profile, usize), ReportError> {
         let mut options = self.options.clone();
         options.rank = rank_of(Path::new(&held.file));
         let made = match self.what {
@@ -83,7 +83,7 @@ impl ParsedRequest {
         };
         if self.what.is_some() && made.samples.is_empty() {
             let what = "nothing of that in it; docs/how-it-works/off-cpu.md says how to record it";
-            return Err(AnswerError::Asked(format!("{}: {what}", held.file)));
+            return Err(ReportError::Request(format!("{}: {what}", held.file)));
         }
         let Some(name) = &self.value else {
             let shown = made.default_value;
@@ -94,7 +94,7 @@ impl ParsedRequest {
             Some(place) => Ok((made, place)),
             None => {
                 let what = format!("no column named {name}; there are {}", names.join(", "));
-                Err(AnswerError::Asked(what))
+                Err(ReportError::Request(what))
             }
         }
     }
@@ -132,7 +132,7 @@ pub(crate) fn convert_trace(
         let view = ProfileView { name: &name, value };
         write_to(&path, |out| write_profile(&profile, &view, (&path, format), out))
     })?;
-    done.map_err(|error| of_answer(&error))
+    done.map_err(|error| of_report(&error))
 }
 
 /// Draws a flame graph, SVG or HTML by the ending; colours by what changed since `base`.
@@ -166,14 +166,14 @@ pub(crate) fn draw_flame(
             FlameOptions { title: &title, value, is_icicle, is_html, base: base_profile.as_ref() };
         write_to(&path, |out| write_flame(&profile, &options, out))
     })?;
-    done.map_err(|error| of_answer(&error))
+    done.map_err(|error| of_report(&error))
 }
 
 /// Gives how many bytes were written.
 fn write_to(
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
-) -> Result<usize, AnswerError> {
+) -> Result<usize, ReportError> {
     write_output(path, write).map(|written| written.bytes as usize)
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use spanwise_answer::AnswerError;
 use spanwise_read::{ReadError, ReadErrorKind};
+use spanwise_report::ReportError;
 
 create_exception!(
     spanwise,
@@ -30,11 +30,11 @@ pub(super) fn of_read(error: &ReadError) -> PyErr {
     }
 }
 
-pub(super) fn of_answer(error: &AnswerError) -> PyErr {
+pub(super) fn of_report(error: &ReportError) -> PyErr {
     match error {
-        AnswerError::Read(read) => of_read(read),
-        AnswerError::File { path, source, .. } => of_io(path, source),
-        AnswerError::Asked(_) => asked(&whole(error)),
+        ReportError::Read(read) => of_read(read),
+        ReportError::File { path, source, .. } => of_io(path, source),
+        ReportError::Request(_) => asked(&whole(error)),
     }
 }
 

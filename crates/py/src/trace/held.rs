@@ -1,5 +1,4 @@
-//! A trace together with the answers that questions share, so that each is worked out once in
-//! a session and not once a question.
+//! A trace with what is known about it, and the tables that were gathered.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,9 +7,7 @@ use spanwise_analyze::Facts;
 use spanwise_model::{Trace, on_one_thread};
 
 pub(super) struct Held {
-    /// Borrows from `trace`; dropped before it, since fields are dropped in their order.
-    facts: Facts<'static>,
-    trace: Arc<Trace>,
+    facts: Arc<Facts>,
     /// As the user named it.
     pub(super) file: String,
     /// Whether questions may use no thread but the one that asks.
@@ -21,20 +18,17 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn new(trace: Trace, file: String, is_alone: bool) -> Self {
-        let trace = Arc::new(trace);
-        // SAFETY: the trace lies behind an `Arc` that this struct holds as long as `facts`: it
-        // neither moves nor changes (I5), and goes after `facts`, which never leaves `Held`.
-        let lasting: &'static Trace = unsafe { &*Arc::as_ptr(&trace) };
-        Held { facts: Facts::new(lasting), trace, file, is_alone, gathered: Mutex::default() }
+        let facts = Arc::new(Facts::new(&Arc::new(trace)));
+        Held { facts, file, is_alone, gathered: Mutex::default() }
     }
 
     pub(super) fn trace(&self) -> &Trace {
-        &self.trace
+        self.facts.trace()
     }
 
-    /// The trace for somebody who may outlive this.
-    pub(super) fn shared(&self) -> Arc<Trace> {
-        Arc::clone(&self.trace)
+    /// The trace with what is known about it, for somebody who may outlive this.
+    pub(super) fn shared(&self) -> Arc<Facts> {
+        Arc::clone(&self.facts)
     }
 
     pub(super) fn gathered(&self, name: &str) -> Option<RecordBatch> {
@@ -49,8 +43,8 @@ impl Held {
         }
     }
 
-    /// Asks something; what comes out must not borrow from the trace.
-    pub(super) fn ask<R: 'static>(&self, question: impl FnOnce(&Facts<'static>) -> R) -> R {
+    /// Runs an analysis, on this thread alone where that was requested.
+    pub(super) fn ask<R>(&self, question: impl FnOnce(&Facts) -> R) -> R {
         match self.is_alone {
             true => on_one_thread(|| question(&self.facts)),
             false => question(&self.facts),

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::exceptions::{PyKeyError, PyUserWarning};
 use pyo3::prelude::*;
 use spanwise_analyze::ClassRules;
-use spanwise_answer::{AnswerError, Asked, SECTIONS, chosen, open_as_one, report};
 use spanwise_model::{MergedClock, on_one_thread};
 use spanwise_read::{IndexUse, OpenOptions};
+use spanwise_report::{ReportError, ReportRequest, SECTIONS, open_as_one, report, report_sections};
 use spanwise_write::{Document, Format, Section, Style, Top};
 
-use super::error::{asked, of_answer};
+use super::error::{asked, of_report};
 use super::held::Held;
 use super::worker::work;
 use crate::trace::tables::table::{Table, of_arrow};
@@ -57,7 +57,7 @@ pub(crate) fn open_trace(
             _ => open_as_one(&paths, &options)?,
         };
         let held = Arc::new(Held::new(merged.trace, names.join(", "), threads == 1));
-        Ok::<_, AnswerError>(Trace {
+        Ok::<_, ReportError>(Trace {
             held,
             starts_aligned: merged.clock == MergedClock::StartsAligned,
         })
@@ -66,7 +66,7 @@ pub(crate) fn open_trace(
         let note = CString::new(note).unwrap_or_default();
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), &note, 2)?;
     }
-    opened.map_err(|error| of_answer(&error))
+    opened.map_err(|error| of_report(&error))
 }
 
 /// The sections of a report on a trace: key, a few words.
@@ -189,16 +189,9 @@ impl Trace {
         let held = Arc::clone(&self.held);
         let format = format.to_owned();
         work(py, None, move |_| {
-            let mut document = held.ask(|facts| {
-                let asked = Asked::new(facts, &held.file, rows_shown(top), &named);
-                let mut document = report(&asked);
-                document.hints.splice(0..0, spanwise_write::no_lines_hint(facts.gpu()));
-                document
+            let document = held.ask(|facts| {
+                report(&ReportRequest::new(facts, &held.file, rows_shown(top), &named))
             });
-            // As on the command line: hints are for the whole report.
-            if !named.is_empty() {
-                document.hints.clear();
-            }
             written(&document, "Report", width, &format)
         })?
     }
@@ -233,7 +226,9 @@ impl Trace {
     ) -> PyResult<Vec<Section>> {
         let held = Arc::clone(&self.held);
         work(py, None, move |_| {
-            held.ask(|facts| chosen(&Asked::new(facts, &held.file, rows_shown(top), &named)))
+            held.ask(|facts| {
+                report_sections(&ReportRequest::new(facts, &held.file, rows_shown(top), &named))
+            })
         })
     }
 }

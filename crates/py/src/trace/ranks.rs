@@ -18,11 +18,11 @@ use pyo3::prelude::*;
 use spanwise_analyze::{
     Activity, CollectiveKey, CollectiveOp, RankDigest, RankDigester, TotalNanos,
 };
-use spanwise_answer::{Asked, chosen, files_of, rank_of};
 use spanwise_model::Nanos;
+use spanwise_report::{ReportRequest, files_of, rank_of, report_sections};
 use spanwise_write::{Document, Section, Top, meetings_section, ranks_document};
 
-use super::error::{asked, of_answer};
+use super::error::{asked, of_report};
 use super::opened::{Trace, rows_shown, table_of, written};
 use super::tables::rows;
 use super::worker::work;
@@ -51,8 +51,8 @@ pub(crate) fn rank_tables(
             let hint = rank_of(Path::new(&file));
             let digest = RankDigester::default().digest(facts, &file, hint);
             let spans = facts.trace().spans().len() as i64;
-            let asked = Asked::new(facts, &file, Top::All, &sections);
-            let found = if sections.is_empty() { Vec::new() } else { chosen(&asked) };
+            let request = ReportRequest::new(facts, &file, Top::All, &sections);
+            let found = if sections.is_empty() { Vec::new() } else { report_sections(&request) };
             taken_apart(&digest, file_number, spans, &found)
         })
     })?;
@@ -106,7 +106,7 @@ pub(crate) fn tag_table(
 /// The traces in a folder.
 #[pyfunction]
 pub(crate) fn trace_files(folder: PathBuf) -> PyResult<Vec<String>> {
-    let files = files_of(&[folder]).map_err(|error| of_answer(&error))?;
+    let files = files_of(&[folder]).map_err(|error| of_report(&error))?;
     Ok(files.iter().map(|file| file.display().to_string()).collect())
 }
 

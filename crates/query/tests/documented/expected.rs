@@ -94,7 +94,7 @@ fn by_name<O: Ord>(
 }
 
 fn classes_of_steps(traces: &Traces) -> Rows {
-    let trace = &*traces[0];
+    let trace = &traces[0];
     let classes = span_classes(&Facts::new(trace), &ClassRules::standard());
     let steps = step_numbers(trace);
     let class = |span: SpanId| &*classes.classes[classes.of_span[span.index()].unwrap() as usize];
@@ -142,7 +142,7 @@ fn longest_gaps(traces: &Traces) -> Rows {
 }
 
 fn idle(traces: &Traces) -> Rows {
-    let trace = &*traces[0];
+    let trace = &traces[0];
     let gaps = gaps(trace);
     let sum: i64 = gaps.iter().map(|gap| gap.2).sum();
     // The analysis counts the time before the first work and behind the last too.
@@ -206,7 +206,7 @@ fn kernels_of_mm(traces: &Traces) -> Rows {
 }
 
 fn slowest_step(traces: &Traces) -> Rows {
-    let trace = &*traces[0];
+    let trace = &traces[0];
     let facts = Facts::new(trace);
     let steps = phase_use(&facts, &ClassRules::standard()).steps;
     let slowest = steps.iter().min_by_key(|step| (Reverse(step.wall_ns), step.number));
@@ -276,7 +276,7 @@ fn tiny_kernels(traces: &Traces) -> Rows {
 }
 
 fn operators_alone(traces: &Traces) -> Rows {
-    let trace = &*traces[0];
+    let trace = &traces[0];
     let mut launchers: BTreeSet<SpanId> = BTreeSet::new();
     for work in gpu_work(trace) {
         let parent = |&inner: &SpanId| trace.spans().parent(inner);

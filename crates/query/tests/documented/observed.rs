@@ -67,7 +67,7 @@ fn joined(trace: &Trace, stack: StackId) -> Value {
 }
 
 /// Stacks of samples of CPU time, with that time.
-fn cpu_stacks(facts: &Facts<'_>) -> Vec<(Vec<String>, i64)> {
+fn cpu_stacks(facts: &Facts) -> Vec<(Vec<String>, i64)> {
     let (samples, time) = (facts.trace().samples(), facts.cpu_time());
     let rows = samples.iter().enumerate().filter(|(_, row)| Some(row.event) == time.event);
     let stack = |stack| names(facts.trace(), stack).into_iter().map(str::to_owned).collect();
@@ -97,7 +97,7 @@ fn called(traces: &Traces) -> Rows {
 }
 
 fn rates(traces: &Traces) -> Rows {
-    let trace = &*traces[0];
+    let trace = &traces[0];
     let facts = Facts::new(trace);
     let zero = trace.window().expect("samples").0;
     let mut counts: BTreeMap<(TrackId, i64), i64> = BTreeMap::new();
@@ -178,7 +178,7 @@ fn run_queue(traces: &Traces) -> Rows {
 }
 
 fn faults(traces: &Traces) -> Rows {
-    let trace = &*traces[0];
+    let trace = &traces[0];
     let rows = trace.sample_events().rows();
     let event = rows.iter().position(|row| trace.strings().get(row.name) == "page-faults");
     let event = event.expect("page faults") as u16;

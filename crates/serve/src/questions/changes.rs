@@ -24,7 +24,7 @@ pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
         // What it was before still is.
         if let Some(before) = seen.checked_sub(1) {
             let value = values[before];
-            points.push(json!([viewed.told(times[before]) as f64, value, value, value]));
+            points.push(json!([viewed.to_page_time(times[before]) as f64, value, value, value]));
         }
         let mut at = seen;
         while at < end {
@@ -32,7 +32,7 @@ pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
             let pixel = &values[at..next];
             let least = pixel.iter().copied().fold(f64::INFINITY, f64::min);
             let most = pixel.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let time = viewed.told(times[at]) as f64;
+            let time = viewed.to_page_time(times[at]) as f64;
             points.push(json!([time, least, most, pixel[pixel.len() - 1]]));
             at = next;
         }
@@ -61,7 +61,7 @@ pub(crate) fn marks(asked: &Asked<'_>) -> Result<Response, Refusal> {
                 names.push(ids[at]);
                 names.len() - 1
             });
-            marks.push(json!([viewed.told(times[at]) as f64, next - at, name]));
+            marks.push(json!([viewed.to_page_time(times[at]) as f64, next - at, name]));
             at = next;
         }
         tracks.push(json!({ "id": track.0, "marks": marks }));

@@ -73,7 +73,7 @@ fn part<'v>(asked: &Asked<'_>, viewed: &'v Viewed) -> Result<Cow<'v, Profile>, R
     let trace = &viewed.trace;
     let track = asked.number("track")?.map(|id| asked.track(viewed, id)).transpose()?;
     if asked.text("from").is_none() && asked.text("to").is_none() && track.is_none() {
-        return Ok(Cow::Borrowed(viewed.profile()));
+        return Ok(Cow::Borrowed(viewed.facts.profile()));
     }
     // GPU work stands on the stack of its launch, which another track holds.
     let tracks = trace.tracks().iter().map(|(id, row)| {

@@ -14,11 +14,11 @@ const LINES_MAX: usize = 20;
 /// Samples of a call that was drawn from them; null for other spans.
 pub(super) fn sampled(viewed: &Viewed, span: SpanId) -> Value {
     let trace = &viewed.trace;
-    let Some(call) = sampled_call(trace, viewed.cpu_time(), span) else { return Value::Null };
+    let Some(call) = sampled_call(trace, viewed.facts.cpu_time(), span) else { return Value::Null };
     let events = call.events.iter().map(|row| {
         let event = trace.sample_events().rows()[usize::from(row.event)];
         let (name, unit) = (text(viewed, event.name), text(viewed, event.unit));
-        let is_cpu = Some(row.event) == viewed.cpu_time().event;
+        let is_cpu = Some(row.event) == viewed.facts.cpu_time().event;
         let (samples, weight) = (row.samples, row.weight as f64);
         json!({ "name": name, "unit": unit, "samples": samples, "weight": weight, "cpu": is_cpu })
     });

@@ -22,7 +22,7 @@ const MEMORY_LEAST: usize = 64 << 20;
 const MEMORY_MOST: usize = 1 << 30;
 
 fn limits() -> Limits {
-    let left = usize::try_from(spanwise_answer::memory_left()).unwrap_or(usize::MAX);
+    let left = usize::try_from(spanwise_report::memory_left()).unwrap_or(usize::MAX);
     Limits {
         rows_max: ROWS_MAX,
         bytes_max: BYTES_MAX,

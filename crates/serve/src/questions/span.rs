@@ -38,7 +38,7 @@ pub(crate) fn span(asked: &Asked<'_>) -> Result<Response, Refusal> {
         "kind": category.kind as u8,
         "track": spans.track(span).0,
         "row": viewed.rows(spans.track(span)).row_of(span),
-        "start": viewed.told(spans.start(span)) as f64,
+        "start": viewed.to_page_time(spans.start(span)) as f64,
         "dur": spans.dur(span) as f64,
         "self": span_self_ns(trace, span) as f64,
         "args": args(viewed, span),
@@ -57,7 +57,7 @@ pub(crate) fn span(asked: &Asked<'_>) -> Result<Response, Refusal> {
 /// The span that begins at a moment in a row of a track: numbers change when a trace grows.
 fn placed(asked: &Asked<'_>, viewed: &Viewed) -> Result<SpanId, Refusal> {
     let track = asked.track(viewed, asked.needed("track")?)?;
-    let (start, row) = (viewed.meant(asked.needed("start")?), asked.needed("row")?);
+    let (start, row) = (viewed.to_trace_time(asked.needed("start")?), asked.needed("row")?);
     let (rows, spans) = (viewed.rows(track), viewed.trace.spans());
     let all = viewed.trace.tracks().get(track).spans.clone();
     let starts = &spans.start_column()[all.start as usize..all.end as usize];
@@ -76,7 +76,7 @@ pub(super) fn brief(viewed: &Viewed, span: SpanId) -> Value {
         "name": short(viewed.trace.name(span)),
         "track": track.0,
         "row": viewed.rows(track).row_of(span),
-        "start": viewed.told(spans.start(span)) as f64,
+        "start": viewed.to_page_time(spans.start(span)) as f64,
         "dur": spans.dur(span) as f64,
     })
 }
@@ -121,7 +121,7 @@ fn arg_text(value: &ArgValue) -> String {
 
 /// GPU work that was launched under it.
 fn launched(viewed: &Viewed, span: SpanId) -> Value {
-    let work = viewed.launches().under(&viewed.trace, span);
+    let work = viewed.facts.launched_work().under(&viewed.trace, span);
     let total: i128 =
         work.iter().map(|&(_, work)| i128::from(viewed.trace.spans().dur(work))).sum();
     let first = work.iter().take(LAUNCHED_MAX).map(|&(_, work)| brief(viewed, work));

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use spanwise_analyze::{Facts, NameUse, cpu_functions_within, off_cpu_reasons_within, range_use};
-use spanwise_answer::{Asked as Report, compare_traces};
+use spanwise_analyze::{NameUse, cpu_functions_within, off_cpu_reasons_within, range_use};
 use spanwise_model::Nanos;
-use spanwise_write::{
-    Document, Section, SidePlaces, Top, range_cpu_section, range_sections, range_waits_section,
+use spanwise_report::{
+    ReportRequest, compare_traces, range_cpu_section, range_sections, range_waits_section,
 };
+use spanwise_write::{Document, Section, SidePlaces, Top};
 
 use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
@@ -19,9 +19,8 @@ const REPORT_ROWS: Top = Top::First(50);
 pub(crate) fn report(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let make = || {
-        let facts = Facts::new(&viewed.trace);
-        let report = Report::new(&facts, &viewed.file, REPORT_ROWS, &[]);
-        text(&spanwise_answer::report(&report), None)
+        let request = ReportRequest::new(&viewed.facts, &viewed.file, REPORT_ROWS, &[]);
+        text(&spanwise_report::report(&request), None)
     };
     Ok(Response::json(viewed.report.get_or_init(make).clone()))
 }
@@ -49,7 +48,7 @@ fn observed_sections(viewed: &Viewed, window: Range<Nanos>) -> Vec<Section> {
     let window = window.start..end;
     let mut sections = Vec::new();
     if !trace.samples().is_empty() {
-        let functions = cpu_functions_within(trace, viewed.cpu_time(), window.clone());
+        let functions = cpu_functions_within(trace, viewed.facts.cpu_time(), window.clone());
         sections.push(range_cpu_section(&functions));
     }
     if !trace.thread_states().is_empty() {
@@ -61,7 +60,7 @@ fn observed_sections(viewed: &Viewed, window: Range<Nanos>) -> Vec<Section> {
 pub(crate) fn compare(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let base = asked.trace_named("base")?;
     let other = asked.trace_named("other")?;
-    let (document, places) = compare_traces(&base.trace, &other.trace);
+    let (document, places) = compare_traces(&base.facts, &other.facts);
     Ok(Response::json(text(&document, Some(&places))))
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn traces(session: &Session) -> Response {
 
 fn about(id: usize, viewed: &Viewed, began: Option<Nanos>) -> Value {
     let trace = &viewed.trace;
-    let to = trace.window().map_or(0, |(_, to)| viewed.told(to));
+    let to = trace.window().map_or(0, |(_, to)| viewed.to_page_time(to));
     let notices: Vec<Value> = trace
         .notices()
         .iter()

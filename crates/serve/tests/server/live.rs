@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use spanwise_answer::{LiveLook, LiveTrace};
 use spanwise_probe::{Session as Recording, mark, span};
+use spanwise_report::{LiveTrace, LiveUpdate};
 use spanwise_serve::{Session, Viewed};
 
 use crate::running::{Running, start_session};
@@ -31,8 +31,8 @@ fn wait_until(running: &Running, what: &str, is_so: impl Fn(&Value) -> bool) -> 
 fn opened(path: &std::path::Path) -> (LiveTrace, spanwise_model::Trace) {
     let start = Instant::now();
     loop {
-        let live = LiveTrace::open(path).map(|mut live| (live.look().expect("readable"), live));
-        if let Some((LiveLook { trace: Some(trace), is_live: true }, live)) = live
+        let live = LiveTrace::open(path).map(|mut live| (live.update().expect("readable"), live));
+        if let Some((LiveUpdate { trace: Some(trace), is_live: true }, live)) = live
             && !trace.spans().is_empty()
         {
             return (live, trace);

@@ -1,6 +1,7 @@
 //! Tables and documents: as text, CSV, JSON, a page, or what the viewer shows.
 
 pub(super) mod civil;
+pub(super) mod columns;
 pub(super) mod digest;
 pub(super) mod escape;
 pub(super) mod html;

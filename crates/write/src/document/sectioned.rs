@@ -55,6 +55,12 @@ impl Body {
             Body::Record(table) | Body::Rows(table) | Body::Prose(table, _) => table,
         }
     }
+
+    pub fn into_table(self) -> Table {
+        match self {
+            Body::Record(table) | Body::Rows(table) | Body::Prose(table, _) => table,
+        }
+    }
 }
 
 impl Document {
@@ -107,6 +113,12 @@ impl Document {
         }
         Ok(())
     }
+}
+
+/// A section of rows, of which there are so many in all.
+pub(crate) fn section(key: &'static str, title: &str, table: Table, rows: usize) -> Section {
+    let left_out = rows - table.rows().len();
+    Section { key, title: title.to_owned(), body: Body::Rows(table), when_empty: None, left_out }
 }
 
 impl Section {

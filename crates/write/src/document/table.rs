@@ -39,6 +39,26 @@ impl Column {
         Column { key, title, unit, in_text: true, is_optional: false }
     }
 
+    pub const fn text(key: &'static str, title: &'static str) -> Self {
+        Column::new(key, title, Unit::Text)
+    }
+
+    pub const fn count(key: &'static str, title: &'static str) -> Self {
+        Column::new(key, title, Unit::Count)
+    }
+
+    pub const fn nanos(key: &'static str, title: &'static str) -> Self {
+        Column::new(key, title, Unit::Nanos)
+    }
+
+    pub const fn bytes(key: &'static str, title: &'static str) -> Self {
+        Column::new(key, title, Unit::Bytes)
+    }
+
+    pub const fn percent(key: &'static str, title: &'static str) -> Self {
+        Column::new(key, title, Unit::Percent)
+    }
+
     /// A column that only CSV and JSON have.
     pub const fn hidden(key: &'static str, unit: Unit) -> Self {
         let (key, title) = (Cow::Borrowed(key), Cow::Borrowed(""));
@@ -48,6 +68,12 @@ impl Column {
     /// A column that a narrow screen does without.
     pub const fn optional(mut self) -> Self {
         self.is_optional = true;
+        self
+    }
+
+    /// A column that people see if it says something about these rows.
+    pub const fn in_text_if(mut self, says_something: bool) -> Self {
+        self.in_text = says_something;
         self
     }
 

@@ -190,7 +190,7 @@ fn line(
 }
 
 /// The text in at most `width` columns, with its middle left out where it is longer.
-pub(crate) fn shortened(text: &str, width: usize) -> String {
+pub fn shortened(text: &str, width: usize) -> String {
     if display_width(text) <= width {
         return text.to_owned();
     }

@@ -30,7 +30,7 @@ pub fn count_text(count: i128) -> String {
 }
 
 /// "12.3 %", or a dash where there is no whole.
-pub(crate) fn percent_text(part: i128, whole: i128) -> String {
+pub fn percent_text(part: i128, whole: i128) -> String {
     match whole {
         0 => "-".to_owned(),
         whole => format!("{} %", decimal(part.saturating_mul(100), whole, 1)),
@@ -63,7 +63,7 @@ pub(crate) fn rounded(value: i128, size: i128, decimals: u32) -> i128 {
 }
 
 /// `value / size` with a fixed number of decimals.
-pub(crate) fn decimal(value: i128, size: i128, decimals: u32) -> String {
+pub fn decimal(value: i128, size: i128, decimals: u32) -> String {
     let scaled = rounded(value, size, decimals);
     if decimals == 0 {
         return scaled.to_string();

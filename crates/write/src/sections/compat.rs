@@ -3,9 +3,8 @@
 use spanwise_analyze::{CompatTable, CompatValue};
 
 use crate::Top;
-use crate::document::sectioned::Section;
+use crate::document::sectioned::{Section, section};
 use crate::document::table::{Cell, Column, Table, Unit};
-use crate::sections::report::section;
 
 pub fn compat_section(table: &CompatTable, top: Top) -> Section {
     let is_text =

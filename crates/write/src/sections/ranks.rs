@@ -5,10 +5,9 @@ use spanwise_analyze::{
 };
 
 use crate::Top;
-use crate::document::sectioned::{Body, Document, Paragraph, Section};
+use crate::document::sectioned::{Body, Document, Paragraph, Section, section};
 use crate::document::table::{Cell, Column, Table, Unit};
 use crate::document::units::{bytes_text, count_text, nanos_text, percent_text};
-use crate::sections::report::section;
 
 /// Sections about a run of many ranks; `unread` are files that could not be read,
 /// with why.

@@ -37,7 +37,7 @@ pub struct AlignedGroup {
     pub other: Vec<SpanId>,
 }
 
-pub fn alignment(base: &Facts<'_>, other: &Facts<'_>) -> Alignment {
+pub fn alignment(base: &Facts, other: &Facts) -> Alignment {
     let trees = [CallTree::new(base), CallTree::new(other)];
     let groups = pair(&trees[0], &trees[1]);
     let mut by_place: BTreeMap<(usize, usize), [Vec<SpanId>; 2]> = BTreeMap::new();

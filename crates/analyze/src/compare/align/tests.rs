@@ -1,5 +1,7 @@
 //! Small traces side by side.
 
+use std::sync::Arc;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -25,7 +27,7 @@ pub(crate) fn module(name: &'static str, parts: Vec<Part>) -> Part {
     Inside(SpanKind::Python, name, parts)
 }
 
-pub(crate) fn trace(parts: &[Part]) -> Trace {
+pub(crate) fn trace(parts: &[Part]) -> Arc<Trace> {
     let (mut sample, mut clock, mut key) = (Sample::default(), 0, 0);
     add(&mut sample, parts, &mut clock, &mut key);
     sample.finish()
@@ -52,9 +54,9 @@ fn add(sample: &mut Sample, parts: &[Part], clock: &mut i64, key: &mut u64) {
 }
 
 /// Groups as "path: kernels | kernels".
-fn shown(base: &Trace, other: &Trace) -> Vec<String> {
+fn shown(base: &Arc<Trace>, other: &Arc<Trace>) -> Vec<String> {
     let found = alignment(&Facts::new(base), &Facts::new(other));
-    let names = |trace: &Trace, work: &[SpanId]| -> String {
+    let names = |trace: &Arc<Trace>, work: &[SpanId]| -> String {
         work.iter().map(|&work| trace.name(work)).collect::<Vec<_>>().join(" ")
     };
     let group = |group: &AlignedGroup| {

@@ -63,7 +63,7 @@ pub(crate) enum Child {
 }
 
 impl CallTree {
-    pub(crate) fn new(facts: &Facts<'_>) -> Self {
+    pub(crate) fn new(facts: &Facts) -> Self {
         let trace = facts.trace();
         let steps = Steps::new(trace);
         let mut planting = Planting::new(facts, &steps);
@@ -141,8 +141,8 @@ fn ordered(trace: &Trace, steps: &Steps) -> Vec<SpanId> {
     work.into_iter().map(|place| place.4).collect()
 }
 
-struct Planting<'a, 't> {
-    facts: &'a Facts<'t>,
+struct Planting<'a> {
+    facts: &'a Facts,
     steps: &'a Steps,
     tree: CallTree,
     /// By span: its node, or none yet.
@@ -158,8 +158,8 @@ struct Planting<'a, 't> {
     names: HashMap<(SpanKind, StrId), String>,
 }
 
-impl<'a, 't> Planting<'a, 't> {
-    fn new(facts: &'a Facts<'t>, steps: &'a Steps) -> Self {
+impl<'a> Planting<'a> {
+    fn new(facts: &'a Facts, steps: &'a Steps) -> Self {
         let (kind, name, children) = (NodeKind::Root, String::new(), Vec::new());
         let root = Node { kind, name, parent: None, step: None, children };
         let rows = steps.rows().iter().enumerate();

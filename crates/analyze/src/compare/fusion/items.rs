@@ -25,8 +25,8 @@ const LANDMARKS: [&str; 9] = [
 ];
 
 /// Work of one trace, in the order of its launch.
-pub(super) struct Side<'a, 't> {
-    pub(super) facts: &'a Facts<'t>,
+pub(super) struct Side<'a> {
+    pub(super) facts: &'a Facts,
     pub(super) tree: CallTree,
     /// For each row of the tree's work the number of its item.
     pub(super) items_of: Vec<u32>,
@@ -46,13 +46,13 @@ pub(super) struct Item {
     pub(super) keys: Keys,
 }
 
-impl<'a, 't> Side<'a, 't> {
+impl<'a> Side<'a> {
     /// The work of two traces.
-    pub(super) fn both(base: &'a Facts<'t>, other: &'a Facts<'t>, rules: &ClassRules) -> [Self; 2] {
+    pub(super) fn both(base: &'a Facts, other: &'a Facts, rules: &ClassRules) -> [Self; 2] {
         both(|| Side::new(base, rules), || Side::new(other, rules)).into()
     }
 
-    fn new(facts: &'a Facts<'t>, rules: &ClassRules) -> Self {
+    fn new(facts: &'a Facts, rules: &ClassRules) -> Self {
         let tree = CallTree::new(facts);
         let spans = facts.trace().spans();
         let chains = Chains::new(&tree);
@@ -94,7 +94,7 @@ impl<'a, 't> Side<'a, 't> {
 /// Gives items of both sides the keys by which they are aligned: kernel and operator,
 /// operator alone, and class where that is a landmark. Numbers follow the names, so that
 /// they do not depend on which side comes first.
-pub(super) fn number(sides: &mut [Side<'_, '_>; 2]) {
+pub(super) fn number(sides: &mut [Side<'_>; 2]) {
     type Key = (u8, String, String);
     let keys = |item: &Item| -> [Option<Key>; 3] {
         let operator = item.operators.first().cloned().unwrap_or_default();

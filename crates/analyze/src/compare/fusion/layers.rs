@@ -64,7 +64,7 @@ pub struct LayerKernels {
     pub other: Kernels,
 }
 
-pub fn layer_view<'a>(base: &Facts<'a>, other: &Facts<'a>, rules: &ClassRules) -> LayerView {
+pub fn layer_view(base: &Facts, other: &Facts, rules: &ClassRules) -> LayerView {
     let steps = [layered_step(base), layered_step(other)];
     let mut sides = Side::both(base, other, rules);
     number(&mut sides);
@@ -79,8 +79,8 @@ pub fn layer_view<'a>(base: &Facts<'a>, other: &Facts<'a>, rules: &ClassRules) -
     view.finish(has_modules)
 }
 
-struct Viewing<'a, 'f, 't> {
-    sides: &'a [Side<'f, 't>; 2],
+struct Viewing<'a, 'f> {
+    sides: &'a [Side<'f>; 2],
     steps: &'a [Option<LayeredStep>; 2],
     /// By number, then by side: kernels and their time.
     layers: Vec<[(u64, TotalNanos); 2]>,
@@ -91,8 +91,8 @@ struct Viewing<'a, 'f, 't> {
     is_bounded: bool,
 }
 
-impl<'a, 'f, 't> Viewing<'a, 'f, 't> {
-    fn new(sides: &'a [Side<'f, 't>; 2], steps: &'a [Option<LayeredStep>; 2]) -> Self {
+impl<'a, 'f> Viewing<'a, 'f> {
+    fn new(sides: &'a [Side<'f>; 2], steps: &'a [Option<LayeredStep>; 2]) -> Self {
         let name = |step: &Option<LayeredStep>| {
             step.as_ref().map_or_else(String::new, |step| step.step.clone())
         };
@@ -238,11 +238,7 @@ impl<'a, 'f, 't> Viewing<'a, 'f, 't> {
     }
 }
 
-fn new_row(
-    sides: &[Side<'_, '_>; 2],
-    items: &[Vec<u32>; 2],
-    kind: ReplacementKind,
-) -> LayerKernels {
+fn new_row(sides: &[Side<'_>; 2], items: &[Vec<u32>; 2], kind: ReplacementKind) -> LayerKernels {
     let [base, other] = [0, 1].map(|side| {
         let items = items[side].iter().map(|&item| &sides[side].items[item as usize]);
         kernels(&items.collect::<Vec<_>>(), 0)

@@ -164,7 +164,7 @@ pub enum FusionNote {
     },
 }
 
-pub fn fusion<'a>(base: &Facts<'a>, other: &Facts<'a>, rules: &ClassRules) -> Fusion {
+pub fn fusion(base: &Facts, other: &Facts, rules: &ClassRules) -> Fusion {
     let mut sides = Side::both(base, other, rules);
     items::number(&mut sides);
     let groups = pair(&sides[0].tree, &sides[1].tree);
@@ -180,7 +180,7 @@ pub fn fusion<'a>(base: &Facts<'a>, other: &Facts<'a>, rules: &ClassRules) -> Fu
     Fusion { base, other, same, changes, opportunities, notes }
 }
 
-fn totals(side: &Side<'_, '_>, groups: &Groups, number: usize) -> FusionSide {
+fn totals(side: &Side<'_>, groups: &Groups, number: usize) -> FusionSide {
     let mut totals = FusionSide {
         kernels: side.tree.work.len() as u64,
         work_ns: (0..side.tree.work.len()).map(|row| side.dur(row)).sum(),
@@ -204,7 +204,7 @@ fn totals(side: &Side<'_, '_>, groups: &Groups, number: usize) -> FusionSide {
     totals
 }
 
-fn notes(sides: &[Side<'_, '_>; 2], totals: &[FusionSide; 2], is_bounded: bool) -> Vec<FusionNote> {
+fn notes(sides: &[Side<'_>; 2], totals: &[FusionSide; 2], is_bounded: bool) -> Vec<FusionNote> {
     let mut notes = Vec::new();
     for (number, (side, totals)) in sides.iter().zip(totals).enumerate() {
         let is_base = number == 0;
@@ -246,7 +246,7 @@ fn notes(sides: &[Side<'_, '_>; 2], totals: &[FusionSide; 2], is_bounded: bool) 
 }
 
 /// Where no steps of the same phase correspond, those of different ones may.
-fn other_phases(sides: &[Side<'_, '_>; 2], groups: &Groups) -> Option<FusionNote> {
+fn other_phases(sides: &[Side<'_>; 2], groups: &Groups) -> Option<FusionNote> {
     let step = |side: usize, node: usize| sides[side].tree.step_of(node);
     let name = |side: usize, step: usize| sides[side].tree.nodes[step].name.as_str();
     let places = groups.rows.iter().map(|group| group.place);
@@ -258,6 +258,6 @@ fn other_phases(sides: &[Side<'_, '_>; 2], groups: &Groups) -> Option<FusionNote
 }
 
 /// Whether a place stands for the whole of a trace that has steps.
-fn is_beyond_steps(side: &Side<'_, '_>, node: usize) -> bool {
+fn is_beyond_steps(side: &Side<'_>, node: usize) -> bool {
     node == ROOT && side.tree.nodes.iter().any(|node| node.kind == NodeKind::Step)
 }

@@ -49,7 +49,7 @@ const CHAIN_MIN: usize = 2;
 const CHAIN_MAX: usize = 64;
 
 pub(super) fn opportunities(
-    sides: &[Side<'_, '_>; 2],
+    sides: &[Side<'_>; 2],
     swaps: &[Swap],
     changes: &[Replacement],
 ) -> Vec<Opportunity> {
@@ -97,7 +97,7 @@ fn shown(change: &Replacement) -> Option<Opportunity> {
     })
 }
 
-fn of_side(side: &Side<'_, '_>, is_base: bool, is_fused: &[bool]) -> Vec<Opportunity> {
+fn of_side(side: &Side<'_>, is_base: bool, is_fused: &[bool]) -> Vec<Opportunity> {
     let mut found: Vec<Opportunity> = Vec::new();
     let mut numbers: HashMap<(String, Vec<u32>), usize> = HashMap::new();
     let is_fusible: Vec<bool> = side
@@ -147,7 +147,7 @@ fn of_side(side: &Side<'_, '_>, is_base: bool, is_fused: &[bool]) -> Vec<Opportu
 }
 
 /// For each node the innermost module or step around it.
-fn modules(side: &Side<'_, '_>) -> Vec<usize> {
+fn modules(side: &Side<'_>) -> Vec<usize> {
     let mut modules = Vec::with_capacity(side.tree.nodes.len());
     for (at, node) in side.tree.nodes.iter().enumerate() {
         let module = match (node.kind, node.parent) {

@@ -28,14 +28,14 @@ struct Sum {
 }
 
 /// The kernel, where a replacement is of one kernel by itself.
-fn same_name<'a>(sides: &'a [Side<'_, '_>; 2], swap: &Swap) -> Option<&'a str> {
+fn same_name<'a>(sides: &'a [Side<'_>; 2], swap: &Swap) -> Option<&'a str> {
     let ([base], [other]) = (&swap.rows[0][..], &swap.rows[1][..]) else { return None };
     let names = [&sides[0].item(*base).name, &sides[1].item(*other).name];
     (names[0] == names[1]).then_some(names[0].as_str())
 }
 
 /// Kernels that stand at the same place on both sides, most time first.
-pub(super) fn same(sides: &[Side<'_, '_>; 2], swaps: &[Swap]) -> Vec<SameKernel> {
+pub(super) fn same(sides: &[Side<'_>; 2], swaps: &[Swap]) -> Vec<SameKernel> {
     let (mut rows, mut numbers) = (Vec::<SameKernel>::new(), HashMap::new());
     for swap in swaps {
         let Some(name) = same_name(sides, swap) else { continue };
@@ -56,7 +56,7 @@ pub(super) fn same(sides: &[Side<'_, '_>; 2], swaps: &[Swap]) -> Vec<SameKernel>
 }
 
 /// Everything else, what changed the time most first.
-pub(super) fn changes(sides: &[Side<'_, '_>; 2], swaps: &[Swap]) -> Vec<Replacement> {
+pub(super) fn changes(sides: &[Side<'_>; 2], swaps: &[Swap]) -> Vec<Replacement> {
     let places = [0, 1].map(|side| Places::new(&sides[side].tree));
     let beyond = [0, 1].map(|side| is_beyond_steps(&sides[side], 0));
     let (mut sums, mut numbers) = (Vec::<Sum>::new(), HashMap::<Key, usize>::new());
@@ -97,13 +97,13 @@ pub(super) fn changes(sides: &[Side<'_, '_>; 2], swaps: &[Swap]) -> Vec<Replacem
     rows
 }
 
-fn times(sides: &[Side<'_, '_>; 2], swap: &Swap) -> [TotalNanos; 2] {
+fn times(sides: &[Side<'_>; 2], swap: &Swap) -> [TotalNanos; 2] {
     [0, 1].map(|side| swap.rows[side].iter().map(|&row| sides[side].dur(row)).sum())
 }
 
 /// What it is to have these for those. Copies and fills beside kernels do not count: a
 /// matrix product that clears its output first is not two.
-pub(super) fn kind(sides: &[Side<'_, '_>; 2], rows: &[Vec<usize>; 2]) -> ReplacementKind {
+pub(super) fn kind(sides: &[Side<'_>; 2], rows: &[Vec<usize>; 2]) -> ReplacementKind {
     let counts = [0, 1].map(|side| {
         let kernels = rows[side].iter().filter(|&&row| sides[side].item(row).is_kernel).count();
         if kernels > 0 { kernels } else { rows[side].len() }
@@ -118,7 +118,7 @@ pub(super) fn kind(sides: &[Side<'_, '_>; 2], rows: &[Vec<usize>; 2]) -> Replace
 }
 
 /// Whether the steps around a place are of different phases, or the launches unknown.
-fn is_unlike(sides: &[Side<'_, '_>; 2], place: (usize, usize)) -> bool {
+fn is_unlike(sides: &[Side<'_>; 2], place: (usize, usize)) -> bool {
     let name = |side: usize, node: usize| {
         let tree = &sides[side].tree;
         tree.step_of(node).map(|step| tree.nodes[step].name.as_str())
@@ -129,7 +129,7 @@ fn is_unlike(sides: &[Side<'_, '_>; 2], place: (usize, usize)) -> bool {
 }
 
 /// The innermost node around all rows of the side that tells more modules.
-fn place(sides: &[Side<'_, '_>; 2], places: &[Places; 2], swap: &Swap) -> Place {
+fn place(sides: &[Side<'_>; 2], places: &[Places; 2], swap: &Swap) -> Place {
     let nodes = [0, 1].map(|side| {
         let tree = &sides[side].tree;
         let nodes = swap.rows[side].iter().map(|&row| tree.node_of_work[row]);
@@ -202,7 +202,7 @@ fn label(tree: &CallTree, node: usize) -> (String, String) {
     (phase, modules.join("/"))
 }
 
-fn replacement(sides: &[Side<'_, '_>; 2], places: &[Places; 2], sum: &Sum) -> Replacement {
+fn replacement(sides: &[Side<'_>; 2], places: &[Places; 2], sum: &Sum) -> Replacement {
     let (kind, (side, label), items) = &sum.key;
     let (phase, place) = places[*side].labels[*label as usize].clone();
     let items = [0, 1].map(|side| -> Vec<&Item> {

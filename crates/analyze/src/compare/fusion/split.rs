@@ -34,7 +34,7 @@ pub(super) struct Swaps {
 /// region.
 const OPERATOR_KERNELS_MAX: usize = 8;
 
-pub(super) fn swaps(sides: &[Side<'_, '_>; 2], groups: &Groups) -> Swaps {
+pub(super) fn swaps(sides: &[Side<'_>; 2], groups: &Groups) -> Swaps {
     let mut found = Swaps { rows: Vec::new(), is_bounded: groups.is_bounded };
     // Layers repeat, and so do their groups. Looked up only.
     let mut known: HashMap<([Vec<u32>; 2], bool), Vec<Part>> = HashMap::new();
@@ -91,7 +91,7 @@ pub(super) type Part = [Vec<usize>; 2];
 
 /// Takes two lists of items apart.
 pub(super) fn parts(
-    sides: &[Side<'_, '_>; 2],
+    sides: &[Side<'_>; 2],
     items: &[Vec<u32>; 2],
     is_operator: bool,
     is_bounded: &mut bool,
@@ -138,7 +138,7 @@ fn between(pairs: &[(usize, usize)], items: &[Vec<u32>; 2]) -> Vec<Part> {
 const NEIGHBOURS: usize = 3;
 
 /// Moves work that stands alone to a neighbour whose kernels name it.
-fn join_neighbours(sides: &[Side<'_, '_>; 2], swaps: &mut Vec<Swap>) {
+fn join_neighbours(sides: &[Side<'_>; 2], swaps: &mut Vec<Swap>) {
     let mut by_place: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for (at, swap) in swaps.iter().enumerate() {
         by_place.entry(swap.place).or_default().push(at);
@@ -170,7 +170,7 @@ fn join_neighbours(sides: &[Side<'_, '_>; 2], swaps: &mut Vec<Swap>) {
 }
 
 /// How much speaks for work of one side alone belonging to a neighbour, in thousandths.
-fn support(sides: &[Side<'_, '_>; 2], alone: &Swap, to: &Swap, side: usize) -> usize {
+fn support(sides: &[Side<'_>; 2], alone: &Swap, to: &Swap, side: usize) -> usize {
     let items = |side: usize, rows: &[usize]| -> Vec<&Item> {
         rows.iter().map(|&row| sides[side].item(row)).collect()
     };

@@ -1,5 +1,7 @@
 //! Small traces, and what replaces what in them.
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -8,7 +10,7 @@ use spanwise_model::{SpanKind, Trace};
 use super::*;
 use crate::compare::align::tests::{Inside, Kernel, Part, module, operator, parts, trace};
 
-fn found(base: &Trace, other: &Trace) -> Fusion {
+fn found(base: &Arc<Trace>, other: &Arc<Trace>) -> Fusion {
     fusion(&Facts::new(base), &Facts::new(other), &ClassRules::standard())
 }
 

@@ -58,7 +58,7 @@ impl CallDifference {
 const DIFFERENCES_MAX: usize = 3;
 
 /// `None` where nothing of the name was called.
-pub fn latency(facts: &Facts<'_>, name: &NamePattern, slowest: usize) -> Option<Latency> {
+pub fn latency(facts: &Facts, name: &NamePattern, slowest: usize) -> Option<Latency> {
     let trace = facts.trace();
     let mut fits: BTreeMap<StrId, bool> = BTreeMap::new();
     let mut calls = calls_on_threads(facts);
@@ -88,7 +88,7 @@ pub fn latency(facts: &Facts<'_>, name: &NamePattern, slowest: usize) -> Option<
     })
 }
 
-fn slow_call(facts: &Facts<'_>, inside: &Inside, calls: &[SpanId], call: usize) -> SlowCall {
+fn slow_call(facts: &Facts, inside: &Inside, calls: &[SpanId], call: usize) -> SlowCall {
     let trace = facts.trace();
     let span = calls[call];
     let track = trace.tracks().get(trace.spans().track(span));
@@ -136,7 +136,7 @@ struct Inside {
 }
 
 impl Inside {
-    fn new(facts: &Facts<'_>, calls: &[SpanId]) -> Self {
+    fn new(facts: &Facts, calls: &[SpanId]) -> Self {
         let (trace, self_time) = (facts.trace(), facts.self_time());
         let spans = trace.spans();
         let own = calls.iter().enumerate();
@@ -160,7 +160,7 @@ impl Inside {
         Inside { parts, usual }
     }
 
-    fn differences(&self, facts: &Facts<'_>, call: usize) -> Vec<CallDifference> {
+    fn differences(&self, facts: &Facts, call: usize) -> Vec<CallDifference> {
         let from = self.parts.partition_point(|part| part.0 < call);
         let to = self.parts.partition_point(|part| part.0 <= call);
         let parts = self.parts[from..to].iter();

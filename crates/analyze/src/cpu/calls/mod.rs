@@ -27,7 +27,7 @@ pub struct CallsRow {
 }
 
 /// Every function, most self time first.
-pub fn calls(facts: &Facts<'_>) -> Vec<CallsRow> {
+pub fn calls(facts: &Facts) -> Vec<CallsRow> {
     let (trace, names) = (facts.trace(), facts.names());
     let mut lengths: BTreeMap<StrId, Vec<Nanos>> = BTreeMap::new();
     for span in calls_on_threads(facts) {
@@ -53,7 +53,7 @@ pub fn calls(facts: &Facts<'_>) -> Vec<CallsRow> {
 }
 
 /// What may stand in the call stack of a thread.
-fn calls_on_threads(facts: &Facts<'_>) -> Vec<SpanId> {
+fn calls_on_threads(facts: &Facts) -> Vec<SpanId> {
     let trace = facts.trace();
     let on_stack = on_stack_by_category(trace);
     let threads = trace.tracks().rows().iter().filter(|track| track.kind == TrackKind::Thread);

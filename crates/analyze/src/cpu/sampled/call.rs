@@ -133,12 +133,14 @@ pub fn cpu_functions_within(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::base::sample::Sample;
 
     const MS: i64 = 1_000_000;
 
-    fn recorded() -> Trace {
+    fn recorded() -> Arc<Trace> {
         let mut sample = Sample::default();
         let clock = sample.event("cpu-clock", "ns", Some(MS));
         let faults = sample.event("page-faults", "faults", None);

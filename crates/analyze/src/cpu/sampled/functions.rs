@@ -81,7 +81,7 @@ pub fn share_error_percent(samples: u64, all_samples: u64) -> Option<f64> {
 }
 
 /// CPU time by function.
-pub fn cpu_functions(facts: &Facts<'_>, by: FunctionBy) -> SampledFunctions {
+pub fn cpu_functions(facts: &Facts, by: FunctionBy) -> SampledFunctions {
     let (trace, time) = (facts.trace(), facts.cpu_time());
     let Some(event) = time.event else {
         return SampledFunctions { unit: "ns".to_owned(), ..SampledFunctions::default() };
@@ -102,7 +102,7 @@ pub fn cpu_functions(facts: &Facts<'_>, by: FunctionBy) -> SampledFunctions {
 }
 
 /// Functions by what an event counts, in its own unit.
-pub fn event_functions(facts: &Facts<'_>, event: u16, by: FunctionBy) -> SampledFunctions {
+pub fn event_functions(facts: &Facts, event: u16, by: FunctionBy) -> SampledFunctions {
     let trace = facts.trace();
     let samples = trace.samples();
     let of_event = (0..samples.len()).filter(|&row| samples.event[row] == event);
@@ -120,7 +120,7 @@ pub fn event_functions(facts: &Facts<'_>, event: u16, by: FunctionBy) -> Sampled
 }
 
 /// Every event but the one that stands for CPU time, with its functions.
-pub fn other_events(facts: &Facts<'_>, by: FunctionBy) -> Vec<SampledFunctions> {
+pub fn other_events(facts: &Facts, by: FunctionBy) -> Vec<SampledFunctions> {
     let clock = facts.cpu_time().event;
     let events = 0..facts.trace().sample_events().len() as u16;
     let others = events.filter(|&event| Some(event) != clock);
@@ -282,7 +282,7 @@ pub(crate) fn python_callers(trace: &Trace) -> Vec<Option<FrameId>> {
 
 /// CPU time by Python function or line: while it was the innermost of Python, whatever
 /// native code it was in.
-pub fn python_functions(facts: &Facts<'_>, by: FunctionBy) -> PythonFunctions {
+pub fn python_functions(facts: &Facts, by: FunctionBy) -> PythonFunctions {
     let (trace, time) = (facts.trace(), facts.cpu_time());
     let Some(event) = time.event else { return PythonFunctions::default() };
     let (samples, stacks) = (trace.samples(), trace.stacks());

@@ -185,7 +185,7 @@ pub(crate) struct ObservedSpending {
 }
 
 impl ObservedSpending {
-    pub(crate) fn new(facts: &Facts<'_>) -> Self {
+    pub(crate) fn new(facts: &Facts) -> Self {
         let (trace, time) = (facts.trace(), facts.cpu_time());
         let bits = spending_of_stacks(trace);
         let interpreting = interpreting_stacks(trace);
@@ -267,7 +267,7 @@ pub(crate) struct SpentIn<'a> {
 
 /// The thread that a recording is about: of those that ran Python, or of all where none did,
 /// the one that ran longest.
-pub(crate) fn main_observed(facts: &Facts<'_>) -> Option<TrackId> {
+pub(crate) fn main_observed(facts: &Facts) -> Option<TrackId> {
     let (trace, time) = (facts.trace(), facts.cpu_time());
     let frames = trace.frames();
     let ends_in_python: Vec<bool> =

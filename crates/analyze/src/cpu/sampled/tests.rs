@@ -1,5 +1,7 @@
 //! CPU time by function against what is true of made-up recordings.
 
+use std::sync::Arc;
+
 use spanwise_model::{NO_TIME, RunnableSince, ThreadState, Trace};
 
 use super::*;
@@ -9,7 +11,7 @@ use crate::base::sample::Sample;
 const MS: i64 = 1_000_000;
 
 /// Self time by function, in microseconds.
-fn own(trace: &Trace) -> Vec<(String, i128)> {
+fn own(trace: &Arc<Trace>) -> Vec<(String, i128)> {
     let facts = Facts::new(trace);
     let found = cpu_functions(&facts, FunctionBy::Function);
     let rows: i128 = found.rows.iter().map(|row| row.own).sum();

@@ -47,7 +47,7 @@ impl ClassRow {
     }
 }
 
-pub fn class_use(facts: &Facts<'_>, rules: &ClassRules) -> ClassUse {
+pub fn class_use(facts: &Facts, rules: &ClassRules) -> ClassUse {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     let mut classifier = Classifier::new(facts, rules);
     let mut sums: Vec<BTreeMap<StrId, Sum>> = Vec::new();
@@ -86,7 +86,7 @@ pub struct SpanClasses {
     pub of_span: Vec<Option<u32>>,
 }
 
-pub fn span_classes(facts: &Facts<'_>, rules: &ClassRules) -> SpanClasses {
+pub fn span_classes(facts: &Facts, rules: &ClassRules) -> SpanClasses {
     let mut classifier = Classifier::new(facts, rules);
     let mut of_span = vec![None; facts.trace().spans().len()];
     for span in gpu_work(facts.trace()) {
@@ -106,8 +106,8 @@ struct Sum {
 type Key = (SpanKind, StrId, Option<StrId>, Option<Phase>, u128);
 
 /// Finds the class of GPU work.
-pub(crate) struct Classifier<'a, 't> {
-    facts: &'a Facts<'t>,
+pub(crate) struct Classifier<'a> {
+    facts: &'a Facts,
     rules: &'a ClassRules,
     /// By number, in order of first use.
     pub(crate) classes: Vec<String>,
@@ -124,8 +124,8 @@ struct Around {
     sets: Vec<u128>,
 }
 
-impl<'a, 't> Classifier<'a, 't> {
-    pub(crate) fn new(facts: &'a Facts<'t>, rules: &'a ClassRules) -> Self {
+impl<'a> Classifier<'a> {
+    pub(crate) fn new(facts: &'a Facts, rules: &'a ClassRules) -> Self {
         Classifier {
             facts,
             rules,

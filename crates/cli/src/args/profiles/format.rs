@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use spanwise_answer::ConvertFormat;
+use spanwise_report::ConvertFormat;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileFormat {

@@ -5,8 +5,8 @@ pub(in crate::commands) mod options;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use spanwise_answer::Opened;
 use spanwise_read::PerfOptions;
+use spanwise_report::TraceOrProfile;
 
 use crate::args::{CallsArgs, ReadArgs};
 use crate::commands::profiles;
@@ -27,7 +27,7 @@ impl CallsArgs {
         files: &[PathBuf],
         read: &ReadArgs,
         is_quiet: bool,
-    ) -> anyhow::Result<Opened> {
+    ) -> anyhow::Result<TraceOrProfile> {
         let perf = self.perf_options()?;
         let selection = self.selection()?;
         let opened = match files {
@@ -38,19 +38,19 @@ impl CallsArgs {
                 let trace = read.with_options(&progress, |options| {
                     spanwise_read::open_perf(files, options, &perf)
                 })?;
-                Opened::Trace(Box::new(trace))
+                TraceOrProfile::Trace(Box::new(trace))
             }
         };
         match (opened, self.first_of_part()) {
             (opened, None) => Ok(opened),
-            (Opened::Trace(trace), Some(_)) => {
+            (TraceOrProfile::Trace(trace), Some(_)) => {
                 let trace = spanwise_analyze::select_calls(&trace, &selection, read.begin());
                 if trace.spans().is_empty() {
                     bail!("nothing of the recording is left: no call fits what was asked for");
                 }
-                Ok(Opened::Trace(Box::new(trace)))
+                Ok(TraceOrProfile::Trace(Box::new(trace)))
             }
-            (Opened::Profile(_), Some(option)) => {
+            (TraceOrProfile::Profile(_), Some(option)) => {
                 bail!("{}: a profile; {option} is for traces", files[0].display())
             }
         }

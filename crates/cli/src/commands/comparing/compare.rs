@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use spanwise_answer::{ConvertFormat, Opened};
 use spanwise_model::both;
+use spanwise_report::{ConvertFormat, TraceOrProfile};
 use spanwise_write::{Document, Format, Section, Style};
 
 use super::{functions, kernels, verdicts};
@@ -47,7 +47,7 @@ pub(in crate::commands) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         verdicts::check(args)?;
     }
     match open_both(args, paths)? {
-        [Opened::Trace(base), Opened::Trace(other)] if !is_of_functions => {
+        [TraceOrProfile::Trace(base), TraceOrProfile::Trace(other)] if !is_of_functions => {
             verdicts::run(args, output, Some([*base, *other]))
         }
         opened => functions::run(args, output, opened),
@@ -55,7 +55,7 @@ pub(in crate::commands) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Both at once; each is about as long as the other, so that one shows how far it is.
-fn open_both(args: &CompareArgs, paths: [&PathBuf; 2]) -> anyhow::Result<[Opened; 2]> {
+fn open_both(args: &CompareArgs, paths: [&PathBuf; 2]) -> anyhow::Result<[TraceOrProfile; 2]> {
     let open = |path: &Path, is_quiet: bool| profiles::open(path, &args.read, is_quiet);
     let (base, other) = both(|| open(paths[0], true), || open(paths[1], args.quiet));
     Ok([base?, other?])

@@ -9,8 +9,8 @@ use spanwise_analyze::{
     ClassRules, Facts, MatchError, Matching, Observation, correlate, has_steps, match_runs,
     match_steps, observe_run, observe_steps, outcomes,
 };
-use spanwise_answer::files_of;
 use spanwise_model::Measurements;
+use spanwise_report::files_of;
 use spanwise_write::{Format, Top};
 
 use crate::args::CorrelateArgs;
@@ -60,7 +60,7 @@ type Found = (Matching, Vec<Observation>);
 
 fn of_steps(args: &CorrelateArgs, table: &Measurements, file: &Path) -> anyhow::Result<Found> {
     let trace = args.read.open(file, &Progress::new(args.quiet))?;
-    let mut seen = observe_steps(&Facts::new(&trace), &ClassRules::standard());
+    let mut seen = observe_steps(&Facts::new(&trace.into()), &ClassRules::standard());
     if seen.is_empty() {
         bail!("{}: the trace marks no steps: call profiler.step() after each", file.display());
     }
@@ -81,7 +81,7 @@ fn of_runs(args: &CorrelateArgs, table: &Measurements, files: &[PathBuf]) -> any
     let mut seen = Vec::new();
     for &(file, _) in &matching.pairs {
         let trace = args.read.open(&files[file], &Progress::new(args.quiet))?;
-        seen.push(observe_run(&Facts::new(&trace), &rules));
+        seen.push(observe_run(&Facts::new(&trace.into()), &rules));
     }
     Ok((matching, seen))
 }

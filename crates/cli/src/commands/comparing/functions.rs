@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use spanwise_analyze::{DiffOptions, ProfileDiff};
-use spanwise_answer::{ConvertFormat, Opened};
 use spanwise_model::{Profile, ValueType};
+use spanwise_report::{ConvertFormat, TraceOrProfile};
 use spanwise_write::{DiffSide, Document, Format, PprofOptions, ReportPage};
 
 use super::compare::{Output, shown_name, target, title, write_rows, write_tables};
@@ -53,7 +53,7 @@ struct Sides<'a> {
 pub(super) fn run(
     args: &CompareArgs,
     output: Output,
-    opened: [Opened; 2],
+    opened: [TraceOrProfile; 2],
 ) -> anyhow::Result<ExitCode> {
     check(args)?;
     let by = frames(args)?;

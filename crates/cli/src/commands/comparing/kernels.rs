@@ -21,15 +21,14 @@ pub(super) fn run(args: &CompareArgs, output: Output) -> anyhow::Result<ExitCode
     // Both at once; each is about as long as the other, so that one shows how far it is.
     let read = |path: &Path, quiet: bool| args.read.open(path, &Progress::new(quiet));
     let (base, other) = both(|| read(base_path, true), || read(other_path, args.quiet));
-    let (base, other) = (base?, other?);
-    let (base_facts, other_facts) = (Facts::new(&base), Facts::new(&other));
+    let [base, other] = [base?, other?].map(|trace| Facts::new(&trace.into()));
     let names = [base_path, other_path].map(|path| shown_name(args, output, path));
     let (files, top) = (names.each_ref().map(String::as_str), args.top.rows());
     let mut document = if args.layers {
-        let view = spanwise_analyze::layer_view(&base_facts, &other_facts, &rules);
+        let view = spanwise_analyze::layer_view(&base, &other, &rules);
         spanwise_write::fusion_layers_document(files, &view, top)
     } else {
-        let fusion = spanwise_analyze::fusion(&base_facts, &other_facts, &rules);
+        let fusion = spanwise_analyze::fusion(&base, &other, &rules);
         spanwise_write::fusion_document(files, &fusion, top)
     };
     if args.quiet {

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts};
-use spanwise_answer::{AnswerError, Rule, check_rules, compare_sides, read_baseline};
 use spanwise_model::{Trace, both};
+use spanwise_report::{ReportError, Rule, check_rules, compare_sides, read_baseline};
 use spanwise_write::{CompareView, Document};
 
 use super::compare::{Output, target, title, write_tables};
@@ -49,8 +49,7 @@ pub(super) fn run(
         Some(traces) => sides_of(args, traces)?,
         None => sides(args)?,
     };
-    let facts = [&base, &other].map(|side| side.first.as_ref().map(Facts::new));
-    let firsts = facts.each_ref().map(Option::as_ref);
+    let firsts = [base.first.as_ref(), other.first.as_ref()];
     let (comparison, unsaid) = compare_sides([&base.series, &other.series], firsts, &options);
     let view =
         CompareView { top: args.top.rows(), shows_same: args.all, shows_stacks: args.with_stacks };
@@ -59,7 +58,7 @@ pub(super) fn run(
     let gate = check_rules(&rules, &comparison).map_err(of_rule)?;
     let holds = gate.iter().all(|row| row.holds);
     if !gate.is_empty() {
-        document.sections.insert(0, spanwise_write::gate_section(&gate));
+        document.sections.insert(0, spanwise_report::gate_section(&gate));
     }
     if args.quiet {
         document.hints.clear();
@@ -71,7 +70,7 @@ pub(super) fn run(
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(failure::NO) })
 }
 
-fn of_rule(error: AnswerError) -> anyhow::Error {
+fn of_rule(error: ReportError) -> anyhow::Error {
     anyhow!("--fail-if {error}")
 }
 
@@ -87,18 +86,19 @@ fn write_page(args: &CompareArgs, document: &Document, sides: [&Side; 2]) -> any
     page::write_traces(&title, document, traces, &args.page, target(args))
 }
 
-/// What is compared of one side, and its first trace; a baseline has none.
+/// What is compared of one side, and what is known of its first trace; a baseline has none.
 struct Side {
     series: Vec<CompareSeries>,
-    first: Option<Trace>,
+    first: Option<Facts>,
 }
 
 impl Side {
     /// Of all traces but the first only what is compared is kept.
     fn add(&mut self, path: &Path, trace: Trace, options: &CompareOptions) -> anyhow::Result<()> {
         let file = path.display().to_string();
-        self.series.push(spanwise_answer::side(&Facts::new(&trace), &file, options)?);
-        self.first.get_or_insert(trace);
+        let facts = Facts::new(&trace.into());
+        self.series.push(spanwise_report::side(&facts, &file, options)?);
+        self.first.get_or_insert(facts);
         Ok(())
     }
 }

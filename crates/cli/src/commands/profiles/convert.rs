@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use spanwise_analyze::ProfileOptions;
-use spanwise_answer::{ConvertFormat, Opened, merge_traces, write_whole};
 use spanwise_model::{MergedClock, Profile, ProfileBuilder, Trace};
+use spanwise_report::{ConvertFormat, TraceOrProfile, merge_traces, write_whole};
 use spanwise_write::ProfileView;
 
 use super::flame::FlameGraph;
@@ -21,7 +21,7 @@ pub(in crate::commands) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let target = Target { path: &args.output, is_quiet: args.quiet };
     match format {
         FileFormat::Of(format) if format.of_traces().is_some() => {
-            write_trace_as(&open_all(args)?, "", FileFormat::Of(format), target)?;
+            write_trace_as(open_all(args)?, "", FileFormat::Of(format), target)?;
         }
         FileFormat::Of(format) => {
             let profile = read_all(args)?;
@@ -78,14 +78,14 @@ fn write_page(args: &ConvertArgs, target: Target<'_>) -> anyhow::Result<()> {
         );
     };
     let trace = open_trace(args, files)?;
-    page::write_report(&trace, &args.page.shown_name(&files[0]), &args.page, target)
+    page::write_report(trace, &args.page.shown_name(&files[0]), &args.page, target)
 }
 
 /// A recording that is more than a profile.
 fn open_trace(args: &ConvertArgs, files: &[PathBuf]) -> anyhow::Result<Trace> {
     match args.calls.open(files, &args.read, args.quiet)? {
-        Opened::Trace(trace) => Ok(*trace),
-        Opened::Profile(_) => bail!(
+        TraceOrProfile::Trace(trace) => Ok(*trace),
+        TraceOrProfile::Profile(_) => bail!(
             "{}: a profile, which has no timeline; try: spanwise convert {0} -o flame.svg",
             files[0].display()
         ),
@@ -94,7 +94,7 @@ fn open_trace(args: &ConvertArgs, files: &[PathBuf]) -> anyhow::Result<Trace> {
 
 /// Writes a trace in any format, under a name.
 pub(in crate::commands) fn write_trace_as(
-    trace: &Trace,
+    trace: Trace,
     name: &str,
     format: FileFormat,
     target: Target<'_>,
@@ -103,14 +103,14 @@ pub(in crate::commands) fn write_trace_as(
         && let Some(format) = format.of_traces()
     {
         let form = (target.path, format);
-        let write = |out: &mut dyn Write| write_whole(trace, form, out);
+        let write = |out: &mut dyn Write| write_whole(&trace, form, out);
         return write_file(target, (trace.spans().len(), "spans"), write);
     }
     if format == FileFormat::Page {
         let options = PageArgs { max_size: None, with_metadata: false };
         return page::write_report(trace, name, &options, target);
     }
-    let profile = &spanwise_analyze::profile(trace, &ProfileOptions::default());
+    let profile = &spanwise_analyze::profile(&trace, &ProfileOptions::default());
     let value = profile.default_value;
     match format {
         FileFormat::Of(format) => {
@@ -129,7 +129,7 @@ fn write_profile_as(
     target: Target<'_>,
 ) -> anyhow::Result<()> {
     write_file(target, (profile.samples.len(), "samples"), |out: &mut dyn Write| {
-        spanwise_answer::write_profile(profile, view, (target.path, format), out)
+        spanwise_report::write_profile(profile, view, (target.path, format), out)
     })
 }
 

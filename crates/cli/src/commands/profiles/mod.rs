@@ -11,9 +11,9 @@ use anyhow::bail;
 use spanwise_analyze::{
     Backward, ProfileOptions, StackMode, ThreadProfile, event_profile, thread_profile,
 };
-use spanwise_answer::{Opened, rank_of, write_output};
 use spanwise_model::{Profile, Trace};
 use spanwise_read::ReadError;
+use spanwise_report::{TraceOrProfile, rank_of, write_output};
 
 use crate::args::{BackwardArg, FrameByArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
 use crate::output::stdout;
@@ -23,13 +23,13 @@ impl ProfileArgs {
     /// The profile of a trace, or one that a file holds already.
     pub(super) fn profile_of(
         &self,
-        opened: Opened,
+        opened: TraceOrProfile,
         path: &Path,
         by: FrameByArg,
     ) -> anyhow::Result<Profile> {
         let trace = match opened {
-            Opened::Trace(trace) => trace,
-            Opened::Profile(profile) => return self.adapted(*profile, path),
+            TraceOrProfile::Trace(trace) => trace,
+            TraceOrProfile::Profile(profile) => return self.adapted(*profile, path),
         };
         let options = ProfileOptions {
             stack: match self.stack {
@@ -144,15 +144,15 @@ pub(super) fn column(name: Option<&str>, profile: &Profile) -> anyhow::Result<us
 }
 
 /// The trace or the profile that a file holds.
-pub(super) fn open(path: &Path, read: &ReadArgs, quiet: bool) -> Result<Opened, ReadError> {
+pub(super) fn open(path: &Path, read: &ReadArgs, quiet: bool) -> Result<TraceOrProfile, ReadError> {
     let progress = Progress::new(quiet);
-    read.with_options(&progress, |options| spanwise_answer::open(path, options))
+    read.with_options(&progress, |options| spanwise_report::open(path, options))
 }
 
 /// The same where samples are asked, which profiles have too.
 pub(super) fn open_as_trace(path: &Path, read: &ReadArgs, quiet: bool) -> Result<Trace, ReadError> {
     let progress = Progress::new(quiet);
-    read.with_options(&progress, |options| spanwise_answer::open_as_trace(path, options))
+    read.with_options(&progress, |options| spanwise_report::open_as_trace(path, options))
 }
 
 /// Where something is written; `-` is standard output.

@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use spanwise_analyze::{ClassRules, Facts, ProfileOptions, StepClasses, step_classes};
-use spanwise_model::{Profile, Trace};
+use spanwise_analyze::{Facts, step_classes};
+use spanwise_model::Trace;
+use spanwise_report::{ReportRequest, report};
 use spanwise_write::{CHART_CLASSES_MAX, Document, ReportPage, Top, write_report_page};
 
 use super::{Target, write_file};
 use crate::args::PageArgs;
-use crate::commands::report;
 use crate::commands::viewing::view::name_of;
 
 /// Rows of each table of a report.
@@ -32,35 +32,37 @@ impl PageArgs {
 
 /// The report on a trace, under a name.
 pub(in crate::commands) fn write_report(
-    trace: &Trace,
+    trace: Trace,
     name: &str,
     options: &PageArgs,
     target: Target<'_>,
 ) -> anyhow::Result<()> {
-    let mut document = report::named(trace, name, Top::First(ROWS), &[]);
+    let facts = Facts::new(&trace.into());
+    let mut document = report(&ReportRequest::new(&facts, name, Top::First(ROWS), &[]));
     if options.with_metadata {
-        document.sections.push(spanwise_write::properties_section(trace.info()));
+        let properties = spanwise_write::properties_section(facts.trace().info());
+        document.sections.push(properties);
     }
-    write_traces(name, &document, [None, Some(trace)], options, target)
+    write_traces(name, &document, [None, Some(&facts)], options, target)
 }
 
 /// A document with pictures of the second trace, and of what changed since the first.
 pub(in crate::commands) fn write_traces(
     title: &str,
     document: &Document,
-    traces: [Option<&Trace>; 2],
+    traces: [Option<&Facts>; 2],
     options: &PageArgs,
     target: Target<'_>,
 ) -> anyhow::Result<()> {
-    let [base, profile] = traces.map(|trace| trace.map(profile_of));
-    let steps = traces[1].map(steps_of);
+    let [base, profile] = traces.map(|facts| facts.map(Facts::profile));
+    let steps = traces[1].map(|facts| step_classes(facts, facts.rules(), CHART_CLASSES_MAX));
     let page = ReportPage {
         title,
         document,
         steps: steps.as_ref(),
-        trace: traces[1],
-        profile: profile.as_ref().map(|profile| (profile, profile.default_value)),
-        base: base.as_ref(),
+        trace: traces[1].map(Facts::trace),
+        profile: profile.map(|profile| (profile, profile.default_value)),
+        base,
         bytes_max: options.bytes_max(),
     };
     write(&page, target)
@@ -69,12 +71,4 @@ pub(in crate::commands) fn write_traces(
 pub(in crate::commands) fn write(page: &ReportPage<'_>, target: Target<'_>) -> anyhow::Result<()> {
     let sections = page.document.sections.len();
     write_file(target, (sections, "sections"), |out| write_report_page(page, out))
-}
-
-fn steps_of(trace: &Trace) -> StepClasses {
-    step_classes(&Facts::new(trace), &ClassRules::standard(), CHART_CLASSES_MAX)
-}
-
-fn profile_of(trace: &Trace) -> Profile {
-    spanwise_analyze::profile(trace, &ProfileOptions::default())
 }

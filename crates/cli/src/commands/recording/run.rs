@@ -489,7 +489,7 @@ fn answer(
     let trace = open(folder, args.quiet)?;
     if let (Some(target), Some(format)) = (&args.output, format) {
         let name = folder.file_stem().unwrap_or_default().to_string_lossy();
-        write_trace_as(&trace, &name, format, Target { path: target, is_quiet: true })?;
+        write_trace_as(trace, &name, format, Target { path: target, is_quiet: true })?;
         if !args.quiet && target != Path::new("-") {
             note(&format!("written to {}", target.display()));
         }
@@ -499,7 +499,7 @@ fn answer(
         return view::show(view::name_of(folder), trace, args.quiet);
     }
     let file = folder.display().to_string();
-    let document = report::named(&trace, &file, args.top.rows(), &[]);
+    let document = report::named(trace, &file, args.top.rows(), &[]);
     let (style, mut out): (_, Box<dyn Write>) = match place {
         Place::StandardOutput => (stdout_style(), Box::new(stdout())),
         Place::StandardError => (stderr_style(), Box::new(io::BufWriter::new(io::stderr()))),

@@ -47,7 +47,7 @@ pub(in crate::commands) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
     let mut looks_left = args.looks_max(is_terminal);
     loop {
         let (recorded, trace) = look(&pids, args)?;
-        let document = report::named(&trace, "", args.top.rows(), &SECTIONS.map(str::to_owned));
+        let document = report::named(trace, "", args.top.rows(), &SECTIONS.map(str::to_owned));
         draw(&pids, &recorded, args, document, is_terminal && looks_left != Some(1))?;
         recorded.troubles.iter().for_each(|trouble| note(trouble));
         looks_left = looks_left.map(|looks| looks.saturating_sub(1));

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
-use spanwise_answer::live_state;
 use spanwise_model::{LiveSession, Nanos};
 use spanwise_read::SessionFollower;
+use spanwise_report::live_state;
 use spanwise_write::{Format, LiveState, LiveView, live_document};
 
 use crate::args::LiveArgs;

@@ -6,9 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use spanwise_analyze::{Facts, NamePattern};
-use spanwise_answer::notices_hint;
 use spanwise_callstack::compat::Machine;
-use spanwise_model::Trace;
+use spanwise_report::notices_hint;
 use spanwise_write::{Document, Format, Source, Top};
 
 use super::show;
@@ -34,7 +33,7 @@ pub(super) fn print_timeline(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 /// How long the calls of a function take, and what the slowest spent it on.
 pub(super) fn show_function(
     args: &ReportArgs,
-    trace: &Trace,
+    facts: &Facts,
     file: &str,
     name: &str,
 ) -> anyhow::Result<ExitCode> {
@@ -42,17 +41,17 @@ pub(super) fn show_function(
         Top::All => usize::MAX,
         Top::First(rows) => rows,
     };
-    let facts = Facts::new(trace);
-    let Some(latency) = spanwise_analyze::latency(&facts, &NamePattern::new(name), slowest) else {
+    let trace = facts.trace();
+    let Some(latency) = spanwise_analyze::latency(facts, &NamePattern::new(name), slowest) else {
         bail!("{file}: no call of {name}; --section calls --top 0 lists all functions");
     };
     let has_bars = args.output.format() == Format::Text;
     let source = Source { file, info: trace.info(), window: trace.window() };
     let sections = vec![
-        spanwise_write::trace_section(&source),
-        spanwise_write::latency_section(&latency),
-        spanwise_write::histogram_section(&latency, has_bars),
-        spanwise_write::slowest_section(&latency),
+        spanwise_report::trace_section(&source),
+        spanwise_report::latency_section(&latency),
+        spanwise_report::histogram_section(&latency, has_bars),
+        spanwise_report::slowest_section(&latency),
     ];
     let hints = notices_hint(trace.notices(), file).filter(|_| !args.quiet);
     show(&Document { sections, hints: hints.into_iter().collect() }, &args.output)?;

@@ -34,17 +34,17 @@ pub(crate) fn section_names() -> impl Iterator<Item = &'static str> {
 /// The tables that were named, or all of the tool's.
 pub(super) fn sections(
     compat: Compat,
-    facts: &Facts<'_>,
+    facts: &Facts,
     args: &ReportArgs,
 ) -> anyhow::Result<Vec<Section>> {
     let (named, top) = (&args.section, args.top.rows());
     let known = |name: &str| compat.tables().iter().any(|row| row.0 == name);
-    if let Some(unknown) = named.iter().find(|name| !known(name) && *name != spanwise_answer::ALL) {
+    if let Some(unknown) = named.iter().find(|name| !known(name) && *name != spanwise_report::ALL) {
         let names: Vec<&str> = compat.tables().iter().map(|row| row.0).collect();
         anyhow::bail!("--compat has no section {unknown}; there are {}", names.join(", "));
     }
     let is_wanted = |name: &&str| {
-        named.is_empty() || named.iter().any(|named| named == name || named == spanwise_answer::ALL)
+        named.is_empty() || named.iter().any(|named| named == name || named == spanwise_report::ALL)
     };
     let keys: Vec<&str> = compat.tables().iter().map(|row| row.0).filter(is_wanted).collect();
     let tables: Vec<CompatTable> = match compat {

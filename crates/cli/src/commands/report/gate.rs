@@ -9,7 +9,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use spanwise_analyze::{Finding, Metric, MetricValue};
-use spanwise_write::{FINDING_KEYS, GateRow, count_text, finding_key, metric_text};
+use spanwise_report::{FINDING_KEYS, GateRow, finding_key, metric_text};
+use spanwise_write::count_text;
 
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, metrics};
-use spanwise_answer::{ALL, Asked, Opened, chosen, is_section, notices_hint};
 use spanwise_model::Trace;
-use spanwise_write::{Document, Section, Top};
+use spanwise_report::{ALL, ReportRequest, TraceOrProfile, is_section, report};
+use spanwise_write::{Document, Top};
 
 use crate::args::{OutputArgs, ReportArgs};
 use crate::failure;
@@ -58,36 +59,35 @@ fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let gate = args.check.as_deref().map(Gate::read).transpose()?;
     let thresholds = thresholds(&args.threshold)?;
     let trace = match args.calls.open(files, &args.read, args.quiet)? {
-        Opened::Profile(profile) => return profile::run(args, path, &profile),
-        Opened::Trace(trace) => trace,
+        TraceOrProfile::Profile(profile) => return profile::run(args, path, &profile),
+        TraceOrProfile::Trace(trace) => Arc::from(trace),
     };
     refuse_options_of_profiles(args, path)?;
     let file = path.display().to_string();
+    let facts = Facts::with_rules(&trace, classes);
     if let Some(name) = &args.function {
-        return calls::show_function(args, &trace, &file, name);
+        return calls::show_function(args, &facts, &file, name);
     }
-    let facts = Facts::new(&trace);
-    let asked = Asked {
+    let request = ReportRequest {
         thresholds,
-        classes,
         devices,
-        ..Asked::new(&facts, &file, args.top.rows(), &args.section)
+        ..ReportRequest::new(&facts, &file, args.top.rows(), &args.section)
     };
-    let sections = match args.compat {
-        Some(compat) => compat::sections(compat, asked.facts, args)?,
-        None => own_sections(&asked)?,
+    let mut document = match args.compat {
+        Some(compat) => {
+            Document { sections: compat::sections(compat, &facts, args)?, ..Document::default() }
+        }
+        None => own_report(&request)?,
     };
-    let mut document = Document { sections, hints: Vec::new() };
-    if !args.quiet && args.section.is_empty() && args.compat.is_none() {
-        document.hints.extend(spanwise_write::no_lines_hint(asked.facts.gpu()));
-        document.hints.extend(notices_hint(trace.notices(), &file));
+    if args.quiet {
+        document.hints.clear();
     }
     let rows = match &gate {
-        Some(gate) => gate.check(&metrics(asked.facts), &asked.findings())?,
+        Some(gate) => gate.check(&metrics(&facts), &request.findings())?,
         None => Vec::new(),
     };
     if gate.is_some() {
-        document.sections.push(spanwise_write::gate_section(&rows));
+        document.sections.push(spanwise_report::gate_section(&rows));
     }
     show(&document, &args.output)?;
     let is_passed = rows.iter().all(|row| row.holds);
@@ -95,8 +95,8 @@ fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
 }
 
 /// The sections that are named, or the usual ones where none is.
-pub(super) fn named(trace: &Trace, file: &str, top: Top, named: &[String]) -> Document {
-    spanwise_answer::report(&Asked::new(&Facts::new(trace), file, top, named))
+pub(super) fn named(trace: Trace, file: &str, top: Top, sections: &[String]) -> Document {
+    report(&ReportRequest::new(&Facts::new(&trace.into()), file, top, sections))
 }
 
 /// What only a profile can answer is an error, not an empty answer.
@@ -143,10 +143,10 @@ fn tables(own: Option<&Path>) -> anyhow::Result<(ClassRules, DevicePeaks)> {
     Ok((classes, devices))
 }
 
-fn own_sections(asked: &Asked<'_, '_>) -> anyhow::Result<Vec<Section>> {
+fn own_report(request: &ReportRequest<'_>) -> anyhow::Result<Document> {
     let is_own = |name: &&String| *name == ALL || is_section(name);
-    if let Some(other) = asked.named.iter().find(|name| !is_own(name)) {
+    if let Some(other) = request.sections.iter().find(|name| !is_own(name)) {
         bail!("the section {other} is another tool's: see --compat");
     }
-    Ok(chosen(asked))
+    Ok(report(request))
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use spanwise_analyze::profile_use;
-use spanwise_answer::ALL;
 use spanwise_model::Profile;
+use spanwise_report::ALL;
 use spanwise_write::Document;
 
 use super::show;

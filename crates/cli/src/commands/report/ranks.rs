@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::bail;
 use spanwise_analyze::{Facts, RankDigest, RankDigester};
-use spanwise_answer::{ALL, files_of, rank_of};
 use spanwise_model::{map_indices, threads_available};
 use spanwise_read::{IndexUse, OpenOptions, ReadError};
+use spanwise_report::{ALL, files_of, rank_of};
 
 use super::show;
 use crate::args::ReportArgs;
@@ -87,7 +87,7 @@ fn read_all(args: &ReportArgs, files: &[PathBuf]) -> Vec<Result<RankDigest, Read
         let file = &files[at];
         let digest = spanwise_read::open(file, &options).map(|trace| {
             let name = file.display().to_string();
-            digester.digest(&Facts::new(&trace), &name, rank_of(file))
+            digester.digest(&Facts::new(&trace.into()), &name, rank_of(file))
         });
         let read = done.fetch_add(length(file), Ordering::Relaxed) + length(file);
         progress.update(read, total);

@@ -1,6 +1,6 @@
 //! The names of all sections: what `--section` takes, and what the help says of each.
 
-use spanwise_answer::{ALL, SECTIONS, SectionRow, Shown, is_section};
+use spanwise_report::{ALL, SECTIONS, SectionDef, Shown, is_section};
 
 use super::{profile, ranks};
 
@@ -14,7 +14,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// The list of sections for the help.
 pub(crate) fn help() -> String {
-    let line = |row: &SectionRow| {
+    let line = |row: &&SectionDef| {
         let mark = if row.shown == Shown::OnRequest { '+' } else { ' ' };
         format!(" {mark}{:<16}{}\n", row.key, row.about)
     };

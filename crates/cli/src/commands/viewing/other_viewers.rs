@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use spanwise_analyze::ProfileOptions;
-use spanwise_answer::Opened;
 use spanwise_files::TemporaryFolder;
 use spanwise_model::Profile;
+use spanwise_report::TraceOrProfile;
 use spanwise_serve::{FileShare, OtherPage};
 use spanwise_write::{ProfileView, TraceFormat, write_firefox, write_speedscope, write_trace};
 
@@ -33,18 +33,18 @@ pub(in crate::commands) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result
     let name = name_of(path);
     let mut out = BufWriter::new(&file);
     match (page, opened) {
-        (OtherPage::Perfetto, Opened::Profile(_)) => bail!(
+        (OtherPage::Perfetto, TraceOrProfile::Profile(_)) => bail!(
             "{}: a profile, which has no timeline; try --in speedscope or --in firefox",
             path.display()
         ),
-        (OtherPage::Perfetto, Opened::Trace(trace)) => {
+        (OtherPage::Perfetto, TraceOrProfile::Trace(trace)) => {
             write_trace(&trace, TraceFormat::Perfetto, false, &mut out)?;
         }
-        (_, Opened::Trace(trace)) => {
+        (_, TraceOrProfile::Trace(trace)) => {
             let profile = spanwise_analyze::profile(&trace, &ProfileOptions::default());
             write_profile(&profile, &name, page, &mut out)?;
         }
-        (_, Opened::Profile(profile)) => write_profile(&profile, &name, page, &mut out)?,
+        (_, TraceOrProfile::Profile(profile)) => write_profile(&profile, &name, page, &mut out)?,
     }
     out.into_inner().map_err(io::IntoInnerError::into_error)?;
     let share = FileShare::bind(page, file).with_context(|| match page.port() {

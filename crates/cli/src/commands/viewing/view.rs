@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use spanwise_answer::{LiveTrace, Opened, files_of};
 use spanwise_model::Trace;
+use spanwise_report::{LiveTrace, TraceOrProfile, files_of};
 use spanwise_serve::{RedirectFile, Server, Session, Viewed};
 
 use super::other_viewers;
@@ -44,15 +44,15 @@ fn session_of(args: &ViewArgs) -> anyhow::Result<Session> {
     let mut growing = Vec::new();
     for (at, path) in files_of(&args.traces)?.iter().enumerate() {
         if let Some(mut live) = LiveTrace::open(path)
-            && let Some(trace) = live.look()?.trace
+            && let Some(trace) = live.update()?.trace
         {
             traces.push(Viewed::new(name_of(path), trace));
             growing.push((at, live));
             continue;
         }
         let trace = match profiles::open(path, &args.read, args.quiet)? {
-            Opened::Trace(trace) => trace,
-            Opened::Profile(_) => bail!(
+            TraceOrProfile::Trace(trace) => trace,
+            TraceOrProfile::Profile(_) => bail!(
                 "{}: a profile, which has no timeline; try: spanwise convert {0} -o flame.svg",
                 path.display()
             ),

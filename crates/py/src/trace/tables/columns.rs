@@ -28,7 +28,7 @@ pub(in crate::trace) const GATHERED: [&str; 4] = ["kernels", "span_stacks", "sta
 
 /// The tables that a trace hands over, by name.
 pub(in crate::trace) fn table(
-    facts: &Facts<'_>,
+    facts: &Facts,
     name: &str,
 ) -> Option<Result<RecordBatch, ArrowError>> {
     let trace = facts.trace();
@@ -179,7 +179,7 @@ fn categories(trace: &Trace) -> Columns {
 }
 
 /// Kernels, copies and fills with what launched them: a choice of spans, so a copy.
-fn gpu_work(facts: &Facts<'_>) -> Columns {
+fn gpu_work(facts: &Facts) -> Columns {
     let trace = facts.trace();
     let work = work_rows(facts);
     let spans = trace.spans();
@@ -211,7 +211,7 @@ fn gpu_work(facts: &Facts<'_>) -> Columns {
 }
 
 /// Self time of threads by stack of spans.
-fn span_stacks(facts: &Facts<'_>) -> Columns {
+fn span_stacks(facts: &Facts) -> Columns {
     let rows = spanwise_analyze::span_stacks(facts);
     let parents: UInt32Array = rows.iter().map(|row| row.parent).collect();
     let counts = rows.iter().map(|row| row.count as i64);
@@ -226,7 +226,7 @@ fn span_stacks(facts: &Facts<'_>) -> Columns {
 }
 
 /// A dictionary column of names. Merged, so that no two texts are equal: pandas wants it so.
-fn texts(facts: &Facts<'_>, ids: impl Iterator<Item = Option<StrId>>) -> ArrayRef {
+fn texts(facts: &Facts, ids: impl Iterator<Item = Option<StrId>>) -> ArrayRef {
     let names = facts.names();
     let mut builder = Texts::default();
     let mut key = |id| builder.key(names.merged(id), |id| names.text(id));

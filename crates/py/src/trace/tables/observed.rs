@@ -23,7 +23,7 @@ use super::resolved;
 use crate::trace::tables::columns::{Columns, integers, rows, strings};
 
 /// The tables that a trace hands over, by name.
-pub(in crate::trace) fn table(facts: &Facts<'_>, name: &str) -> Option<Columns> {
+pub(in crate::trace) fn table(facts: &Facts, name: &str) -> Option<Columns> {
     let trace = facts.trace();
     Some(match name {
         "sample_events" => sample_events(trace),
@@ -128,7 +128,7 @@ fn frames(trace: &Trace) -> Columns {
     ]
 }
 
-fn stacks(facts: &Facts<'_>) -> Columns {
+fn stacks(facts: &Facts) -> Columns {
     let (trace, time) = (facts.trace(), facts.cpu_time());
     let stacks = trace.stacks();
     let ids = || (0..stacks.len() as u32).map(StackId);
@@ -170,7 +170,7 @@ pub(in crate::trace) fn functions(
     Arc::new(unsafe { DictionaryArray::<UInt32Type>::new_unchecked(keys, values) })
 }
 
-fn samples(facts: &Facts<'_>) -> Columns {
+fn samples(facts: &Facts) -> Columns {
     let trace = facts.trace();
     let samples = trace.samples();
     let time = Int64Array::new(samples.time.clone(), known(&samples.time, NO_TIME));
@@ -187,7 +187,7 @@ fn samples(facts: &Facts<'_>) -> Columns {
 }
 
 /// The CPU time that each sample stands for; null of events that do not stand for any.
-pub(in crate::trace) fn sample_cpu_ns(facts: &Facts<'_>) -> ArrayRef {
+pub(in crate::trace) fn sample_cpu_ns(facts: &Facts) -> ArrayRef {
     let (samples, time) = (facts.trace().samples(), facts.cpu_time());
     let cpu_ns = (0..samples.len())
         .map(|row| (Some(samples.event[row]) == time.event).then(|| time.sample_ns[row]));

@@ -21,7 +21,7 @@ const STACKS_BYTES_MAX: usize = 1 << 30;
 /// Stands for the frames that are left out.
 const LEFT_OUT: &str = "…";
 
-pub(in crate::trace) fn samples(facts: &Facts<'_>) -> Columns {
+pub(in crate::trace) fn samples(facts: &Facts) -> Columns {
     let trace = facts.trace();
     let samples = trace.samples();
     let events = trace.sample_events().rows();

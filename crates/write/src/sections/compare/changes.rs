@@ -5,10 +5,9 @@ use spanwise_analyze::{
 };
 
 use crate::Top;
-use crate::document::sectioned::{Document, Section};
+use crate::document::sectioned::{Document, Section, section};
 use crate::document::table::{Cell, Column, Table, Unit};
 use crate::document::units::{bytes_text, count_text, decimal, nanos_text};
-use crate::sections::report::section;
 
 mod causes;
 mod summary;

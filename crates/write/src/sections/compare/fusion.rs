@@ -5,10 +5,9 @@ use spanwise_analyze::{
     SameKernel,
 };
 
-use crate::document::sectioned::{Document, Section};
+use crate::document::sectioned::{Document, Section, section};
 use crate::document::table::{Cell, Column, Table, Unit};
 use crate::document::units::{decimal, nanos_text};
-use crate::sections::report::section;
 use crate::{Top, count_text};
 
 pub fn fusion_document(files: [&str; 2], fusion: &Fusion, top: Top) -> Document {

@@ -2,11 +2,10 @@
 
 use spanwise_analyze::{LayerKernels, LayerPair, LayerSide, LayerView, LayersFrom};
 
-use crate::document::sectioned::{Document, Section};
+use crate::document::sectioned::{Document, Section, section};
 use crate::document::table::{Cell, Column, Table, Unit};
 use crate::document::units::decimal;
 use crate::sections::compare::fusion::{kind_key, listed};
-use crate::sections::report::section;
 use crate::{Top, count_text};
 
 pub fn fusion_layers_document(files: [&str; 2], view: &LayerView, top: Top) -> Document {

@@ -20,7 +20,7 @@ pub fn info_document(file: &str, summary: &Summary, top: Top) -> Document {
 }
 
 /// Facts that both `info` and `report` begin with.
-pub(crate) fn source_fields(source: &Source<'_>) -> Vec<(Column, Cell)> {
+pub fn source_fields(source: &Source<'_>) -> Vec<(Column, Cell)> {
     let info = source.info;
     let wall = source.window.map(|(from, to)| i128::from(to) - i128::from(from));
     let recorded = source.window.zip(info.base_time_ns).map(|((from, _), base)| {

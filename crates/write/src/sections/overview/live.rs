@@ -3,10 +3,9 @@
 use spanwise_model::{LiveSession, LiveSpans, Nanos};
 
 use crate::Top;
-use crate::document::sectioned::{Body, Document, Section};
+use crate::document::sectioned::{Body, Document, Section, section};
 use crate::document::table::{Cell, Column, Table, Unit};
 use crate::document::units::decimal;
-use crate::sections::report::section;
 
 /// What is known of the program that records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

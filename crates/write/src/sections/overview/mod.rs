@@ -2,6 +2,4 @@
 
 pub(crate) mod info;
 pub(crate) mod live;
-pub(crate) mod metrics;
-pub(crate) mod range;
 pub(crate) mod verify;

@@ -45,7 +45,7 @@ impl Achieved {
 
 /// For each kind of work what the calls behind its samples achieved.
 pub(in crate::compare::changes) fn achieved(
-    facts: &Facts<'_>,
+    facts: &Facts,
     kinds: &[Kind],
     work: &[PlacedWork],
 ) -> Vec<Achieved> {

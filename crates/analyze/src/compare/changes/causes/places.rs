@@ -13,7 +13,7 @@ use crate::{ClassRules, Facts};
 /// A span for each row, in the order of the rows; none where this trace has no such work, and
 /// for rows that are not about spans.
 pub fn row_spans(
-    facts: &Facts<'_>,
+    facts: &Facts,
     rules: &ClassRules,
     by: CompareBy,
     rows: &[&CompareRow],
@@ -45,7 +45,7 @@ pub fn row_spans(
 }
 
 /// What a span is counted under.
-fn key_of(keyer: &mut Keyer<'_, '_>, by: CompareBy, span: SpanId) -> Option<(Place, KeyId)> {
+fn key_of(keyer: &mut Keyer<'_>, by: CompareBy, span: SpanId) -> Option<(Place, KeyId)> {
     let facts = keyer.facts();
     let trace = facts.trace();
     let kind = trace.kind(span);

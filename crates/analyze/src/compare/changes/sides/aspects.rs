@@ -22,7 +22,7 @@ pub(in crate::compare::changes) const BUSY: &str = "busy";
 pub(in crate::compare::changes) const EXPOSED: &str = "exposed communication";
 
 pub(in crate::compare::changes) fn gather(
-    facts: &Facts<'_>,
+    facts: &Facts,
     window: &Window,
     work: &[PlacedWork],
     launchers: &Launchers<'_>,
@@ -48,7 +48,7 @@ fn add(
 }
 
 /// The host inside the call (waiting), and the GPU without work afterwards (wall).
-fn syncs(facts: &Facts<'_>, window: &Window) -> Group {
+fn syncs(facts: &Facts, window: &Window) -> Group {
     let spans = facts.trace().spans();
     let mut group = Group::new();
     for SyncCall { call, idle_ns } in sync_costs(facts) {
@@ -73,12 +73,7 @@ fn syncs(facts: &Facts<'_>, window: &Window) -> Group {
 }
 
 /// Copies between the GPU and pageable memory, by launching function.
-fn copies(
-    facts: &Facts<'_>,
-    window: &Window,
-    work: &[PlacedWork],
-    launchers: &Launchers<'_>,
-) -> Group {
+fn copies(facts: &Facts, window: &Window, work: &[PlacedWork], launchers: &Launchers<'_>) -> Group {
     let trace = facts.trace();
     let mut group = Group::new();
     for &PlacedWork { work, at } in work {
@@ -103,7 +98,7 @@ fn copies(
 }
 
 /// All devices together, in each step.
-fn devices(facts: &Facts<'_>, window: &Window, series: &CompareSeries) -> Group {
+fn devices(facts: &Facts, window: &Window, series: &CompareSeries) -> Group {
     let mut group = Group::new();
     for row in device_breakdown(facts) {
         let step =

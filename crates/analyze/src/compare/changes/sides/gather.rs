@@ -47,13 +47,13 @@ const STACKS_MAX: usize = 3;
 const ALWAYS: [CompareBy; 3] = [CompareBy::Operator, CompareBy::Module, CompareBy::PythonLine];
 
 /// How many steps of a phase, or of all, a trace has; one where it has no steps.
-pub fn steps_of(facts: &Facts<'_>, phase: Option<Phase>) -> u64 {
+pub fn steps_of(facts: &Facts, phase: Option<Phase>) -> u64 {
     let options = CompareOptions { phase, ..CompareOptions::by(CompareBy::Operator) };
     Window::new(facts, &options).count() as u64
 }
 
 pub fn compare_series(
-    facts: &Facts<'_>,
+    facts: &Facts,
     rules: &ClassRules,
     options: &CompareOptions,
 ) -> CompareSeries {
@@ -92,13 +92,13 @@ pub fn compare_series(
 /// Every row has a value for each step. In a recording most rows come up in most steps, so that
 /// these values are about as many as its spans. Where they are many times that, as in a file
 /// made of nothing but steps and names, the trace is compared as one step.
-fn cells_max(facts: &Facts<'_>) -> usize {
+fn cells_max(facts: &Facts) -> usize {
     let trace = facts.trace();
     let rows = trace.spans().len() + trace.samples().len() + trace.thread_states().len();
     64 * rows + (1 << 16)
 }
 
-fn summed_up(keyer: &mut Keyer<'_, '_>, window: &Window) -> (Vec<PlacedWork>, Sums) {
+fn summed_up(keyer: &mut Keyer<'_>, window: &Window) -> (Vec<PlacedWork>, Sums) {
     let work = placed_work(keyer.facts(), window);
     let mut sums = Sums::default();
     sums.add_work(keyer, &work);
@@ -132,8 +132,8 @@ impl Row {
 }
 
 /// The rows of one grouping.
-struct Gathering<'a, 'k, 't> {
-    keyer: &'a mut Keyer<'k, 't>,
+struct Gathering<'a, 'k> {
+    keyer: &'a mut Keyer<'k>,
     by: CompareBy,
     with_stacks: bool,
     steps: usize,
@@ -143,8 +143,8 @@ struct Gathering<'a, 'k, 't> {
     rows: Vec<((Place, KeyId), Row)>,
 }
 
-impl<'a, 'k, 't> Gathering<'a, 'k, 't> {
-    fn new(keyer: &'a mut Keyer<'k, 't>, by: CompareBy, with_stacks: bool, steps: usize) -> Self {
+impl<'a, 'k> Gathering<'a, 'k> {
+    fn new(keyer: &'a mut Keyer<'k>, by: CompareBy, with_stacks: bool, steps: usize) -> Self {
         let (numbers, rows) = (HashMap::new(), Vec::new());
         Gathering { keyer, by, with_stacks, steps, numbers, rows }
     }
@@ -241,7 +241,7 @@ struct Sampled {
 }
 
 impl Sampled {
-    fn of(facts: &Facts<'_>, kind: &Kind, achieved: Achieved) -> Self {
+    fn of(facts: &Facts, kind: &Kind, achieved: Achieved) -> Self {
         let mut sampled = Sampled { achieved, ..Sampled::default() };
         kind.sampled.iter().for_each(|&work| sampled.look_up(facts, work));
         sampled
@@ -256,7 +256,7 @@ impl Sampled {
         self.achieved.add(&other.achieved);
     }
 
-    fn look_up(&mut self, facts: &Facts<'_>, work: SpanId) {
+    fn look_up(&mut self, facts: &Facts, work: SpanId) {
         let trace = facts.trace();
         if trace.kind(work) == SpanKind::Memcpy {
             let bytes = trace.pick_args(work, &["bytes"]).ok();

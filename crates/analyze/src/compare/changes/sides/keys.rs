@@ -31,20 +31,20 @@ const NOT_RECORDED: &str = "[launch not recorded]";
 const NONE: &str = "[none]";
 
 /// Finds the keys of the groupings that are gathered.
-pub(in crate::compare::changes) struct Keyer<'a, 't> {
-    facts: &'a Facts<'t>,
+pub(in crate::compare::changes) struct Keyer<'a> {
+    facts: &'a Facts,
     /// The grouping.
     pub(in crate::compare::changes) by: CompareBy,
     pub(in crate::compare::changes) launchers: &'a Launchers<'a>,
-    classifier: Classifier<'a, 't>,
+    classifier: Classifier<'a>,
     modules: Modules,
     /// Empty where nothing is asked about stacks.
     pub(in crate::compare::changes) stacks: Stacks,
 }
 
-impl<'a, 't> Keyer<'a, 't> {
+impl<'a> Keyer<'a> {
     pub(in crate::compare::changes) fn new(
-        facts: &'a Facts<'t>,
+        facts: &'a Facts,
         by: CompareBy,
         with_stacks: bool,
         launchers: &'a Launchers<'a>,
@@ -63,7 +63,7 @@ impl<'a, 't> Keyer<'a, 't> {
         }
     }
 
-    pub(in crate::compare::changes) fn facts(&self) -> &'a Facts<'t> {
+    pub(in crate::compare::changes) fn facts(&self) -> &'a Facts {
         self.facts
     }
 
@@ -199,7 +199,7 @@ struct Modules {
 }
 
 impl Modules {
-    fn new(facts: &Facts<'_>, with_layers: bool) -> Self {
+    fn new(facts: &Facts, with_layers: bool) -> Self {
         let (tree, node_of) = ModuleTree::with_places(facts, with_layers);
         let layers = with_layers.then(|| layer_nodes(facts, &tree)).flatten();
         let (layer_class, layers) = layers.unwrap_or_default();
@@ -226,7 +226,7 @@ impl Modules {
     }
 
     /// Backward work belongs to the module whose operator it differentiates.
-    fn of_work(&self, facts: &Facts<'_>, work: SpanId) -> Option<u32> {
+    fn of_work(&self, facts: &Facts, work: SpanId) -> Option<u32> {
         let spans = facts.trace().spans();
         let call = spans.launch(work)?;
         self.of_span(call).or_else(|| self.of_span(self.forward.of(call)?))
@@ -236,7 +236,7 @@ impl Modules {
         self.layer_of[node as usize].map_or(KeyId::Word("[outside of layers]"), KeyId::Layer)
     }
 
-    fn path(&self, facts: &Facts<'_>, node: u32) -> String {
+    fn path(&self, facts: &Facts, node: u32) -> String {
         let around = std::iter::successors(Some(node as usize), |&node| self.nodes[node].0);
         let classes = around.map(|node| class_of(facts.trace().strings().get(self.nodes[node].1)));
         let mut classes: Vec<&str> = classes.take(PARTS_MAX).collect();
@@ -249,7 +249,7 @@ impl Modules {
 }
 
 /// For each node the first one of the same path of classes.
-fn class_paths(facts: &Facts<'_>, tree: &ModuleTree) -> Vec<u32> {
+fn class_paths(facts: &Facts, tree: &ModuleTree) -> Vec<u32> {
     let mut first: HashMap<(Option<u32>, &str), u32> = HashMap::new();
     let mut paths: Vec<u32> = Vec::with_capacity(tree.nodes.len());
     for (at, node) in tree.nodes.iter().enumerate() {
@@ -269,7 +269,7 @@ pub(in crate::compare::changes) struct Stacks {
 }
 
 impl Stacks {
-    pub(in crate::compare::changes) fn new(facts: &Facts<'_>) -> Self {
+    pub(in crate::compare::changes) fn new(facts: &Facts) -> Self {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
         let mut stacks = Stacks { paths: Vec::new(), path_of: vec![NO_ROW; spans.len()] };
         let mut known: HashMap<(u32, StrId), u32> = HashMap::new();
@@ -323,7 +323,7 @@ impl Stacks {
     }
 
     /// From the outermost on.
-    pub(in crate::compare::changes) fn text(&self, facts: &Facts<'_>, path: u32) -> String {
+    pub(in crate::compare::changes) fn text(&self, facts: &Facts, path: u32) -> String {
         let mut functions = Vec::new();
         let mut at = path;
         while let Some(&(around, name)) = self.paths.get(at as usize) {

@@ -34,7 +34,7 @@ pub(in crate::compare::changes) fn rows_max(trace: &Trace) -> usize {
 
 /// Adds observed time to the groups that are there.
 pub(in crate::compare::changes) fn gather(
-    facts: &Facts<'_>,
+    facts: &Facts,
     window: &Window,
     series: &mut CompareSeries,
 ) {
@@ -80,7 +80,7 @@ struct Piece {
     ns: Nanos,
 }
 
-fn pieces(facts: &Facts<'_>, window: &Window) -> Vec<Piece> {
+fn pieces(facts: &Facts, window: &Window) -> Vec<Piece> {
     let (trace, time) = (facts.trace(), facts.cpu_time());
     let mut is_annotated = vec![false; trace.tracks().len()];
     for thread in facts.self_time().threads.iter().filter(|thread| thread.busy_ns > 0) {
@@ -259,6 +259,8 @@ fn stack_text(trace: &Trace, stack: StackId) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use spanwise_model::{BlockedOn, SpanKind};
 
     use super::*;
@@ -268,7 +270,7 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn recorded() -> Trace {
+    fn recorded() -> Arc<Trace> {
         let mut sample = Sample::default();
         let clock = sample.event("cpu-clock", "ns", Some(MS));
         sample.state("1", ThreadState::Running, 0, 30 * MS);

@@ -90,10 +90,7 @@ pub(in crate::compare::changes) struct PlacedWork {
     pub(in crate::compare::changes) at: Option<usize>,
 }
 
-pub(in crate::compare::changes) fn placed_work(
-    facts: &Facts<'_>,
-    window: &Window,
-) -> Vec<PlacedWork> {
+pub(in crate::compare::changes) fn placed_work(facts: &Facts, window: &Window) -> Vec<PlacedWork> {
     let spans = facts.trace().spans();
     let mut cursor = StepCursor::new(window);
     let mut at = |work: SpanId| match spans.launch(work) {
@@ -111,7 +108,7 @@ impl Sums {
     /// Adds GPU work.
     pub(in crate::compare::changes) fn add_work(
         &mut self,
-        keyer: &mut Keyer<'_, '_>,
+        keyer: &mut Keyer<'_>,
         work: &[PlacedWork],
     ) {
         let facts = keyer.facts();
@@ -135,11 +132,7 @@ impl Sums {
     }
 
     /// Adds self time of threads, cut where steps begin and end.
-    pub(in crate::compare::changes) fn add_time(
-        &mut self,
-        keyer: &mut Keyer<'_, '_>,
-        window: &Window,
-    ) {
+    pub(in crate::compare::changes) fn add_time(&mut self, keyer: &mut Keyer<'_>, window: &Window) {
         let facts = keyer.facts();
         let trace = facts.trace();
         let takes_part = takes_part(trace);
@@ -177,12 +170,7 @@ impl Sums {
         self.put_by();
     }
 
-    fn signature_of_work(
-        &mut self,
-        keyer: &mut Keyer<'_, '_>,
-        work: SpanId,
-        at: usize,
-    ) -> Signature {
+    fn signature_of_work(&mut self, keyer: &mut Keyer<'_>, work: SpanId, at: usize) -> Signature {
         let facts = keyer.facts();
         let spans = facts.trace().spans();
         let launcher = keyer.launchers.of(work);
@@ -203,12 +191,7 @@ impl Sums {
         }
     }
 
-    fn signature_of_time(
-        &mut self,
-        keyer: &mut Keyer<'_, '_>,
-        span: SpanId,
-        at: usize,
-    ) -> Signature {
+    fn signature_of_time(&mut self, keyer: &mut Keyer<'_>, span: SpanId, at: usize) -> Signature {
         let facts = keyer.facts();
         let name = |span: Option<SpanId>| {
             span.map_or(NO_ROW, |span| facts.names().merged(facts.trace().spans().name(span)).0)

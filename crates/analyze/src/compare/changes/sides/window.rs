@@ -23,16 +23,16 @@ pub(in crate::compare::changes) struct Window {
 }
 
 impl Window {
-    pub(in crate::compare::changes) fn new(facts: &Facts<'_>, options: &CompareOptions) -> Self {
+    pub(in crate::compare::changes) fn new(facts: &Facts, options: &CompareOptions) -> Self {
         Window::with_steps(facts, options, Steps::new(facts.trace()))
     }
 
     /// The trace as one step.
-    pub(in crate::compare::changes) fn whole(facts: &Facts<'_>, options: &CompareOptions) -> Self {
+    pub(in crate::compare::changes) fn whole(facts: &Facts, options: &CompareOptions) -> Self {
         Window::with_steps(facts, options, Steps::none())
     }
 
-    fn with_steps(facts: &Facts<'_>, options: &CompareOptions, steps: Steps) -> Self {
+    fn with_steps(facts: &Facts, options: &CompareOptions, steps: Steps) -> Self {
         let has_steps = !steps.rows().is_empty();
         let phase_walls = phase_walls(facts, &steps);
         let in_phase =
@@ -62,7 +62,7 @@ impl Window {
         self.of.len()
     }
 
-    pub(in crate::compare::changes) fn series(&self, facts: &Facts<'_>) -> CompareSeries {
+    pub(in crate::compare::changes) fn series(&self, facts: &Facts) -> CompareSeries {
         let mut phases: Vec<Phase> = self.phase_walls.keys().map(|&(phase, _)| phase).collect();
         phases.dedup();
         CompareSeries {
@@ -97,7 +97,7 @@ impl Window {
         self.phase.is_some()
     }
 
-    pub(in crate::compare::changes) fn is_in_phase(&self, facts: &Facts<'_>, span: SpanId) -> bool {
+    pub(in crate::compare::changes) fn is_in_phase(&self, facts: &Facts, span: SpanId) -> bool {
         self.phase.is_none_or(|phase| facts.phases().of(span) == Some(phase))
     }
 }

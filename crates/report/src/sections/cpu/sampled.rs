@@ -1,0 +1,172 @@
+//! CPU time and other events by function, as samples show them.
+
+use spanwise_analyze::{
+    CpuTime, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledFunction, SampledFunctions,
+    cpu_functions, other_events, python_functions,
+};
+use spanwise_write::{Cell, Column, Columns, Content, Top, Unit, nanos_text};
+
+use crate::sections::{SectionDef, Shown};
+
+pub(in crate::sections) const CPU: SectionDef = SectionDef {
+    key: "cpu",
+    title: "CPU time by function",
+    about: "CPU time by function, of recordings that took samples",
+    shown: Shown::WhereRecorded,
+    method: "cpu",
+    content: |request| {
+        let functions = cpu_functions(request.facts, FunctionBy::Function);
+        cpu(&functions, request.facts.cpu_time(), request.top)
+    },
+};
+
+fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
+    let mut content = Columns::<SampledFunction>::new()
+        .add(Column::nanos("self", "self"), |row| row.own.into())
+        .add(Column::percent("self_share", "of CPU"), |row| Cell::Share(row.own, functions.total))
+        .add(Column::percent("error", "±"), |row| error_cell(functions, row))
+        .add(Column::nanos("total", "total"), |row| row.total.into())
+        .add(Column::percent("total_share", "of CPU").optional(), |row| {
+            Cell::Share(row.total, functions.total)
+        })
+        .add(Column::count("samples", "samples"), |row| count_cell(functions, row.samples))
+        .add(Column::hidden("total_samples", Unit::Count), |row| {
+            count_cell(functions, row.total_samples)
+        })
+        .add(Column::text("kind", "kind").optional(), |row| row.kind.text().into())
+        .add(Column::text("function", "function"), |row| row.name.as_str().into())
+        .add(Column::text("place", "in").optional(), |row| place(row).into())
+        .add(Column::hidden("mapping", Unit::Text), |row| row.mapping.as_str().into())
+        .add(Column::hidden("file", Unit::Text), |row| row.file.as_str().into())
+        .content(&functions.rows, top)
+        .titled(format!("{}: {}", CPU.title, basis(functions, time)));
+    let without_function = [(SWITCHING, functions.switching), (NO_SAMPLE, functions.no_sample)];
+    for (name, ns) in without_function {
+        if ns == 0 || functions.rows.is_empty() {
+            continue;
+        }
+        content.push([
+            ("self", ns.into()),
+            ("self_share", Cell::Share(ns, functions.total)),
+            ("total", ns.into()),
+            ("total_share", Cell::Share(ns, functions.total)),
+            ("samples", 0_u64.into()),
+            ("total_samples", 0_u64.into()),
+            ("kind", "".into()),
+            ("function", name.into()),
+            ("place", "".into()),
+            ("mapping", "".into()),
+            ("file", "".into()),
+        ]);
+    }
+    content
+}
+
+pub(in crate::sections) const PYTHON: SectionDef = SectionDef {
+    key: "python",
+    title: "CPU time by Python function",
+    about: "CPU time by Python function, native code that it called included",
+    shown: Shown::WhereRecorded,
+    method: "python",
+    content: |request| {
+        let functions = python_functions(request.facts, FunctionBy::Function);
+        python(PYTHON.title, &functions, request.facts.cpu_time(), request.top)
+    },
+};
+
+pub(in crate::sections) const PYTHON_LINES: SectionDef = SectionDef {
+    key: "python-lines",
+    title: "CPU time by Python line",
+    about: "CPU time by line of Python",
+    shown: Shown::WhereRecorded,
+    method: "python_lines",
+    content: |request| {
+        let lines = python_functions(request.facts, FunctionBy::Line);
+        python(PYTHON_LINES.title, &lines, request.facts.cpu_time(), request.top)
+    },
+};
+
+fn python(title: &str, python: &PythonFunctions, time: &CpuTime, top: Top) -> Content {
+    let functions = &python.functions;
+    let has_lines = functions.rows.iter().any(|row| row.line > 0);
+    let rows: Vec<_> = functions.rows.iter().zip(python.native.iter().copied()).collect();
+    Columns::<(&SampledFunction, i128)>::new()
+        .add(Column::nanos("self", "self"), |(row, _)| row.own.into())
+        .add(Column::percent("self_share", "of CPU"), |(row, _)| {
+            Cell::Share(row.own, functions.total)
+        })
+        .add(Column::percent("error", "±"), |(row, _)| error_cell(functions, row))
+        .add(Column::nanos("native", "in native code"), |&(_, native)| native.into())
+        .add(Column::nanos("total", "total"), |(row, _)| row.total.into())
+        .add(Column::count("samples", "samples"), |(row, _)| count_cell(functions, row.samples))
+        .add(Column::text("function", "function"), |(row, _)| row.name.as_str().into())
+        .add(Column::count("line", "line").in_text_if(has_lines), |(row, _)| {
+            (row.line > 0).then_some(i128::from(row.line)).into()
+        })
+        .add(Column::hidden("file", Unit::Text), |(row, _)| row.file.as_str().into())
+        .content(&rows, top)
+        .titled(format!("{title}: {}", basis(functions, time)))
+}
+
+/// What tables of samples rest on.
+fn basis(functions: &SampledFunctions, time: &CpuTime) -> String {
+    let SampledFunctions { samples, event, .. } = functions;
+    let rate = match time.interval_ns {
+        0 => String::new(),
+        ns => format!(" at {} Hz", (1e9 / ns as f64).round()),
+    };
+    let total = nanos_text(functions.total);
+    if *samples == 0 && !event.is_empty() {
+        return format!("{total} ({event}{rate})");
+    }
+    match time.is_exact {
+        true => format!("{total} in {samples} samples ({event}{rate})"),
+        false => format!("about {total}, {samples} samples ({event}{rate})"),
+    }
+}
+
+/// By how much the share of a row may be off.
+fn error_cell(functions: &SampledFunctions, row: &SampledFunction) -> Cell {
+    match functions.error_percent(row.samples) {
+        Some(percent) => Cell::Share((percent * 1e4).round() as i128, 1_000_000),
+        None => Cell::from(None::<i128>),
+    }
+}
+
+/// A number of samples; unknown where a source has sums of them alone.
+fn count_cell(functions: &SampledFunctions, samples: u64) -> Cell {
+    Cell::from((functions.samples > 0).then_some(i128::from(samples)))
+}
+
+/// The file that was mapped, by its last part.
+fn place(row: &SampledFunction) -> &str {
+    row.mapping.rsplit('/').next().unwrap_or(&row.mapping)
+}
+
+pub(in crate::sections) const EVENTS: SectionDef = SectionDef {
+    key: "events",
+    title: "Other sampled events, by function",
+    about: "functions by page faults, cache misses and other sampled events",
+    shown: Shown::WhereRecorded,
+    method: "events",
+    content: |request| events(&other_events(request.facts, FunctionBy::Function), request.top),
+};
+
+/// Functions by what other events count, each in its own unit.
+fn events(events: &[SampledFunctions], top: Top) -> Content {
+    let shown = events.iter().flat_map(|of| top.of(&of.rows).iter().map(move |row| (of, row)));
+    let shown: Vec<(&SampledFunctions, &SampledFunction)> = shown.collect();
+    let all: usize = events.iter().map(|of| of.rows.len()).sum();
+    let content = Columns::<(&SampledFunctions, &SampledFunction)>::new()
+        .add(Column::text("event", "event"), |(of, _)| of.event.as_str().into())
+        .add(Column::count("self", "self"), |(_, row)| row.own.into())
+        .add(Column::text("unit", "unit"), |(of, _)| of.unit.as_str().into())
+        .add(Column::percent("self_share", "share"), |(of, row)| Cell::Share(row.own, of.total))
+        .add(Column::percent("error", "±"), |(of, row)| error_cell(of, row))
+        .add(Column::count("total", "total"), |(_, row)| row.total.into())
+        .add(Column::count("samples", "samples"), |(of, row)| count_cell(of, row.samples))
+        .add(Column::text("function", "function"), |(_, row)| row.name.as_str().into())
+        .add(Column::text("place", "in").optional(), |(_, row)| place(row).into())
+        .content(&shown, Top::All);
+    Content { left_out: all - shown.len(), ..content }
+}

@@ -1,0 +1,116 @@
+//! The sections of a report, each declared once: key, title, help, when it is shown, its method in
+//! Python, and what it shows.
+//!
+//! The help of `report`, the methods of `Trace` in Python, their type stubs, the tables of
+//! docs/reference/sections.md and the JSON schema follow from the declarations; tests compare what
+//! is written down with them. A section is computed only when it is shown, and several at once on
+//! several cores.
+
+pub(super) mod cpu;
+pub(super) mod findings;
+pub(super) mod gpu;
+mod memory;
+pub(super) mod overview;
+pub(super) mod range;
+mod training;
+
+use spanwise_model::{map_indices, threads_available};
+use spanwise_write::{Content, Section};
+
+use crate::ReportRequest;
+
+/// When a section is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// Part of every report.
+    Always,
+    /// Part of every report of a trace that has something to say about it.
+    WhereRecorded,
+    /// Only where `--section` names it.
+    OnRequest,
+}
+
+/// The declaration of a section.
+pub struct SectionDef {
+    /// Its name for `--section`, and in JSON and CSV.
+    pub key: &'static str,
+    /// Its heading; some say more about the trace at hand.
+    pub title: &'static str,
+    /// A few words for the help.
+    pub about: &'static str,
+    pub shown: Shown,
+    /// The method of `Trace` in Python; a column of the trace has the key of some.
+    pub method: &'static str,
+    content: fn(&ReportRequest<'_>) -> Content,
+}
+
+impl SectionDef {
+    fn section(&self, request: &ReportRequest<'_>) -> Section {
+        (self.content)(request).section(self.key, self.title)
+    }
+}
+
+/// `--section all` shows every one.
+pub const ALL: &str = "all";
+
+/// All sections, in order of a report.
+pub const SECTIONS: &[&SectionDef] = &[
+    &overview::TRACE,
+    &findings::FINDINGS,
+    &cpu::sampled::PYTHON,
+    &cpu::sampled::PYTHON_LINES,
+    &cpu::sampled::CPU,
+    &cpu::sampled::EVENTS,
+    &cpu::off_cpu::WAITS,
+    &overview::METRICS,
+    &gpu::usage::GPU,
+    &gpu::breakdown::BREAKDOWN,
+    &gpu::breakdown::IDLE,
+    &gpu::launches::LAUNCHES,
+    &gpu::launches::QUEUE,
+    &gpu::launches::SYNCS,
+    &training::phases::PHASES,
+    &training::phases::STEPS,
+    &gpu::classes::CLASSES,
+    &gpu::roofline::ROOFLINE,
+    &training::modules::MODULES,
+    &training::modules::LAYERS,
+    &training::modules::ARCHITECTURE,
+    &gpu::critical::CRITICAL_PATH,
+    &gpu::critical::CRITICAL_ITEMS,
+    &gpu::usage::KERNELS,
+    &gpu::usage::COPIES,
+    &gpu::usage::GPU_LINES,
+    &memory::MEMORY,
+    &memory::MEMORY_PEAK,
+    &memory::MEMORY_CHURN,
+    &memory::MEMORY_TIMELINE,
+    &cpu::threads::THREADS,
+    &cpu::off_cpu::OFF_CPU,
+    &cpu::counted_calls::COUNTED_CALLS,
+    &cpu::off_cpu::LOCKS,
+    &cpu::off_cpu::LOCK_THREADS,
+    &cpu::calls::CALLS,
+    &cpu::threads::FUNCTIONS,
+];
+
+/// The sections that were named, in order of the report; by default those that are
+/// part of every report, and those that this trace fills.
+pub fn report_sections(request: &ReportRequest<'_>) -> Vec<Section> {
+    let is_requested = |def: &&&SectionDef| match request.sections {
+        [] => def.shown != Shown::OnRequest,
+        _ => request.has_named(def.key),
+    };
+    let defs: Vec<&&SectionDef> = SECTIONS.iter().filter(is_requested).collect();
+    let sections = map_indices(defs.len(), threads_available(), |at| {
+        let section = defs[at].section(request);
+        let is_always = !request.sections.is_empty() || defs[at].shown == Shown::Always;
+        (is_always || !section.is_empty()).then_some(section)
+    });
+    sections.into_iter().flatten().collect()
+}
+
+/// Whether a report on a trace has it.
+pub fn is_section(name: &str) -> bool {
+    SECTIONS.iter().any(|def| def.key == name)
+}

@@ -1,0 +1,4 @@
+//! Models: modules, layers, phases, steps.
+
+pub(super) mod modules;
+pub(super) mod phases;
