@@ -30,11 +30,11 @@ impl<'a> CallPatterns<'a> {
     /// Functions of a file that fit: where they begin and are left, and their names.
     pub(in crate::commands) fn functions_in(&self, path: &Path) -> Vec<WatchedFunction> {
         self.files.borrow_mut().insert(path.to_owned());
-        let found = spanwise_read::probes_matching(path, self.wanted, self.not);
+        let found = spanwise_symbols::probes_matching(path, self.wanted, self.not);
         if !found.is_empty() {
             let fits = |one: &String| {
                 self.wanted.len() == 1
-                    || !spanwise_read::functions_matching(path, std::slice::from_ref(one), &[])
+                    || !spanwise_symbols::functions_matching(path, std::slice::from_ref(one), &[])
                         .is_empty()
             };
             for (has_found, one) in self.has_found.borrow_mut().iter_mut().zip(self.wanted) {
@@ -51,7 +51,7 @@ impl<'a> CallPatterns<'a> {
         let Some((pattern, _)) = without else { return Ok(()) };
         let (files, all) = (self.files.borrow(), ["*".to_owned()]);
         let functions =
-            files.iter().flat_map(|file| spanwise_read::functions_matching(file, &all, &[]));
+            files.iter().flat_map(|file| spanwise_symbols::functions_matching(file, &all, &[]));
         let names: BTreeSet<String> = functions.map(|(_, name)| name).collect();
         let meant = near(pattern, &names);
         let advice = match meant.is_empty() {

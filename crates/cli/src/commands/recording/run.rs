@@ -157,7 +157,7 @@ fn trigger_name(flight: &FlightArgs, files: &[PathBuf]) -> anyhow::Result<String
     }
     let pattern = [format!("*{name}*")];
     let found =
-        files.iter().flat_map(|file| spanwise_read::functions_matching(file, &pattern, &[]));
+        files.iter().flat_map(|file| spanwise_symbols::functions_matching(file, &pattern, &[]));
     let mut names: Vec<String> = found.map(|(_, name)| name).collect();
     names.sort();
     names.dedup();
@@ -202,11 +202,11 @@ fn with_options(
     let sites_in = |path: &Path| place.watched_in(path, name);
     let functions_in = |path: &Path| patterns.functions_in(path);
     let timed_in = |path: &Path| {
-        let found = spanwise_read::probes_named(path, name);
+        let found = spanwise_symbols::probes_named(path, name);
         found.into_iter().map(watched).collect::<Vec<WatchedFunction>>()
     };
     let step_sites = |path: &Path| {
-        spanwise_read::function_sites(path, sampling.single_step.as_deref().unwrap_or(""))
+        spanwise_symbols::function_sites(path, sampling.single_step.as_deref().unwrap_or(""))
     };
     let when = when(flight);
     let function = FunctionTrigger {
@@ -257,7 +257,7 @@ fn with_options(
         }),
         keeps_arguments: result.with_arguments,
         folder: result.folder(),
-        build_id_of: &spanwise_read::build_id,
+        build_id_of: &spanwise_symbols::build_id,
     };
     Ok(record(&options)?)
 }
@@ -342,10 +342,10 @@ impl<'a> TriggerPlace<'a> {
 
     fn sites_in(self, path: &Path, name: &str) -> Vec<u64> {
         match self {
-            TriggerPlace::Function => spanwise_read::function_sites(path, name),
-            TriggerPlace::Line(file, line) => spanwise_read::line_sites(path, file, line),
+            TriggerPlace::Function => spanwise_symbols::function_sites(path, name),
+            TriggerPlace::Line(file, line) => spanwise_symbols::line_sites(path, file, line),
             TriggerPlace::Address(address) => {
-                spanwise_read::address_site(path, address).ok().flatten().into_iter().collect()
+                spanwise_symbols::address_site(path, address).ok().flatten().into_iter().collect()
             }
         }
     }
@@ -363,14 +363,14 @@ impl TriggerPlace<'_> {
     /// Why an address of this program cannot be watched.
     fn refusal_in(self, path: &Path) -> Option<String> {
         match self {
-            TriggerPlace::Address(address) => spanwise_read::address_site(path, address).err(),
+            TriggerPlace::Address(address) => spanwise_symbols::address_site(path, address).err(),
             TriggerPlace::Function | TriggerPlace::Line(..) => None,
         }
     }
 }
 
 pub(in crate::commands) fn symbols_in(path: &Path, names: &[&str]) -> Option<SymbolPlaces> {
-    let (addresses, code_shift) = spanwise_read::symbol_addresses(path, names)?;
+    let (addresses, code_shift) = spanwise_symbols::symbol_addresses(path, names)?;
     Some(SymbolPlaces { addresses, code_shift })
 }
 

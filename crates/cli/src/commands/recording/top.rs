@@ -140,7 +140,7 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         flight: None,
         keeps_arguments: false,
         folder: Some(&recording),
-        build_id_of: &spanwise_read::build_id,
+        build_id_of: &spanwise_symbols::build_id,
     };
     let recorded = spanwise_capture::record_processes(pids, &options)?;
     let options =

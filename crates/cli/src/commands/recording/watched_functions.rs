@@ -6,7 +6,7 @@ use std::path::Path;
 use spanwise_capture::{
     ExitKind, ExitPlace, FunctionPlaces, StartPlaces, TargetBase, TargetMemory, WatchedFunction,
 };
-use spanwise_read::{FunctionProbes, JumpBase, JumpMemory, LeaveKind, ProbePlaces, StartSites};
+use spanwise_symbols::{FunctionProbes, JumpBase, JumpMemory, LeaveKind, ProbePlaces, StartSites};
 
 pub(in crate::commands) fn watched(function: FunctionProbes) -> WatchedFunction {
     let FunctionProbes { name, is_go, places } = function;
@@ -15,7 +15,7 @@ pub(in crate::commands) fn watched(function: FunctionProbes) -> WatchedFunction 
 
 /// Where a program can be held until its libraries are watched.
 pub(in crate::commands) fn start_of(path: &Path) -> Option<StartPlaces> {
-    let StartSites { entry, loader } = spanwise_read::start_sites(path)?;
+    let StartSites { entry, loader } = spanwise_symbols::start_sites(path)?;
     Some(StartPlaces { entry, loader })
 }
 
@@ -26,8 +26,8 @@ fn function_places(places: ProbePlaces) -> FunctionPlaces {
     }
 }
 
-fn exit_place(exit: spanwise_read::ExitPlace) -> ExitPlace {
-    let spanwise_read::ExitPlace { offset, len, kind, inside } = exit;
+fn exit_place(exit: spanwise_symbols::ExitPlace) -> ExitPlace {
+    let spanwise_symbols::ExitPlace { offset, len, kind, inside } = exit;
     let kind = match kind {
         LeaveKind::Return { popped } => ExitKind::Return { popped },
         LeaveKind::Jump => ExitKind::Jump,

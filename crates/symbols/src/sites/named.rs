@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use spanwise_files::FileBytes;
 
-use super::symbols::{debug_file, demangled};
-use crate::source::Bytes;
+use crate::demangle::demangled;
+use crate::elf::debug_file;
 
 /// Places in a file, each the first instruction of a function of that name.
 ///
@@ -18,7 +19,7 @@ pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
     if !path.is_file() || name.is_empty() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
+    let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
     sites(bytes.as_ref(), name).unwrap_or_default()
 }
 
@@ -29,7 +30,7 @@ pub fn function_ranges(path: &Path, name: &str) -> Vec<(u64, u64)> {
     if !path.is_file() || name.is_empty() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
+    let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
     let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
     let wanted = addresses(&file, name);
     let symbols = file.symbols().chain(file.dynamic_symbols());
@@ -54,7 +55,7 @@ pub fn start_sites(path: &Path) -> Option<StartSites> {
     const SCRIPTS_MAX: usize = 5;
     let mut path = path.to_owned();
     for _ in 0..SCRIPTS_MAX {
-        let bytes = path.is_file().then(|| Bytes::open(&path).ok())??;
+        let bytes = path.is_file().then(|| FileBytes::open_regular(&path).ok())??;
         let Some(line) = bytes.as_ref().strip_prefix(b"#!") else {
             return start_of(&path, bytes.as_ref());
         };
@@ -86,7 +87,7 @@ pub fn symbol_addresses(path: &Path, names: &[&str]) -> Option<(Vec<Option<u64>>
     if !path.is_file() {
         return None;
     }
-    let bytes = Bytes::open_regular(path).ok()?;
+    let bytes = FileBytes::open_regular(path).ok()?;
     let file = object::File::parse(bytes.as_ref()).ok()?;
     let code = file.segments().find(|segment| segment.permissions().executable())?;
     let mut addresses = vec![None; names.len()];
@@ -109,7 +110,7 @@ pub fn functions_matching(path: &Path, wanted: &[String], not: &[String]) -> Vec
     if !path.is_file() || wanted.is_empty() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
+    let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
     matching(bytes.as_ref(), wanted, not).unwrap_or_default()
 }
 
@@ -256,7 +257,7 @@ mod tests {
     fn functions_are_found_by_their_names() {
         let own = std::env::current_exe().expect("this test");
         assert_eq!(function_sites(&own, "main").len(), 1);
-        let name = "spanwise_read::perf::data::sites::function_sites";
+        let name = "spanwise_symbols::sites::named::function_sites";
         assert!(!function_sites(&own, name).is_empty());
         assert_eq!(function_sites(&own, "no_such_function_anywhere"), [0; 0]);
         assert_eq!(function_sites(&own, ""), [0; 0]);
@@ -295,9 +296,9 @@ mod tests {
             let found = functions_matching(&own, &texts(wanted), &texts(not));
             found.into_iter().map(|(_, name)| name).collect::<Vec<String>>()
         };
-        let all = names(&["spanwise_read::perf::data::sites::*"], &[]);
+        let all = names(&["spanwise_symbols::sites::named::*"], &[]);
         assert!(all.iter().any(|name| name.ends_with("::function_sites")), "{all:?}");
-        let fewer = names(&["spanwise_read::perf::data::sites::*"], &["*::function_sites"]);
+        let fewer = names(&["spanwise_symbols::sites::named::*"], &["*::function_sites"]);
         assert!(
             fewer.len() < all.len() && !fewer.iter().any(|name| name.ends_with("::function_sites"))
         );
