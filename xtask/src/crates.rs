@@ -41,7 +41,7 @@ const ROOMS: &[[&str; 4]] = &[
         "thiserror",
         "",
     ],
-    ["spanwise-capture", "spanwise-files", "libc", "tempfile"],
+    ["spanwise-capture", "spanwise-files spanwise-symbols", "libc", "tempfile"],
     ["spanwise-probe", "spanwise-probe-macros", "", ""],
     ["spanwise-probe-macros", "", "", ""],
     ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],

@@ -65,7 +65,7 @@ pub struct JumpMemory {
     pub displacement: i32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JumpBase {
     Zero,
     Register(u8),

@@ -14,7 +14,8 @@ use object::{Architecture, Object, ObjectSection, ObjectSymbol, SymbolKind};
 use spanwise_files::FileBytes;
 use spanwise_pt::{CodePart, LeaveKind};
 
-use super::named::{addresses_matching, addresses_named, file_offset};
+use super::named::{addresses_named, file_offset};
+use super::patterns::FunctionPatterns;
 use crate::elf::debug_file;
 
 /// A function, and where probes can note its calls and its returns.
@@ -51,13 +52,12 @@ pub struct ExitPlace {
 /// More parts than this no function has.
 const PARTS_MAX: usize = 4;
 
-/// Functions of a file that fit one of the patterns and none of the others, as for
-/// [`super::functions_matching`]. Empty where the file is no program.
-pub fn probes_matching(path: &Path, wanted: &[String], not: &[String]) -> Vec<FunctionProbes> {
-    if wanted.is_empty() {
+/// Functions of a file by patterns of their names. Empty where the file is no program.
+pub fn probes_matching(path: &Path, patterns: FunctionPatterns<'_>) -> Vec<FunctionProbes> {
+    if patterns.wanted.is_empty() {
         return Vec::new();
     }
-    probes(path, |file| addresses_matching(file, wanted, not).into_iter().collect())
+    probes(path, |file| patterns.addresses_in(file).into_iter().collect())
 }
 
 /// Functions of a file by their name, as for [`super::function_sites`].
@@ -415,7 +415,8 @@ mod tests {
         assert_eq!(probes_named(&own, "no_such_function_anywhere"), []);
         assert_eq!(probes_named(Path::new("/"), "main"), []);
         let all = ["spanwise_symbols::sites::exits::*".to_owned()];
-        assert!(probes_matching(&own, &all, &[]).len() > 3);
+        let patterns = FunctionPatterns { wanted: &all, excluded: &[] };
+        assert!(probes_matching(&own, patterns).len() > 3);
     }
 
     #[test]
@@ -437,7 +438,8 @@ mod tests {
     #[test]
     fn functions_of_the_c_library_have_places() {
         let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
-        let all = probes_matching(path, &["*".to_owned()], &[]);
+        let every = FunctionPatterns { wanted: &["*".to_owned()], excluded: &[] };
+        let all = probes_matching(path, every);
         if all.is_empty() {
             return;
         }
