@@ -13,12 +13,18 @@ const ROOMS: &[[&str; 4]] = &[
     ["spanwise-callstack", "spanwise-model", "", "proptest"],
     ["spanwise-pt", "", "", "libc proptest"],
     [
+        "spanwise-symbols",
+        "spanwise-files spanwise-pt",
+        "cpp_demangle flate2 framehop gimli memchr object rustc-demangle rustix zstd",
+        "tempfile",
+    ],
+    [
         "spanwise-read",
-        "spanwise-files spanwise-model spanwise-callstack spanwise-pt",
-        "arrow-array arrow-buffer arrow-ipc arrow-schema cpp_demangle crc32fast flate2 \
-         framehop gimli liblzma memchr object rustc-demangle rustix serde serde_json \
-         thiserror zstd",
-        "libc proptest spanwise-capture spanwise-probe spanwise-write tempfile",
+        "spanwise-files spanwise-model spanwise-callstack spanwise-pt spanwise-symbols",
+        "arrow-array arrow-buffer arrow-ipc arrow-schema crc32fast flate2 liblzma memchr \
+         rustix serde serde_json thiserror zstd",
+        "cpp_demangle libc object proptest rustc-demangle spanwise-capture spanwise-probe \
+         spanwise-write tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
     ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],
@@ -35,7 +41,7 @@ const ROOMS: &[[&str; 4]] = &[
         "thiserror",
         "",
     ],
-    ["spanwise-capture", "spanwise-files", "libc", "tempfile"],
+    ["spanwise-capture", "spanwise-files spanwise-symbols", "libc", "tempfile"],
     ["spanwise-probe", "spanwise-probe-macros", "", ""],
     ["spanwise-probe-macros", "", "", ""],
     ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],
@@ -49,7 +55,8 @@ const ROOMS: &[[&str; 4]] = &[
     [
         "spanwise",
         "spanwise-capture spanwise-files spanwise-model spanwise-callstack spanwise-read \
-         spanwise-analyze spanwise-query spanwise-report spanwise-serve spanwise-write",
+         spanwise-analyze spanwise-query spanwise-report spanwise-serve \
+         spanwise-symbols spanwise-write",
         "anyhow clap clap_complete terminal_size",
         "flate2 libc serde_json tempfile zstd",
     ],

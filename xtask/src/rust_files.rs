@@ -16,6 +16,9 @@ const BANNED: [(&str, &str); 3] = [
     ("dbg!", "delete it"),
 ];
 
+/// Crates that read what others wrote.
+const READERS: [&str; 2] = ["crates/read/src/", "crates/symbols/src/"];
+
 pub(crate) fn check(file: &SourceFile) -> Vec<Failure> {
     let mut failures = Vec::new();
     let mut fail = |line: usize, what: String, cure: &str| {
@@ -55,7 +58,7 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Failure> {
     for line in unsafe_without_proof(&file.text, &all_code) {
         fail(line, "unsafe without a proof".into(), "say why it is sound in a `// SAFETY:` above");
     }
-    if file.path.starts_with("crates/read/src/") {
+    if READERS.iter().any(|folder| file.path.starts_with(folder)) {
         for (at, _) in code.match_indices(".unwrap()") {
             let cure =
                 "return a ReadError or note a Notice; `expect` with the reason if it is ours";

@@ -20,15 +20,14 @@ mod triggers;
 mod waits;
 
 pub use calls::{
-    BrakedFunction, CallLevel, CallsBy, CallsOptions, ExitKind, ExitPlace, FunctionPlaces,
-    LENGTH_BUCKETS, NotedBy, RefusedFunction, ReturnsBy, StartPlaces, TargetBase, TargetMemory,
-    WatchedFunction,
+    BrakedFunction, CallLevel, CallsBy, CallsOptions, LENGTH_BUCKETS, NotedBy, RefusedFunction,
+    ReturnsBy,
 };
 pub use perf::event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
 pub use pt::{CodeRange, PtOptions, TraceRecorded, TraceScope};
 #[doc(hidden)]
 pub use pt::{TraceClock, TraceRings, TraceSource, record_rings};
-pub use python::{PYTHON_RATE_MAX_HZ, PythonOptions, SymbolPlaces};
+pub use python::{PYTHON_RATE_MAX_HZ, PythonOptions};
 pub use session::budget::Wanted;
 pub use session::opened::ClockOf;
 pub use session::options::{FlightOptions, RecordOptions};

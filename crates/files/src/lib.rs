@@ -6,6 +6,7 @@
 //! opened is looked at again before it is used. Files that are mapped may be cut or changed by
 //! others; [`Mapping`] and [`Frozen`] say what then happens.
 
+mod bytes;
 mod folder;
 mod frozen;
 mod guard;
@@ -16,6 +17,7 @@ mod temporary;
 mod trust;
 mod walk;
 
+pub use bytes::{FileBytes, FileState};
 pub use folder::{Folder, NewFile};
 pub use frozen::Frozen;
 pub use mapping::{Access, Mapping};

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use spanwise_files::FileBytes;
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
 use crate::json::Effort;
-use crate::source::{Bytes, Compression, Stream, WAVE_BYTES, Wave, WaveEnd};
+use crate::source::{Compression, Stream, WAVE_BYTES, Wave, WaveEnd};
 use crate::{OpenOptions, ReadErrorKind};
 use crate::{fxt, perf, perfetto, session};
 
@@ -33,7 +34,7 @@ pub(crate) trait Records: Feed {
 /// The reader for a file, if its content is of a binary format.
 pub(crate) fn detect(
     path: &Path,
-    bytes: &Bytes,
+    bytes: &FileBytes,
     compression: Compression,
     options: &OpenOptions<'_>,
 ) -> Result<Option<Box<dyn Records>>, ReadErrorKind> {
@@ -76,7 +77,7 @@ fn detect_head(path: &Path, head: &[u8], options: &OpenOptions<'_>) -> Option<Bo
 /// Reads all of a file.
 pub(crate) fn read(
     mut records: Box<dyn Records>,
-    bytes: Bytes,
+    bytes: FileBytes,
     compression: Compression,
     effort: Effort<'_>,
     mut info: SourceInfo,
@@ -88,7 +89,7 @@ pub(crate) fn read(
 /// Hands over all of a file, inflated; says how long it was.
 pub(crate) fn feed_all(
     records: &mut dyn Feed,
-    bytes: Bytes,
+    bytes: FileBytes,
     compression: Compression,
     effort: Effort<'_>,
 ) -> Result<u64, ReadErrorKind> {

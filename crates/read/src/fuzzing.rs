@@ -5,15 +5,16 @@ mod files;
 mod generated;
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
+use spanwise_files::FileBytes;
 use spanwise_model::{LabelValue, NoticeKind, Profile, SourceInfo, StrId, Trace};
 
 use crate::binary::Records;
 use crate::index::forge::Forgery;
 use crate::json::{self, Effort};
 use crate::profile::{self, NotAProfile};
-use crate::source::{Bytes, Compression, LazyText, Stream};
+use crate::source::{Compression, LazyText, Stream};
 use crate::{ReadErrorKind, fxt, perf, perfetto, session};
 
 pub use files::{index_mapped, side_files};
@@ -24,13 +25,13 @@ pub use generated::profiles;
 pub fn json(input: &[u8]) {
     let Some((&[block, wave], text)) = input.split_first_chunk::<2>() else { return };
     let effort = |threads, block_bytes| Effort { threads, progress: None, total: 0, block_bytes };
-    let lazy = || LazyText::ready(Path::new("fuzz"), Bytes::Owned(Arc::new(text.to_vec())));
+    let lazy = || LazyText::ready(Path::new("fuzz"), FileBytes::from(text.to_vec()));
     let whole = json::read_text(text, effort(1, 1 << 30), SourceInfo::default(), lazy());
     let block_bytes = 1 + usize::from(block) * 4;
     let blocks = json::read_text(text, effort(1, block_bytes), SourceInfo::default(), lazy());
     let wave_bytes = 1 + text.len() * usize::from(wave) / 256;
     let waves = Stream::new(
-        Bytes::Owned(Arc::new(text.to_vec())),
+        FileBytes::from(text.to_vec()),
         Compression::None,
         wave_bytes.max(text.len() / 8),
     )
@@ -50,7 +51,7 @@ pub fn json(input: &[u8]) {
 pub fn index(input: &[u8]) {
     static INDEX: OnceLock<Forgery> = OnceLock::new();
     let text = SAMPLE.as_bytes();
-    let args = || LazyText::ready(Path::new("fuzz"), Bytes::Owned(Arc::new(text.to_vec())));
+    let args = || LazyText::ready(Path::new("fuzz"), FileBytes::from(text.to_vec()));
     let whole = INDEX.get_or_init(|| {
         let effort = Effort { threads: 1, progress: None, total: 0, block_bytes: 1 << 20 };
         let trace = json::read_text(text, effort, SourceInfo::default(), args());

@@ -8,7 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use json::{BLOCK_BYTES, Effort};
-use source::{Bytes, Compression, LazyText, Stream, WAVE_BYTES};
+use source::{Compression, LazyText, Stream, WAVE_BYTES};
+use spanwise_files::FileBytes;
 use spanwise_model::{NO_OFFSET, NoticeKind, SourceInfo, Summary, Trace, threads_available};
 
 mod assemble;
@@ -34,16 +35,10 @@ mod torch;
 pub use error::{ReadError, ReadErrorKind};
 pub use measurements::{MeasurementsError, open_measurements};
 pub use memory::{memory_left, set_memory_max};
-pub use perf::data::{
-    ExitPlace, FunctionProbes, ProbePlaces, StartSites, address_site, function_ranges,
-    function_sites, functions_matching, line_sites, probes_matching, probes_named, start_sites,
-    symbol_addresses,
-};
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, ProfileFile, open_profile, open_profile_file};
-pub use recording::{build_id, is_recording};
+pub use recording::is_recording;
 pub use session::SessionFollower;
-pub use spanwise_pt::{JumpBase, JumpMemory, LeaveKind};
 pub use torch::TORCH_CLOCK_PROPERTY;
 
 /// Whether to use the index beside a trace.
@@ -76,7 +71,7 @@ pub struct OpenOptions<'a> {
 }
 
 /// How the bytes of a file are come by.
-type OpenBytes = fn(&Path) -> io::Result<Bytes>;
+type OpenBytes = fn(&Path) -> io::Result<FileBytes>;
 
 /// Opens a trace from its index, or from its source.
 ///
@@ -94,7 +89,7 @@ pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> 
 
 /// What somebody named may be a pipe, but not what lies in a folder.
 fn bytes_of(named: &Path, file: &Path) -> OpenBytes {
-    if named == file { Bytes::open } else { Bytes::open_regular }
+    if named == file { source::open_named } else { FileBytes::open_regular }
 }
 
 fn open_file(
@@ -141,7 +136,7 @@ fn read_source(
 
 fn read_bytes(
     path: &Path,
-    bytes: Bytes,
+    bytes: FileBytes,
     info: SourceInfo,
     options: &OpenOptions<'_>,
 ) -> Result<Trace, ReadErrorKind> {

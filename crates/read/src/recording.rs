@@ -4,15 +4,12 @@ use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 
-use object::Object;
 use spanwise_model::{BOOT_PROPERTY, SourceInfo};
-
-use crate::source::Bytes;
 
 const RECORDS_FILE: &str = "perf.data";
 const ABOUT_FILE: &str = "recording.json";
 const PERF_RECORDS_FILE: &str = "data";
-const KERNEL_FOLDER: &str = "kcore_dir";
+pub(crate) const KERNEL_FOLDER: &str = "kcore_dir";
 const FOLDER_ENDING: &str = ".spanwise-recording";
 
 /// True for the folder of a recording, of ours or of `perf record --kcore`. One of ours whose
@@ -72,17 +69,6 @@ fn add_clock_of(about: &serde_json::Value, info: &mut SourceInfo) {
     if let Some(boot) = about["boot"].as_str().filter(|boot| !boot.is_empty()) {
         info.properties.insert(BOOT_PROPERTY.to_owned(), boot.to_owned());
     }
-}
-
-/// Which build an executable or a library is of, where it says so.
-pub fn build_id(path: &Path) -> Option<Vec<u8>> {
-    // Nothing but files is opened: a pipe would wait for somebody to write.
-    if !path.is_file() {
-        return None;
-    }
-    let bytes = Bytes::open_regular(path).ok()?;
-    let file = object::File::parse(bytes.as_ref()).ok()?;
-    file.build_id().ok().flatten().map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

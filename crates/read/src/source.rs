@@ -1,13 +1,12 @@
-//! Bytes of a file: mapped as they are, or inflated wave by wave.
+//! FileBytes of a file: mapped as they are, or inflated wave by wave.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, BufRead, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use spanwise_files::{Access, Frozen, Mapping};
+use spanwise_files::{FileBytes, FileState};
 use spanwise_model::{ArgValue, ArgsSource};
 
 use crate::memory::{self, MemoryShare};
@@ -42,160 +41,23 @@ impl Compression {
     }
 }
 
-/// The bytes of a file.
-#[derive(Clone)]
-pub(crate) enum Bytes {
-    Mapped(Arc<MappedFile>),
-    /// Of a pipe or another file that cannot be mapped.
-    Owned(Arc<Vec<u8>>),
-}
-
-impl Bytes {
-    /// What somebody named, a pipe included.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
-        }
-        if metadata.is_file() {
-            return Bytes::of_file(file, Kept::Open);
-        }
-        let mut bytes = Vec::new();
-        // A pipe may go on for ever.
-        let limit = memory::memory_left() / 2;
-        if file.take(limit).read_to_end(&mut bytes)? as u64 == limit {
-            return Err(io::Error::other(memory::too_large(limit)));
-        }
-        Ok(Bytes::Owned(Arc::new(bytes)))
+/// What somebody named, a pipe included.
+pub(crate) fn open_named(path: &Path) -> io::Result<FileBytes> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
     }
-
-    /// A regular file that something else led to, such as the program that was recorded.
-    pub(crate) fn open_regular(path: &Path) -> io::Result<Self> {
-        Bytes::of_file(spanwise_files::open_regular(path)?, Kept::Closed)
+    if metadata.is_file() {
+        return FileBytes::of_open(file);
     }
-
-    /// A regular file that lies in the folder of a recording; a link there is not followed.
-    pub(crate) fn open_beside(path: &Path) -> io::Result<Self> {
-        Bytes::of_file(spanwise_files::open_unlinked(path)?, Kept::Open)
+    let mut bytes = Vec::new();
+    // A pipe may go on for ever.
+    let limit = memory::memory_left() / 2;
+    if file.take(limit).read_to_end(&mut bytes)? as u64 == limit {
+        return Err(io::Error::other(memory::too_large(limit)));
     }
-
-    fn of_file(file: File, kept: Kept) -> io::Result<Self> {
-        if file.metadata()?.len() == 0 {
-            return Ok(Bytes::Owned(Arc::default()));
-        }
-        // To copy a gigabyte takes half a second: who reads copes with whatever is there.
-        let map = Mapping::of(&file, Access::InOrder)?;
-        let state = match kept {
-            Kept::Open => Some((State::of(&file.metadata()?), file)),
-            Kept::Closed => None,
-        };
-        Ok(Bytes::Mapped(Arc::new(MappedFile { map: Some(Map::Changing(map)), state })))
-    }
-
-    pub(crate) fn frozen(frozen: Frozen) -> Self {
-        Bytes::Mapped(Arc::new(MappedFile { map: Some(Map::Frozen(frozen)), state: None }))
-    }
-
-    /// Whether something was read that the file no longer had.
-    pub(crate) fn is_cut(&self) -> bool {
-        let Bytes::Mapped(file) = self else { return false };
-        matches!(&file.map, Some(Map::Changing(map)) if map.is_cut())
-    }
-
-    /// An error where the file was cut while it was read.
-    pub(crate) fn check_whole(&self) -> io::Result<()> {
-        match self.is_cut() {
-            true => Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the file was cut short while it was read",
-            )),
-            false => Ok(()),
-        }
-    }
-
-    /// What the file is now is not what was opened.
-    fn has_changed(&self) -> bool {
-        let Bytes::Mapped(file) = self else { return false };
-        let now = |(before, file): &(State, File)| match file.metadata() {
-            Ok(now) => State::of(&now) != *before,
-            Err(_) => true,
-        };
-        self.is_cut() || file.state.as_ref().is_some_and(now)
-    }
-
-    pub(crate) fn state(&self) -> Option<State> {
-        let Bytes::Mapped(file) = self else { return None };
-        file.state.as_ref().map(|(state, _)| *state)
-    }
-}
-
-/// Whether a file is held open, to see later whether it has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    Open,
-    Closed,
-}
-
-/// What shows that a file has changed: its length, and when that was (seconds, nanoseconds).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct State {
-    pub(crate) bytes: u64,
-    pub(crate) modified: (i64, i64),
-}
-
-impl State {
-    fn of(metadata: &Metadata) -> State {
-        State { bytes: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
-    }
-}
-
-enum Map {
-    Changing(Mapping),
-    Frozen(Frozen),
-}
-
-impl AsRef<[u8]> for Map {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Map::Changing(map) => map.as_ref(),
-            Map::Frozen(map) => map.as_ref(),
-        }
-    }
-}
-
-/// A file in memory, given back behind the back of whoever is done with it: to unmap a
-/// gigabyte page by page takes as long as a tenth of reading it.
-pub(crate) struct MappedFile {
-    map: Option<Map>,
-    state: Option<(State, File)>,
-}
-
-/// Less is soon unmapped.
-const UNMAPPED_BEHIND_MIN: usize = 16 << 20;
-
-impl Drop for MappedFile {
-    fn drop(&mut self) {
-        let is_long = |map: &Map| map.as_ref().len() >= UNMAPPED_BEHIND_MIN;
-        let Some(map) = self.map.take().filter(is_long) else { return };
-        // Where no thread is to be had, the map is dropped with the closure, here.
-        drop(std::thread::Builder::new().spawn(move || drop(map)));
-    }
-}
-
-impl AsRef<[u8]> for MappedFile {
-    fn as_ref(&self) -> &[u8] {
-        self.map.as_ref().map(AsRef::as_ref).unwrap_or_default()
-    }
-}
-
-impl AsRef<[u8]> for Bytes {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Bytes::Mapped(map) => map.as_ref().as_ref(),
-            Bytes::Owned(bytes) => bytes,
-        }
-    }
+    Ok(bytes.into())
 }
 
 /// How much text is inflated at a time.
@@ -206,7 +68,7 @@ const ROOM_BYTES: usize = 1 << 20;
 
 /// The bytes of a file as a reader that others can watch.
 struct Watched {
-    bytes: Bytes,
+    bytes: FileBytes,
     position: Arc<AtomicUsize>,
 }
 
@@ -288,7 +150,7 @@ fn xz() -> io::Result<liblzma::stream::Stream> {
 
 impl Stream {
     pub(crate) fn new(
-        bytes: Bytes,
+        bytes: FileBytes,
         compression: Compression,
         wave_bytes: usize,
     ) -> io::Result<Self> {
@@ -351,8 +213,8 @@ impl Stream {
 pub(crate) struct LazyText {
     path: PathBuf,
     /// What the file was when the trace was read.
-    expected: Option<State>,
-    text: OnceLock<Result<Bytes, String>>,
+    expected: Option<FileState>,
+    text: OnceLock<Result<FileBytes, String>>,
 }
 
 impl LazyText {
@@ -361,19 +223,19 @@ impl LazyText {
     }
 
     /// For a file that must not have changed since.
-    pub(crate) fn expecting(path: &Path, state: Option<State>) -> Self {
+    pub(crate) fn expecting(path: &Path, state: Option<FileState>) -> Self {
         LazyText { expected: state, ..LazyText::new(path) }
     }
 
     /// For text that is at hand already.
-    pub(crate) fn ready(path: &Path, text: Bytes) -> Self {
+    pub(crate) fn ready(path: &Path, text: FileBytes) -> Self {
         LazyText { path: path.to_owned(), expected: None, text: OnceLock::from(Ok(text)) }
     }
 
-    fn text(&self) -> Result<&Bytes, String> {
+    fn text(&self) -> Result<&FileBytes, String> {
         let text = self.text.get_or_init(|| {
-            let fetch = || -> Result<Bytes, ReadErrorKind> {
-                let bytes = Bytes::open(&self.path)?;
+            let fetch = || -> Result<FileBytes, ReadErrorKind> {
+                let bytes = open_named(&self.path)?;
                 if self.expected.is_some_and(|expected| bytes.state() != Some(expected)) {
                     return Err(changed().into());
                 }
@@ -383,7 +245,7 @@ impl LazyText {
                 }
                 let text = Stream::new(bytes.clone(), compression, WAVE_BYTES)?.read_all()?;
                 bytes.check_whole()?;
-                Ok(Bytes::Owned(Arc::new(text)))
+                Ok(text.into())
             };
             fetch().map_err(|error| format!("{}: {error}", self.path.display()))
         });

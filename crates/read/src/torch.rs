@@ -8,9 +8,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use spanwise_files::FileBytes;
 use spanwise_model::{MergePart, NO_OFFSET, Nanos, NoticeKind, Trace, merge};
 
-use crate::source::Bytes;
 use crate::{OpenOptions, ReadError, ReadErrorKind, error_at, open_file, recording};
 
 /// What the trace says of itself: how far off PyTorch's times can be.
@@ -41,14 +41,14 @@ pub(crate) fn open(
     traces: &[PathBuf],
     options: &OpenOptions<'_>,
 ) -> Result<Trace, ReadError> {
-    let records = open_file(&recording::file_of(folder), Bytes::open_regular, options)?;
+    let records = open_file(&recording::file_of(folder), FileBytes::open_regular, options)?;
     let clock = Clock::of(folder);
     let base = records.info().base_time_ns;
     // The first part keeps its numbers, and those of GPUs are what people know them by.
     let mut parts = Vec::new();
     let mut unread = Vec::new();
     for path in traces {
-        match open_file(path, Bytes::open_beside, options) {
+        match open_file(path, FileBytes::open_beside, options) {
             Ok(trace) => {
                 let is_calendar =
                     trace.window().is_some_and(|(first, _)| first >= CALENDAR_FROM_NS);

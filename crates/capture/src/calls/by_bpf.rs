@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use spanwise_symbols::{ExitPlace, JumpBase, LeaveKind, ProbePlaces};
+
 use super::bpf::{self, Places};
 use super::brake::{CallLevel, HitCosts};
 use super::noting::{self, NotedAt, Noting, NotingMaps, TARGET_BYTES};
-use super::place::{ExitKind, ExitPlace, FunctionPlaces, INSIDE_MAX, TargetBase};
+use super::place::INSIDE_MAX;
 use super::program::HIT_BYTES;
 use super::ring::HitRing;
 use super::sums::{CallSum, Sums};
@@ -25,7 +27,7 @@ const TARGETS_MAX: u32 = 1 << 20;
 pub(super) struct Numbered<'a> {
     pub(super) number: u32,
     pub(super) is_go: bool,
-    pub(super) places: &'a FunctionPlaces,
+    pub(super) places: &'a ProbePlaces,
 }
 
 /// Which processes places are watched in.
@@ -64,7 +66,7 @@ type PlacesBy = BTreeMap<Noting, (Vec<u64>, Vec<u64>)>;
 struct Member {
     number: u32,
     is_go: bool,
-    places: FunctionPlaces,
+    places: ProbePlaces,
 }
 
 impl Member {
@@ -328,11 +330,11 @@ impl ByBpf {
     /// or the number of what an indirect jump is compared with.
     fn detail(&mut self, exit: &ExitPlace) -> io::Result<u32> {
         let displacement = match exit.kind {
-            ExitKind::Return { popped } => return Ok(popped.into()),
-            ExitKind::Jump | ExitKind::Conditional(_) => return Ok(0),
-            ExitKind::ThroughRegister(_) => 0,
-            ExitKind::ThroughMemory(memory) => {
-                let is_next = memory.base == TargetBase::NextInstruction;
+            LeaveKind::Return { popped } => return Ok(popped.into()),
+            LeaveKind::Jump | LeaveKind::Conditional(_) => return Ok(0),
+            LeaveKind::ThroughRegister(_) => 0,
+            LeaveKind::ThroughMemory(memory) => {
+                let is_next = memory.base == JumpBase::NextInstruction;
                 let behind = if is_next { i64::from(exit.len) } else { 0 };
                 i64::from(memory.displacement) + behind
             }

@@ -7,8 +7,10 @@ use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use spanwise_symbols::ExitPlace;
+
 use super::by_bpf::{Numbered, is_odd_place};
-use super::place::{ExitPlace, fetched, is_left};
+use super::place::{fetched, is_left};
 use crate::perf::event::Attr;
 use crate::perf::probe::Probe;
 use crate::perf::records::{self, Record};

@@ -9,9 +9,10 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use spanwise_symbols::{CodeSite, StartSites};
 
 use super::bpf::{self, Places};
 use super::program::{
@@ -20,15 +21,6 @@ use super::program::{
 use crate::session::guard::HoldGuard;
 use crate::session::launch::{Child, ChildState};
 use crate::system::sys;
-
-/// Where a program and its loader can be held: files, and offsets in them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StartPlaces {
-    /// Its first instruction of its own.
-    pub entry: (PathBuf, u64),
-    /// What the loader calls when it has mapped something.
-    pub loader: Option<(PathBuf, u64)>,
-}
 
 /// A loader that takes longer, or that works longer, is not waited for: perhaps something else
 /// than the file is executed.
@@ -48,15 +40,15 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// Before the process runs its program.
-    pub(crate) fn begin(pid: i32, places: &StartPlaces) -> io::Result<Hold> {
+    pub(crate) fn begin(pid: i32, sites: &StartSites) -> io::Result<Hold> {
         let (entered, guard) = (bpf::counter()?, HoldGuard::start(pid)?);
         let mut links = Vec::new();
-        let attach = |program: &OwnedFd, (path, offset): &(PathBuf, u64)| {
-            let path = path.as_os_str().as_encoded_bytes();
-            bpf::attach(program, &Places { path, pid, offsets: &[*offset], cookies: &[0] })
+        let attach = |program: &OwnedFd, site: &CodeSite| {
+            let path = site.file.as_os_str().as_encoded_bytes();
+            bpf::attach(program, &Places { path, pid, offsets: &[site.offset], cookies: &[0] })
         };
-        links.push(attach(&bpf::program(&stopping(Some(entered.as_raw_fd())))?, &places.entry)?);
-        if let Some(loader) = &places.loader {
+        links.push(attach(&bpf::program(&stopping(Some(entered.as_raw_fd())))?, &sites.entry)?);
+        if let Some(loader) = &sites.loader {
             // Without it, calls in the constructors of libraries are missed.
             links.extend(attach(&bpf::program(&stopping(None))?, loader));
         }

@@ -20,8 +20,10 @@ mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::rc::Rc;
+
+use spanwise_symbols::{FunctionPatterns, FunctionProbes, ProbePlaces, probes_matching};
 
 use crate::follow::ProcessTree;
 use crate::perf::records::Record;
@@ -36,8 +38,6 @@ pub use brake::CallLevel;
 use by_bpf::{ByBpf, Numbered, Whose};
 use by_probes::ByProbes;
 pub(crate) use hold::Hold;
-pub use hold::StartPlaces;
-pub use place::{ExitKind, ExitPlace, FunctionPlaces, TargetBase, TargetMemory, WatchedFunction};
 pub(crate) use place::{fetched, is_left};
 use program::HIT_BYTES;
 use sums::CallSum;
@@ -47,10 +47,7 @@ pub(crate) use trial::own_function;
 /// Which functions are recorded.
 #[derive(Clone, Copy)]
 pub struct CallsOptions<'a> {
-    /// Functions of a file that are wanted, and where in it they begin and are left.
-    pub functions_in: &'a dyn Fn(&Path) -> Vec<WatchedFunction>,
-    /// Where a program can be held until its libraries are watched; `None` where it is none.
-    pub start_of: &'a dyn Fn(&Path) -> Option<StartPlaces>,
+    pub functions: FunctionPatterns<'a>,
     pub by: CallsBy,
     /// How much of the program's own processor time it may cost, in percent. Above that, calls of
     /// the functions that cost most are counted, and at last not watched any more.
@@ -92,7 +89,7 @@ pub(crate) struct Calls<'a> {
     options: CallsOptions<'a>,
     backend: Backend,
     /// Functions in each file, with their numbers.
-    files: BTreeMap<Vec<u8>, Rc<[(u32, WatchedFunction)]>>,
+    files: BTreeMap<Vec<u8>, Rc<[(u32, FunctionProbes)]>>,
     count: u32,
     /// The processes that are recorded from the beginning.
     pids: Vec<i32>,
@@ -129,6 +126,8 @@ pub(crate) struct Calls<'a> {
     refused: Vec<RefusedFunction>,
     /// Functions that are more than can be watched.
     too_many: u64,
+    /// Patterns that no function of any file fits.
+    unmatched: Vec<&'a str>,
 }
 
 impl<'a> Calls<'a> {
@@ -188,6 +187,7 @@ impl<'a> Calls<'a> {
             new: SideRecords::default(),
             refused: Vec::new(),
             too_many: 0,
+            unmatched: options.functions.wanted.iter().map(String::as_str).collect(),
         })
     }
 
@@ -249,8 +249,12 @@ impl<'a> Calls<'a> {
         }
     }
 
-    fn look_into(&mut self, path: &[u8]) -> Rc<[(u32, WatchedFunction)]> {
-        let functions = (self.options.functions_in)(processes::path_of(path));
+    fn look_into(&mut self, path: &[u8]) -> Rc<[(u32, FunctionProbes)]> {
+        let file = processes::path_of(path);
+        let functions = probes_matching(file, self.options.functions);
+        if !functions.is_empty() {
+            self.options.functions.remove_matched(file, &mut self.unmatched);
+        }
         let most = match self.backend {
             Backend::Bpf(_) => FUNCTIONS_MAX,
             Backend::Probes(_) => by_probes::FUNCTIONS_MAX.saturating_sub(self.count as usize),
@@ -270,13 +274,13 @@ impl<'a> Calls<'a> {
                 self.count += 1;
             }
         }
-        let watched: Rc<[(u32, WatchedFunction)]> = watched.into();
+        let watched: Rc<[(u32, FunctionProbes)]> = watched.into();
         self.files.insert(path.to_vec(), Rc::clone(&watched));
         watched
     }
 
     /// Why a function cannot be watched without harm, if so.
-    fn refusal(&self, function: &WatchedFunction) -> Option<String> {
+    fn refusal(&self, function: &FunctionProbes) -> Option<String> {
         let places = match &function.places {
             Ok(places) => places,
             Err(why) => return Some(why.clone()),
@@ -355,6 +359,8 @@ impl<'a> Calls<'a> {
             watched: u64::from(self.count),
             refused: self.refused.clone(),
             too_many: self.too_many,
+            unmatched: self.unmatched.iter().map(|&pattern| pattern.to_owned()).collect(),
+            files: self.files.keys().map(|path| processes::path_of(path).to_owned()).collect(),
             late_processes: self.late_processes(),
             braked: self.braked.clone(),
             counted: self.summed.values().map(|counts| counts[0]).sum(),
@@ -410,6 +416,8 @@ pub(crate) struct FunctionCounts {
     pub(crate) watched: u64,
     pub(crate) refused: Vec<RefusedFunction>,
     pub(crate) too_many: u64,
+    pub(crate) unmatched: Vec<String>,
+    pub(crate) files: Vec<PathBuf>,
     /// Processes that were forked, and watched a moment later.
     pub(crate) late_processes: u64,
     pub(crate) braked: Vec<BrakedFunction>,
@@ -458,7 +466,7 @@ fn begin_bpf(tree: Option<&ProcessTree>) -> io::Result<ByBpf> {
     })
 }
 
-fn numbered(function: &(u32, WatchedFunction)) -> Option<Numbered<'_>> {
+fn numbered(function: &(u32, FunctionProbes)) -> Option<Numbered<'_>> {
     let (number, function) = function;
     let places = function.places.as_ref().ok()?;
     Some(Numbered { number: *number, is_go: function.is_go, places })
@@ -483,7 +491,7 @@ fn time_of(hit: &[u8]) -> Option<u64> {
 }
 
 /// A function that hits name by its number.
-fn function_record(number: u32, function: &WatchedFunction, path: &[u8]) -> Vec<u8> {
+fn function_record(number: u32, function: &FunctionProbes, path: &[u8]) -> Vec<u8> {
     let mut body = Vec::from(number.to_le_bytes());
     body.extend(u32::from(function.is_go).to_le_bytes());
     body.extend((function.name.len() as u32).to_le_bytes());
@@ -503,7 +511,7 @@ fn record(kind: u32, body: &[u8]) -> Vec<u8> {
 pub(crate) fn try_on_ourselves(
     by: CallsBy,
     path: &[u8],
-    places: &FunctionPlaces,
+    places: &ProbePlaces,
 ) -> io::Result<ReturnsBy> {
     let own = std::process::id() as i32;
     let functions = [Numbered { number: 0, is_go: false, places }];

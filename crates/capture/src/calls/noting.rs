@@ -8,7 +8,9 @@
 
 use std::os::fd::RawFd;
 
-use super::place::{CONDITION_BITS, ExitKind, FIRST_SIGNED, INSIDE_MAX, REGISTER_AT, TargetBase};
+use spanwise_symbols::{JumpBase, LeaveKind};
+
+use super::place::{CONDITION_BITS, FIRST_SIGNED, INSIDE_MAX, REGISTER_AT};
 use super::program::{
     FRAME, HIT_BYTES, Instruction, NO_WAKEUP, Text, add, call, code, copy, function, instruction,
     map, set, skip_if_zero, store,
@@ -47,17 +49,17 @@ pub(super) enum NotedAt {
     PerformedReturn,
     Conditional(u8),
     ThroughRegister(u8),
-    ThroughMemory(TargetBase, Option<(u8, u8)>),
+    ThroughMemory(JumpBase, Option<(u8, u8)>),
 }
 
 impl NotedAt {
-    pub(super) fn exit(kind: ExitKind, performs_returns: bool) -> NotedAt {
+    pub(super) fn exit(kind: LeaveKind, performs_returns: bool) -> NotedAt {
         match kind {
-            ExitKind::Return { .. } if performs_returns => NotedAt::PerformedReturn,
-            ExitKind::Return { .. } | ExitKind::Jump => NotedAt::Exit,
-            ExitKind::Conditional(condition) => NotedAt::Conditional(condition & 15),
-            ExitKind::ThroughRegister(register) => NotedAt::ThroughRegister(register & 15),
-            ExitKind::ThroughMemory(memory) => NotedAt::ThroughMemory(memory.base, memory.index),
+            LeaveKind::Return { .. } if performs_returns => NotedAt::PerformedReturn,
+            LeaveKind::Return { .. } | LeaveKind::Jump => NotedAt::Exit,
+            LeaveKind::Conditional(condition) => NotedAt::Conditional(condition & 15),
+            LeaveKind::ThroughRegister(register) => NotedAt::ThroughRegister(register & 15),
+            LeaveKind::ThroughMemory(memory) => NotedAt::ThroughMemory(memory.base, memory.index),
         }
     }
 }
@@ -153,14 +155,14 @@ fn find_targets(text: &mut Text, maps: NotingMaps) {
 }
 
 /// Reads the target of a jump through memory; ends where that cannot be read.
-fn read_target(text: &mut Text, base: TargetBase, index: Option<(u8, u8)>) {
+fn read_target(text: &mut Text, base: JumpBase, index: Option<(u8, u8)>) {
     text.add([match base {
-        TargetBase::Zero => set(TARGET, 0),
-        TargetBase::Register(register) => {
+        JumpBase::Zero => set(TARGET, 0),
+        JumpBase::Register(register) => {
             register_of(TARGET, REGISTER_AT[usize::from(register & 15)])
         }
         // The length of the instruction is in the displacement.
-        TargetBase::NextInstruction => register_of(TARGET, IP),
+        JumpBase::NextInstruction => register_of(TARGET, IP),
     }]);
     if let Some((register, shift)) = index {
         text.add([register_of(2, REGISTER_AT[usize::from(register & 15)])]);
@@ -258,7 +260,7 @@ mod tests {
         let sums = crate::calls::sums::SumMaps { sums: 8, starts: 9 };
         let maps = NotingMaps { ring: 3, lost: 4, targets: 5, threads: 6, modes: 7, sums };
         let conditions = (0..16).map(NotedAt::Conditional);
-        let memory = NotedAt::ThroughMemory(TargetBase::Register(3), Some((2, 3)));
+        let memory = NotedAt::ThroughMemory(JumpBase::Register(3), Some((2, 3)));
         let others = [NotedAt::Entry, NotedAt::Exit, NotedAt::PerformedReturn, memory];
         let others = others.into_iter().chain([NotedAt::ThroughRegister(15)]);
         for at in others.chain(conditions) {

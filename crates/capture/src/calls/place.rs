@@ -1,65 +1,6 @@
-//! Where the calls and the returns of a function are noted: places in its file, found by whoever
-//! took its code apart.
+//! Whether a function was left at one of its exits, and what a probe has to fetch to decide that.
 
-/// A function that is to be watched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchedFunction {
-    pub name: String,
-    /// Its calls belong to a goroutine, which moves between threads and whose stack moves.
-    pub is_go: bool,
-    /// Or why it cannot be watched without harm.
-    pub places: Result<FunctionPlaces, String>,
-}
-
-/// Offsets in the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FunctionPlaces {
-    /// Where a call is noted: the stack pointer is that of the first instruction.
-    pub entry: u64,
-    pub exits: Vec<ExitPlace>,
-}
-
-/// An instruction by which the function is left, or may be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExitPlace {
-    pub offset: u64,
-    /// Of the instruction.
-    pub len: u8,
-    pub kind: ExitKind,
-    /// Of an indirect jump: what of the code is still the function, relative to the instruction.
-    pub inside: Vec<(i64, i64)>,
-}
-
-/// How a function is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExitKind {
-    /// `ret`, which takes so many more bytes off the stack.
-    Return { popped: u16 },
-    /// A jump to another function.
-    Jump,
-    /// The same, under a condition by its number in the opcode.
-    Conditional(u8),
-    /// Through a register, by its number: left unless the target is inside.
-    ThroughRegister(u8),
-    /// Through a word in memory, the same.
-    ThroughMemory(TargetMemory),
-}
-
-/// A word in memory that holds where a jump goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TargetMemory {
-    pub base: TargetBase,
-    /// A register, and by how much it is shifted to the left.
-    pub index: Option<(u8, u8)>,
-    pub displacement: i32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TargetBase {
-    Zero,
-    Register(u8),
-    NextInstruction,
-}
+use spanwise_symbols::{ExitPlace, JumpBase, JumpMemory, LeaveKind};
 
 /// Parts of a function that an indirect jump is compared with, at most.
 pub(super) const INSIDE_MAX: usize = 4;
@@ -79,16 +20,16 @@ const REGISTER_NAMES: [&str; 16] = [
 pub(crate) fn fetched(exit: &ExitPlace) -> Result<Option<String>, &'static str> {
     let name = |register: u8| REGISTER_NAMES[usize::from(register & 15)];
     Ok(match exit.kind {
-        ExitKind::Return { .. } | ExitKind::Jump => None,
-        ExitKind::Conditional(_) => Some("%flags".to_owned()),
-        ExitKind::ThroughRegister(register) => Some(format!("%{}", name(register))),
-        ExitKind::ThroughMemory(TargetMemory { index: Some(_), .. }) => {
+        LeaveKind::Return { .. } | LeaveKind::Jump => None,
+        LeaveKind::Conditional(_) => Some("%flags".to_owned()),
+        LeaveKind::ThroughRegister(register) => Some(format!("%{}", name(register))),
+        LeaveKind::ThroughMemory(JumpMemory { index: Some(_), .. }) => {
             return Err("uprobes cannot follow its jump through a table");
         }
-        ExitKind::ThroughMemory(TargetMemory { base, displacement, .. }) => Some(match base {
-            TargetBase::Zero => format!("@{displacement:#x}"),
-            TargetBase::Register(register) => format!("{displacement:+}(%{})", name(register)),
-            TargetBase::NextInstruction => format!("{:+}(%ip)", displacement + i32::from(exit.len)),
+        LeaveKind::ThroughMemory(JumpMemory { base, displacement, .. }) => Some(match base {
+            JumpBase::Zero => format!("@{displacement:#x}"),
+            JumpBase::Register(register) => format!("{displacement:+}(%{})", name(register)),
+            JumpBase::NextInstruction => format!("{:+}(%ip)", displacement + i32::from(exit.len)),
         }),
     })
 }
@@ -96,9 +37,9 @@ pub(crate) fn fetched(exit: &ExitPlace) -> Result<Option<String>, &'static str> 
 /// Whether the function was left at this place, by what was fetched there.
 pub(crate) fn is_left(exit: &ExitPlace, ip: u64, fetched: Option<u64>) -> bool {
     match exit.kind {
-        ExitKind::Return { .. } | ExitKind::Jump => true,
-        ExitKind::Conditional(condition) => fetched.is_some_and(|flags| holds(condition, flags)),
-        ExitKind::ThroughRegister(_) | ExitKind::ThroughMemory(_) => {
+        LeaveKind::Return { .. } | LeaveKind::Jump => true,
+        LeaveKind::Conditional(condition) => fetched.is_some_and(|flags| holds(condition, flags)),
+        LeaveKind::ThroughRegister(_) | LeaveKind::ThroughMemory(_) => {
             let Some(target) = fetched else { return false };
             let at = target.wrapping_sub(ip) as i64;
             !exit.inside.iter().any(|&(from, to)| (from..to).contains(&at))
@@ -126,7 +67,7 @@ fn holds(condition: u8, flags: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn exit(kind: ExitKind, inside: &[(i64, i64)]) -> ExitPlace {
+    fn exit(kind: LeaveKind, inside: &[(i64, i64)]) -> ExitPlace {
         ExitPlace { offset: 0x1000, len: 6, kind, inside: inside.to_vec() }
     }
 
@@ -155,7 +96,7 @@ mod tests {
 
     #[test]
     fn indirect_jumps_leave_where_they_lead_out() {
-        let jump = exit(ExitKind::ThroughRegister(0), &[(-0x20, 0x30), (0x1000, 0x1010)]);
+        let jump = exit(LeaveKind::ThroughRegister(0), &[(-0x20, 0x30), (0x1000, 0x1010)]);
         let check = |to: u64, expected| {
             assert_eq!(is_left(&jump, 0x40_0000, Some(to)), expected, "{to:#x}");
         };
@@ -174,14 +115,14 @@ mod tests {
             assert_eq!(found, expected.map(|text| text.map(str::to_owned)), "{kind:?}");
         };
         let memory = |base, index, displacement| {
-            ExitKind::ThroughMemory(TargetMemory { base, index, displacement })
+            LeaveKind::ThroughMemory(JumpMemory { base, index, displacement })
         };
-        check(ExitKind::Return { popped: 8 }, Ok(None));
-        check(ExitKind::Conditional(4), Ok(Some("%flags")));
-        check(ExitKind::ThroughRegister(10), Ok(Some("%r10")));
-        check(memory(TargetBase::Register(0), None, 24), Ok(Some("+24(%ax)")));
-        check(memory(TargetBase::Register(3), None, -8), Ok(Some("-8(%bx)")));
-        check(memory(TargetBase::NextInstruction, None, 0x10), Ok(Some("+22(%ip)")));
-        check(memory(TargetBase::Zero, Some((1, 3)), 0), Err(()));
+        check(LeaveKind::Return { popped: 8 }, Ok(None));
+        check(LeaveKind::Conditional(4), Ok(Some("%flags")));
+        check(LeaveKind::ThroughRegister(10), Ok(Some("%r10")));
+        check(memory(JumpBase::Register(0), None, 24), Ok(Some("+24(%ax)")));
+        check(memory(JumpBase::Register(3), None, -8), Ok(Some("-8(%bx)")));
+        check(memory(JumpBase::NextInstruction, None, 0x10), Ok(Some("+22(%ip)")));
+        check(memory(JumpBase::Zero, Some((1, 3)), 0), Err(()));
     }
 }

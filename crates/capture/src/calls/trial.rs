@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 
+use spanwise_symbols::{ExitPlace, LeaveKind, ProbePlaces};
+
 use super::brake::HitCosts;
 use super::by_bpf::{ByBpf, Numbered, Whose};
 use super::noting::{NotedAt, Noting};
-use super::place::{ExitKind, ExitPlace, FunctionPlaces};
 use super::program::HIT_BYTES;
 use crate::session::launch::pipe;
 use crate::system::processes;
@@ -40,12 +41,12 @@ extern "C" fn nothing() {
 extern "C" fn nothing() {}
 
 /// The file of this program, and where in it there is a function to try things on.
-pub(crate) fn own_function() -> Option<(Vec<u8>, FunctionPlaces)> {
+pub(crate) fn own_function() -> Option<(Vec<u8>, ProbePlaces)> {
     let (path, entry) = processes::own_place(nothing as *const () as u64)?;
-    let kind = ExitKind::Return { popped: 0 };
+    let kind = LeaveKind::Return { popped: 0 };
     let exit = ExitPlace { offset: entry + 1, len: 1, kind, inside: Vec::new() };
     let exits = if cfg!(target_arch = "x86_64") { vec![exit] } else { Vec::new() };
-    Some((path, FunctionPlaces { entry, exits }))
+    Some((path, ProbePlaces { entry, exits }))
 }
 
 /// What a call and a return cost on this machine, each with a program of ours.
@@ -79,7 +80,7 @@ fn works_on_a_copy(all: &mut ByBpf) -> Option<bool> {
 /// the processor's time that took. `None` where it did not end well.
 fn on_a_copy(
     all: &mut ByBpf,
-    (path, places): (&[u8], &FunctionPlaces),
+    (path, places): (&[u8], &ProbePlaces),
     calls: u64,
     performs_returns: bool,
 ) -> Option<u64> {

@@ -2,20 +2,13 @@
 
 use std::path::Path;
 
+use spanwise_symbols::SymbolAddresses;
+
 use super::interpreter::Interpreter;
 use super::layout::Layout;
 use super::memory::Memory;
 use crate::perf::records::Mapping;
 use crate::system::processes;
-
-/// Where symbols of a file are, by the addresses that its linker gave them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SymbolPlaces {
-    /// In the order of the names that were asked for.
-    pub addresses: Vec<Option<u64>>,
-    /// Of the part that holds its code: what to add to a place in the file for the address.
-    pub code_shift: u64,
-}
 
 /// The names that are asked for.
 pub(crate) const NAMES: [&str; 3] = ["_PyRuntime", "PyCode_Type", "Py_Version"];
@@ -38,13 +31,13 @@ pub(crate) enum Found {
 }
 
 /// The interpreter that this file holds, in the memory of a process.
-pub(crate) fn find(pid: i32, path: &Path, places: &SymbolPlaces) -> Found {
-    let [runtime, code_type, version] = places.addresses.as_slice() else { return Found::None };
+pub(crate) fn find(pid: i32, path: &Path, symbols: &SymbolAddresses) -> Found {
+    let [runtime, code_type, version] = symbols.addresses.as_slice() else { return Found::None };
     let (Some(runtime), Some(code_type)) = (*runtime, *code_type) else { return Found::None };
     let mappings = processes::mappings(pid);
     let is_it = |mapping: &&Mapping| processes::path_of(&mapping.path) == path;
     let Some(mapping) = mappings.iter().find(is_it) else { return Found::None };
-    let linked_at = mapping.file_offset.wrapping_add(places.code_shift);
+    let linked_at = mapping.file_offset.wrapping_add(symbols.code_shift);
     let moved = |address: u64| address.wrapping_add(mapping.start).wrapping_sub(linked_at);
     let memory = Memory { pid };
     let (runtime, code_type) = (moved(runtime), moved(code_type));

@@ -18,9 +18,9 @@ mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
 
-pub use find::SymbolPlaces;
+use spanwise_symbols::{SymbolAddresses, symbol_addresses};
+
 use find::{Found, NAMES, find, seems_python};
 pub(crate) use memory::Memory;
 use sampler::Sampler;
@@ -36,34 +36,29 @@ pub(crate) const PYTHON_FILE: SideFile = SideFile { name: "python.samples", head
 
 /// How functions of Python are recorded.
 #[derive(Clone, Copy)]
-pub struct PythonOptions<'a> {
+pub struct PythonOptions {
     /// How often a second stacks are read; no more than [`PYTHON_RATE_MAX_HZ`].
     pub rate_hz: u32,
     /// Interpreters are looked for in all files, not only in those that are named so.
     pub is_wanted: bool,
-    /// Where symbols of a file are; `None` where it has none.
-    pub symbols_in: &'a dyn Fn(&Path, &[&str]) -> Option<SymbolPlaces>,
 }
 
 /// Reading a stack takes some 50 µs.
 pub const PYTHON_RATE_MAX_HZ: u32 = 1000;
 
 /// The interpreters among the processes that are recorded.
-pub(crate) struct Python<'a> {
-    options: PythonOptions<'a>,
+pub(crate) struct Python {
+    options: PythonOptions,
     sampler: Sampler,
     /// What symbols files have, by path.
-    files: BTreeMap<Vec<u8>, Option<SymbolPlaces>>,
+    files: BTreeMap<Vec<u8>, Option<SymbolAddresses>>,
     watched: BTreeSet<i32>,
     has_found: bool,
     troubles: Vec<String>,
 }
 
-impl<'a> Python<'a> {
-    pub(crate) fn begin(
-        options: PythonOptions<'a>,
-        copies: Option<FrameCopies>,
-    ) -> io::Result<Python<'a>> {
+impl Python {
+    pub(crate) fn begin(options: PythonOptions, copies: Option<FrameCopies>) -> io::Result<Python> {
         let sampler = Sampler::start(options.rate_hz.clamp(1, PYTHON_RATE_MAX_HZ), copies)?;
         Ok(Python {
             options,
@@ -81,9 +76,9 @@ impl<'a> Python<'a> {
         if self.watched.contains(&pid) || !(self.options.is_wanted || seems_python(file)) {
             return;
         }
-        let symbols_in = || (self.options.symbols_in)(file, &NAMES);
-        let places = self.files.entry(path.to_vec()).or_insert_with(symbols_in);
-        let found = places.as_ref().map_or(Found::None, |places| find(pid, file, places));
+        let addresses = || symbol_addresses(file, &NAMES);
+        let addresses = self.files.entry(path.to_vec()).or_insert_with(addresses);
+        let found = addresses.as_ref().map_or(Found::None, |addresses| find(pid, file, addresses));
         match found {
             Found::Interpreter(interpreter) => {
                 self.watched.insert(pid);

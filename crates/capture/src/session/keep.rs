@@ -348,7 +348,7 @@ fn has_monotonic(events: &[Event]) -> bool {
 fn features(facts: &Facts<'_>, tally: &Tally, events: &[Event]) -> Features {
     let [host, kernel, machine] = sys::system_names();
     let of_file = |path: &Vec<u8>| {
-        let id = (facts.options.build_id_of)(processes::path_of(path))?;
+        let id = spanwise_symbols::build_id(processes::path_of(path))?;
         Some((path.clone(), id, false))
     };
     let own = processes::kernel_build_id().filter(|_| has_kernel(events));

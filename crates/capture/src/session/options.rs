@@ -28,7 +28,7 @@ pub struct RecordOptions<'a> {
     /// The recording ends after this time, if not before.
     pub duration: Option<Duration>,
     /// Read the functions of Python as well.
-    pub python: Option<PythonOptions<'a>>,
+    pub python: Option<PythonOptions>,
     /// Record each call of chosen functions.
     pub calls: Option<CallsOptions<'a>>,
     /// Record every branch of a chosen function.
@@ -45,8 +45,6 @@ pub struct RecordOptions<'a> {
     pub keeps_arguments: bool,
     /// The folder of the recording; a new one here, named after the program, if not given.
     pub folder: Option<&'a Path>,
-    /// Says which build a file is of.
-    pub build_id_of: &'a dyn Fn(&Path) -> Option<Vec<u8>>,
 }
 
 /// How the last moments are kept.

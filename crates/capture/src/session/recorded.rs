@@ -61,6 +61,10 @@ pub struct CallsRecorded {
     pub refused: Vec<RefusedFunction>,
     /// Functions that are more than can be watched.
     pub too_many: u64,
+    /// Patterns that no function of any mapped file fits.
+    pub unmatched: Vec<String>,
+    /// The files that were mapped.
+    pub files: Vec<PathBuf>,
     /// Processes that were forked and whose first calls of functions in shared libraries may be
     /// missing.
     pub late_processes: u64,
@@ -82,6 +86,8 @@ impl CallsRecorded {
             functions: found.watched,
             refused: found.refused,
             too_many: found.too_many,
+            unmatched: found.unmatched,
+            files: found.files,
             late_processes: found.late_processes,
             braked: found.braked,
             counted: found.counted,

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use spanwise_symbols::start_sites;
+
 use crate::CaptureError;
 use crate::calls::{BrakedFunction, Calls, Hold, RefusedFunction};
 use crate::perf::private_stack;
@@ -54,9 +56,9 @@ pub fn record_program(
     let opened = Opened::new(what, threads, (options, true))?;
     let mut session = Session::begin(opened, (words, true), pids, options)?;
     session.write_torch_traces(torch)?;
-    let hold = options.calls.zip(path.as_ref()).and_then(|(calls, path)| {
-        let places = (calls.start_of)(path)?;
-        Hold::begin(child.pid, &places).ok()
+    let hold = options.calls.and(path.as_ref()).and_then(|path| {
+        let sites = start_sites(path)?;
+        Hold::begin(child.pid, &sites).ok()
     });
     if let Some(path) = path {
         let path = path.into_os_string().into_encoded_bytes();
@@ -94,9 +96,11 @@ pub fn record_processes(
     let opened = Opened::new(what, threads, (options, false))?;
     let mut session = Session::begin(opened, (command, false), pids, options)?;
     session.tell_what_was_there()?;
-    if session.watch.as_ref().is_some_and(|watch| !watch.has_found_function()) {
+    if let Some(watch) = session.watch.as_ref().filter(|watch| !watch.has_found_function()) {
         session.keeper.discard();
-        return Err(CaptureError::new("the function to watch is in none of the process's files"));
+        let nowhere = "the function to watch is in none of the process's files".to_owned();
+        let why: Vec<String> = watch.troubles.iter().cloned().chain([nowhere]).collect();
+        return Err(CaptureError::new(why.join("; ")));
     }
     session.record(signals)
 }
@@ -121,7 +125,7 @@ struct Session<'a> {
     tracer: Option<Tracer>,
     keeper: Keeper,
     watch: Option<Watch<'a>>,
-    python: Option<Python<'a>>,
+    python: Option<Python>,
     calls: Option<Calls<'a>>,
     steps: Option<Steps<'a>>,
     torch: Option<Torch>,
@@ -534,7 +538,8 @@ impl<'a> Session<'a> {
             torch.close();
         }
         let has_found = |watch: &Watch<'_>| watch.has_found_function();
-        self.troubles.extend(self.watch.as_mut().and_then(|watch| watch.trouble.take()));
+        self.troubles
+            .extend(self.watch.iter_mut().flat_map(|watch| std::mem::take(&mut watch.troubles)));
         Ok(Recorded {
             snapshots: self.snapshots,
             ended,

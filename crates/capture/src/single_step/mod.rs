@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use libc::pid_t;
+use spanwise_symbols::function_sites;
 
 use crate::perf::event::Attr;
 use crate::session::launch::{Child, pipe};
@@ -31,10 +32,8 @@ use tracer::Tracer;
 /// What is stepped through.
 #[derive(Clone, Copy)]
 pub struct StepOptions<'a> {
-    /// The function, for the recording to name it.
+    /// The function.
     pub name: &'a str,
-    /// Where in a file the function begins.
-    pub sites_in: &'a dyn Fn(&Path) -> Vec<u64>,
     /// How many calls of it, at most; not those inside of one.
     pub calls: u32,
     /// The most instructions and the most time of one call.
@@ -183,7 +182,7 @@ impl<'a> Steps<'a> {
 
     /// A process has this file in its memory, or will have.
     pub(crate) fn file_mapped(&mut self, pid: pid_t, path: &[u8]) {
-        let sites = (self.options.sites_in)(processes::path_of(path));
+        let sites = function_sites(processes::path_of(path), self.options.name);
         if sites.is_empty() {
             return;
         }

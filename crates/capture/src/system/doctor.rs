@@ -6,6 +6,8 @@
 use std::io;
 use std::path::Path;
 
+use spanwise_symbols::ProbePlaces;
+
 use crate::calls::ReturnsBy;
 use crate::follow::Followed;
 use crate::perf::event::{Attr, Stacks};
@@ -18,7 +20,7 @@ use crate::system::processes;
 use crate::system::processes::setting;
 use crate::system::sys;
 use crate::torch::Torch;
-use crate::{CallsBy, FunctionPlaces, calls, single_step};
+use crate::{CallsBy, calls, single_step};
 
 /// Something that a recording may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,7 +260,7 @@ fn probes() -> Finding {
 }
 
 /// A function of this program: its file, and where in it.
-fn own_function() -> io::Result<(Vec<u8>, FunctionPlaces)> {
+fn own_function() -> io::Result<(Vec<u8>, ProbePlaces)> {
     let own = calls::own_function();
     own.ok_or_else(|| io::Error::other("this program is not in its own memory"))
 }

@@ -5,10 +5,8 @@
 //! are emptied.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
-use crate::WatchedFunction;
 use crate::system::processes;
 
 /// When a call of a function is a reason.
@@ -61,12 +59,9 @@ impl SignalTrigger {
 /// A function to watch.
 #[derive(Clone, Copy)]
 pub struct FunctionTrigger<'a> {
+    /// As for [`spanwise_symbols::SiteName`]: a function, a line or an address.
     pub name: &'a str,
     pub when: When,
-    /// Where in a file the function begins; empty where it is not in this file.
-    pub sites_in: &'a dyn Fn(&Path) -> Vec<u64>,
-    /// The same with where it is left, which is asked for where the length of calls matters.
-    pub functions_in: &'a dyn Fn(&Path) -> Vec<WatchedFunction>,
     /// It is the one that programs call to ask for a snapshot: its arguments are when the
     /// thread began what it does, and a number.
     pub is_companion: bool,
@@ -288,11 +283,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn judge(when: When) -> Judge {
-        let sites_in: &dyn Fn(&Path) -> Vec<u64> = &|_| Vec::new();
-        let functions_in: &dyn Fn(&Path) -> Vec<WatchedFunction> = &|_| Vec::new();
         let (is_companion, is_optional, name) = (false, false, "f");
-        let function =
-            FunctionTrigger { name, when, sites_in, functions_in, is_companion, is_optional };
+        let function = FunctionTrigger { name, when, is_companion, is_optional };
         let function = Some(function);
         let off_cpu = Some(Duration::from_millis(50));
         let signal = Some(SignalTrigger { number: 10, is_optional: false });

@@ -5,6 +5,8 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use spanwise_symbols::{ExitPlace, FunctionProbes, SiteName, probes_named};
+
 use crate::perf::event::{Attr, Event};
 use crate::perf::probe::Probe;
 use crate::perf::records::Record;
@@ -15,7 +17,7 @@ use crate::system::sys;
 use crate::triggers::conditions::{
     CallFrame, FunctionTrigger, Hit, Judge, Meaning, Reason, Triggers, When,
 };
-use crate::{Ability, CaptureError, ExitPlace, FlightOptions, WatchedFunction, calls};
+use crate::{Ability, CaptureError, FlightOptions, calls};
 
 /// Functions of one name in one file beyond this are too many to watch.
 const SITES_MAX: usize = 16;
@@ -41,8 +43,8 @@ pub(crate) struct Watch<'a> {
     pauses_trace: bool,
     /// What the records' clock is ahead of the one that programs can read.
     clock_ahead_ns: i64,
-    /// Why a function cannot be watched that nobody asked for.
-    pub(crate) trouble: Option<String>,
+    /// Why something is not watched.
+    pub(crate) troubles: BTreeSet<String>,
 }
 
 /// File, offset and what is noted there.
@@ -105,7 +107,7 @@ impl<'a> Watch<'a> {
             _guard: triggers.function.and_then(|_| Guard::start().ok()),
             pauses_trace: rings.has_trace() && !takes_many,
             clock_ahead_ns: clock_ahead_ns(rings),
-            trouble: None,
+            troubles: BTreeSet::new(),
         };
         if let Some(signal) = triggers.signal {
             match watch.watch_signal(signal.number, rings, pids) {
@@ -180,7 +182,7 @@ impl<'a> Watch<'a> {
         let is_refusal = is_refusal(&error);
         let error = CaptureError::io(format!("{}: cannot be watched", function.name), error);
         if function.is_optional {
-            self.trouble = Some(error.to_string());
+            self.troubles.insert(error.to_string());
             return Ok(());
         }
         Err(if is_refusal { error.lacks(Ability::Probes) } else { error })
@@ -192,7 +194,12 @@ impl<'a> Watch<'a> {
         (pid, path): (i32, &[u8]),
         rings: &Rings,
     ) -> io::Result<()> {
-        let sites = (function.sites_in)(processes::path_of(path));
+        let (name, file) = (function.name, processes::path_of(path));
+        let sites = SiteName::parse(name).sites_in(file).unwrap_or_else(|why| {
+            let why = format!("--trigger {name} is not watched: {why} ({})", file.display());
+            self.troubles.insert(why);
+            Vec::new()
+        });
         let mut sites = sites.into_iter().take(SITES_MAX);
         sites.try_for_each(|offset| {
             self.watch_place((path.to_vec(), offset, Meaning::Call), None, rings, pid)
@@ -207,8 +214,8 @@ impl<'a> Watch<'a> {
         (pid, path): (i32, &[u8]),
         rings: &Rings,
     ) -> io::Result<()> {
-        let functions = (function.functions_in)(processes::path_of(path));
-        for WatchedFunction { is_go, places, .. } in functions.into_iter().take(SITES_MAX) {
+        let functions = probes_named(processes::path_of(path), function.name);
+        for FunctionProbes { is_go, places, .. } in functions.into_iter().take(SITES_MAX) {
             let places = places.map_err(io::Error::other)?;
             let place = |offset, meaning| (path.to_vec(), offset, meaning);
             for exit in places.exits {

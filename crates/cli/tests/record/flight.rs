@@ -74,10 +74,10 @@ fn a_call_that_comes_late_is_told_from_others() {
 fn an_address_within_an_instruction_is_refused_and_the_program_is_left_as_it_is() {
     let Some(bench) = Bench::with("(--trigger)") else { return };
     let Some(cycles) = bench.compile("cycles.c", "cycles", &[]) else { return };
-    let found = spanwise_read::symbol_addresses(&cycles, &["rare"]).map(|(addresses, _)| addresses);
-    let Some(rare) = found.and_then(|addresses| addresses[0]) else { panic!("its own function") };
+    let found = spanwise_symbols::symbol_addresses(&cycles, &["rare"]);
+    let Some(rare) = found.and_then(|found| found.addresses[0]) else { panic!("its own function") };
     let mut inside =
-        (rare..rare + 32).filter(|&at| spanwise_read::address_site(&cycles, at).is_err());
+        (rare..rare + 32).filter(|&at| spanwise_symbols::address_site(&cycles, at).is_err());
     let inside = format!("{:#x}", inside.next().expect("an instruction of two bytes"));
     let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "q", "--trigger", &inside]);
     let output = run.arg("--").arg(&cycles).output().expect("built for this test");

@@ -75,7 +75,7 @@ pub struct JumpMemory {
 }
 
 /// The base of an operand in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JumpBase {
     /// None.
     Zero,

@@ -2,13 +2,11 @@
 //! right: for tests that want to get past them. Reading and checking are the same
 //! as for an index on disk.
 
-use std::sync::Arc;
-
+use spanwise_files::FileBytes;
 use spanwise_model::{ArgsSource, Trace};
 
 use super::manifest::{self, Identity, Manifest, TablePlace};
 use super::{Refusal, tables};
-use crate::source::Bytes;
 
 /// The tables of an index, and what its manifest says.
 #[derive(Clone)]
@@ -71,12 +69,12 @@ impl Forgery {
             overwrite(&mut text, *at, new);
         }
         manifest::seal(&mut text);
-        let files: Vec<(String, Bytes)> = self
+        let files: Vec<(String, FileBytes)> = self
             .manifest
             .tables
             .into_iter()
             .zip(self.tables)
-            .map(|(place, bytes)| (place.file, Bytes::Owned(Arc::new(bytes))))
+            .map(|(place, bytes)| (place.file, FileBytes::from(bytes)))
             .collect();
         let bytes_of = |file_name: &str| {
             let found = files.iter().find(|(name, _)| name == file_name);

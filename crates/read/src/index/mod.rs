@@ -16,10 +16,10 @@ mod tables;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use spanwise_files::Folder;
+use spanwise_files::{FileState, Folder};
 use spanwise_model::{Summary, Trace};
 
-use crate::source::{LazyText, State};
+use crate::source::LazyText;
 use folder::Place;
 use manifest::{Identity, Manifest};
 
@@ -36,7 +36,7 @@ pub(crate) fn open(source: &Path, threads: usize) -> Result<Trace, Refusal> {
 fn open_once(source: &Path, threads: usize) -> Result<Trace, Refusal> {
     let (folder, manifest) = find(source)?;
     let Identity { bytes, modified, .. } = manifest.source;
-    let args = LazyText::expecting(source, Some(State { bytes, modified }));
+    let args = LazyText::expecting(source, Some(FileState { bytes, modified }));
     let bytes_of = |file_name: &str| tables::freeze_table(&folder, file_name);
     tables::read(bytes_of, manifest, Box::new(args), threads)
 }

@@ -9,6 +9,7 @@ use arrow_array::{UInt16Array, UInt32Array, UInt64Array};
 use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_ipc::{MetadataVersion, root_as_footer, root_as_message};
+use spanwise_files::FileBytes;
 use spanwise_files::{Access, Folder, Frozen, Mapping};
 use spanwise_model::{
     ArgsSource, Categories, Category, Column, Counters, Instants, Links, Notices, Parts, SpanKind,
@@ -17,7 +18,6 @@ use spanwise_model::{
 
 use super::manifest::{ColumnPlace, Manifest, TablePlace};
 use super::observed;
-use crate::source::Bytes;
 
 /// Pieces of this size are summed up side by side.
 const CHECKSUM_BYTES: usize = 4 << 20;
@@ -208,15 +208,15 @@ pub(super) fn checksum(bytes: &[u8], threads: usize) -> u32 {
 
 /// A table of a folder as it is now, whatever is done to its file later: what is checked once
 /// stays right.
-pub(super) fn freeze_table(folder: &Folder, file_name: &str) -> Result<Bytes, String> {
+pub(super) fn freeze_table(folder: &Folder, file_name: &str) -> Result<FileBytes, String> {
     let frozen = folder.open_trusted_file(file_name).and_then(Frozen::of);
-    frozen.map(Bytes::frozen).map_err(|error| format!("{file_name}: {error}"))
+    frozen.map(FileBytes::frozen).map_err(|error| format!("{file_name}: {error}"))
 }
 
 /// Makes a trace of tables, which `bytes_of` gives by their file name; checks
 /// everything about them.
 pub(super) fn read(
-    bytes_of: impl Fn(&str) -> Result<Bytes, String>,
+    bytes_of: impl Fn(&str) -> Result<FileBytes, String>,
     manifest: Manifest,
     args: Box<dyn ArgsSource>,
     threads: usize,
@@ -313,13 +313,13 @@ fn read_tracks(table: &Table<'_>) -> Result<Tracks, String> {
 /// A table whose checksum is right.
 pub(super) struct Table<'m> {
     place: &'m TablePlace,
-    bytes: Bytes,
+    bytes: FileBytes,
 }
 
 impl<'m> Table<'m> {
     /// `None` where the index has no such table.
     fn open(
-        bytes_of: impl Fn(&str) -> Result<Bytes, String>,
+        bytes_of: impl Fn(&str) -> Result<FileBytes, String>,
         places: &'m [TablePlace],
         name: &str,
         threads: usize,

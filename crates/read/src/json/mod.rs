@@ -124,10 +124,10 @@ fn finish(
 mod tests {
     use std::io::Write;
     use std::path::Path;
-    use std::sync::Arc;
 
     use super::*;
-    use crate::source::{Bytes, Compression};
+    use crate::source::Compression;
+    use spanwise_files::FileBytes;
 
     fn effort(threads: usize, block_bytes: usize) -> Effort<'static> {
         Effort { threads, progress: None, total: 0, block_bytes }
@@ -176,7 +176,7 @@ mod tests {
             assert_eq!(image(&cut.expect("a trace")), image(&whole), "blocks of {block_bytes}");
         }
         for wave_bytes in [1, 50, 333, 5000] {
-            let bytes = Bytes::Owned(Arc::new(gzip(text)));
+            let bytes = FileBytes::from(gzip(text));
             let stream = Stream::new(bytes, Compression::Gzip, wave_bytes).expect("gzip");
             let inflated = read_stream(stream, effort(2, 100), info(), lazy());
             assert_eq!(image(&inflated.expect("a trace")), image(&whole), "waves of {wave_bytes}");

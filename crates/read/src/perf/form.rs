@@ -223,10 +223,10 @@ mod tests {
 
     use super::*;
     use crate::perf::lanes::{Block, Join, Lanes};
-    use crate::perf::map::PerfMap;
     use crate::perf::parser::ParseOptions;
     use crate::perf::record::{Record, What};
     use crate::perf::trace::renumbered;
+    use spanwise_symbols::JitMap;
 
     #[derive(Default)]
     struct Collected {
@@ -247,7 +247,7 @@ mod tests {
 
     /// A line for each sample: who, when, and of what, with the names of its stack.
     fn samples(text: &str, block_bytes: usize) -> Vec<String> {
-        let (map, form) = (&PerfMap::default(), &Form::of(text.as_bytes()));
+        let (map, form) = (&JitMap::default(), &Form::of(text.as_bytes()));
         let mut collected = Collected::default();
         let options = ParseOptions { map, form, keeps_all: true };
         Lanes::new(2, block_bytes).read(text.as_bytes(), 0, options, &mut collected);

@@ -12,7 +12,6 @@ mod form;
 mod gathered;
 mod header;
 mod lanes;
-mod map;
 mod meta;
 mod observed;
 mod off_cpu;
@@ -29,13 +28,13 @@ mod tracepoint;
 
 use spanwise_callstack::{FlowOptions, Traps};
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
+use spanwise_symbols::JitMap;
 
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
 use form::{Form, HEAD_BYTES, Times};
 pub(crate) use gathered::{Reader as TextReader, seems};
 use lanes::{Lane, Lanes, whole_records};
-use map::PerfMap;
 use parser::ParseOptions;
 pub(crate) use script::replay_text;
 pub use script::{PerfOptions, open_perf, replay_perf};
@@ -59,7 +58,7 @@ pub(crate) fn seems_perf_script(head: &[u8]) -> bool {
     if form.is_unusual() {
         return true;
     }
-    let map = PerfMap::default();
+    let map = JitMap::default();
     let lines = head.split_inclusive(|&byte| byte == b'\n').take(LINES_BEFORE_MAX);
     let mut lines = lines.filter(|line| line.ends_with(b"\n") || line.len() < head.len());
     let options = ParseOptions { map: &map, form, keeps_all: true };
@@ -70,7 +69,7 @@ pub(crate) fn seems_perf_script(head: &[u8]) -> bool {
 
 /// Reads the text of `perf script`.
 pub(crate) struct Reader {
-    map: PerfMap,
+    map: JitMap,
     keeps_all: bool,
     /// Known once the first part of a text is there.
     form: Option<Form>,
@@ -80,12 +79,12 @@ pub(crate) struct Reader {
 
 impl Default for Reader {
     fn default() -> Self {
-        Reader::new(1, PerfMap::default(), Traps::default())
+        Reader::new(1, JitMap::default(), Traps::default())
     }
 }
 
 impl Reader {
-    pub(crate) fn new(threads: usize, map: PerfMap, traps: Traps) -> Self {
+    pub(crate) fn new(threads: usize, map: JitMap, traps: Traps) -> Self {
         let keeps_all = !traps.is_empty();
         let timeline = Timeline::new(FlowOptions { traps });
         let lanes = Lanes::new(threads, BLOCK_BYTES);

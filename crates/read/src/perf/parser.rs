@@ -6,13 +6,13 @@
 
 use spanwise_callstack::{Branch, BranchKind, Names, ThreadKey, TraceEdge};
 use spanwise_model::{Nanos, NoticeKind, StrId};
+use spanwise_symbols::JitMap;
 
 use super::branch::{self, BranchText};
 use super::event::{EventClass, event_name};
 use super::form::{Form, Times, period_and_place};
 use super::header::Header;
 use super::lanes::{Block, Lane};
-use super::map::PerfMap;
 use super::meta;
 use super::place::PlaceText;
 use super::quick::{Learned, Quick, QuickLine};
@@ -23,7 +23,7 @@ use super::tracepoint;
 /// How lines are read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ParseOptions<'a> {
-    pub(crate) map: &'a PerfMap,
+    pub(crate) map: &'a JitMap,
     pub(crate) form: &'a Form,
     /// Also jumps that cannot change a stack: only their addresses could matter.
     pub(crate) keeps_all: bool,

@@ -1,8 +1,8 @@
 //! `IP NAME+0xOFFSET (FILE)`: an instruction as perf prints it.
 
 use spanwise_callstack::{FunctionId, Names, Place};
+use spanwise_symbols::JitMap;
 
-use super::map::PerfMap;
 use super::text::{hexadecimal, skip_spaces, split_word};
 
 /// The parts of the text; nothing is looked up yet.
@@ -33,7 +33,7 @@ impl<'a> PlaceText<'a> {
         self.name == other.name && self.file == other.file && self.name != UNKNOWN
     }
 
-    pub(super) fn resolve(&self, names: &mut Names, map: &PerfMap) -> Place {
+    pub(super) fn resolve(&self, names: &mut Names, map: &JitMap) -> Place {
         let is_inlined = self.file == b"inlined";
         let file = if is_inlined || self.file == UNKNOWN { b"" } else { self.file };
         let function = match self.name {

@@ -254,9 +254,9 @@ mod tests {
 
     use crate::perf::form::Form;
     use crate::perf::lanes::Lane;
-    use crate::perf::map::PerfMap;
     use crate::perf::parser::{ParseOptions, parse};
     use crate::perf::record::{Record, What};
+    use spanwise_symbols::JitMap;
 
     /// Who, when and what of each record, with names instead of numbers.
     fn told(lane: &Lane, records: &[Record]) -> Vec<String> {
@@ -278,7 +278,7 @@ mod tests {
 
     /// Lines that profit from the ones before them must say what they say alone.
     fn check(lines: &[String]) {
-        let map = PerfMap::read(b"40 10 made_up\n50 10 made_up_too\n");
+        let map = JitMap::read(b"40 10 made_up\n50 10 made_up_too\n");
         let options = ParseOptions { map: &map, form: &Form::default(), keeps_all: true };
         let mut lane = Lane::default();
         let text = lines.concat();
@@ -354,7 +354,7 @@ mod tests {
             let places = "7ffff7ddc140 f+0x1 (a.so) =>     7ffff7ddc150 g+0x0 (a.so)";
             format!("1/1 7.{time:09}:    1    branches:uH:   {flag}        {places}\n")
         };
-        let (map, form) = (&PerfMap::default(), &Form::default());
+        let (map, form) = (&JitMap::default(), &Form::default());
         let options = ParseOptions { map, form, keeps_all: true };
         let mut lane = Lane::default();
         let mut is_known = |text: &str| lane.quick.read(text.as_bytes()).is_some();

@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 
 use spanwise_callstack::compat::{Line, Machine, STREAM_ENDED, Scope};
 use spanwise_callstack::{Adopted, Names, Traps};
+use spanwise_files::FileBytes;
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
+use spanwise_symbols::JitMap;
 
 use super::data::{self, seems_perf_data};
 use super::form::Form;
 use super::lanes::{Block, Join, Lanes, whole_records};
-use super::map::PerfMap;
 use super::parser::ParseOptions;
 use super::record::{Record, What};
 use super::trace::renumbered;
 use super::{BLOCK_BYTES, Reader, seems_perf_script};
 use crate::binary::{self, Feed, Records};
 use crate::json::Effort;
-use crate::source::{Bytes, Compression, Stream, Wave};
+use crate::source::{Compression, Stream, Wave, open_named};
 use crate::{OpenOptions, ReadError, ReadErrorKind, error_at};
 
 /// What the text does not say itself.
@@ -86,7 +87,7 @@ impl Snapshots for data::Reader {
     }
 }
 
-type Opened = Result<(Bytes, Compression), ReadErrorKind>;
+type Opened = Result<(FileBytes, Compression), ReadErrorKind>;
 
 fn read_all(
     mut reader: impl Snapshots,
@@ -144,7 +145,7 @@ pub fn replay_perf(
 /// Follows any text by the rules of magic-trace, for tests: it must get to the end.
 pub(crate) fn replay_text(text: &[u8]) {
     let mut machine = Machine::new(Scope::Both, Traps::default());
-    let map = PerfMap::default();
+    let map = JitMap::default();
     let write = &mut |_: &str| Ok(());
     let lines = Lines { machine: &mut machine, write, failed: Ok(()) };
     let mut replay = Replay { map: &map, lanes: Lanes::new(1, BLOCK_BYTES), lines };
@@ -160,12 +161,12 @@ fn effort<'a>(options: &OpenOptions<'a>, total: u64) -> Effort<'a> {
 /// The largest maps are those of browsers, some 50 MB.
 const MAP_BYTES_MAX: u64 = 1 << 30;
 
-fn read_maps(paths: &[PathBuf]) -> Result<PerfMap, ReadError> {
-    let mut map = PerfMap::default();
+fn read_maps(paths: &[PathBuf]) -> Result<JitMap, ReadError> {
+    let mut map = JitMap::default();
     for path in paths {
         let text = spanwise_files::read_at_most(path, MAP_BYTES_MAX)
             .map_err(|error| error_at(path, error.into()))?;
-        map.extend(PerfMap::read(&text));
+        map.extend(JitMap::read(&text));
     }
     Ok(map)
 }
@@ -181,7 +182,7 @@ fn open_script(path: &Path) -> Opened {
 
 /// The bytes of a file whose content is what it should be.
 fn open_as(path: &Path, is_it: fn(&[u8]) -> bool, what: &'static str) -> Opened {
-    let bytes = Bytes::open(path)?;
+    let bytes = open_named(path)?;
     let compression = Compression::detect(bytes.as_ref());
     let mut wave = Wave::default();
     let head = match compression {
@@ -201,7 +202,7 @@ fn open_as(path: &Path, is_it: fn(&[u8]) -> bool, what: &'static str) -> Opened 
 
 /// A replay on its way.
 struct Replay<'a> {
-    map: &'a PerfMap,
+    map: &'a JitMap,
     lanes: Lanes,
     lines: Lines<'a>,
 }

@@ -16,8 +16,9 @@ use std::path::Path;
 
 use spanwise_model::{Profile, ProfileBuilder, ProfileFrame, SourceInfo, StackId, StrId, Trace};
 
-use crate::source::{Bytes, Compression, Stream, Wave, WaveEnd};
+use crate::source::{Compression, Stream, Wave, WaveEnd, open_named};
 use crate::{ReadError, ReadErrorKind, error_at};
+use spanwise_files::FileBytes;
 
 /// What writers put where a sample has no frame, since viewers do not show such samples.
 const NO_STACK: &str = "[no stack]";
@@ -67,7 +68,7 @@ pub fn open_profile_file(path: &Path) -> Result<ProfileFile, ReadError> {
 }
 
 fn read_file(path: &Path) -> Result<ProfileFile, ReadErrorKind> {
-    let bytes = Bytes::open(path)?;
+    let bytes = open_named(path)?;
     let compression = Compression::detect(bytes.as_ref());
     let inflated = match compression {
         Compression::None => None,
@@ -83,7 +84,7 @@ fn read_file(path: &Path) -> Result<ProfileFile, ReadErrorKind> {
     Ok(ProfileFile { profile, info })
 }
 
-fn inflate(bytes: Bytes, compression: Compression) -> Result<Vec<u8>, ReadErrorKind> {
+fn inflate(bytes: FileBytes, compression: Compression) -> Result<Vec<u8>, ReadErrorKind> {
     let mut stream = Stream::new(bytes, compression, STEP_BYTES)?;
     let mut inflated = Vec::new();
     let mut wave = Wave::default();

@@ -156,7 +156,6 @@ fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {
         flight: keeps_last.then_some(flight),
         keeps_arguments: false,
         folder: Some(folder),
-        build_id_of: &|_| None,
     }
 }
 

@@ -21,7 +21,7 @@ pub(in crate::commands) fn ranges(args: &PtArgs, files: &[PathBuf]) -> anyhow::R
         for name in names {
             let before = found.len();
             for file in files {
-                let ranges = spanwise_read::function_ranges(file, name);
+                let ranges = spanwise_symbols::function_ranges(file, name);
                 let range = |(offset, bytes)| CodeRange { file: file.clone(), offset, bytes };
                 found.extend(ranges.into_iter().map(range));
             }

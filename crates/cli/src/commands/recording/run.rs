@@ -1,5 +1,6 @@
 //! `spanwise run` and `spanwise attach`: record, then answer from the recording.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
@@ -8,10 +9,11 @@ use anyhow::bail;
 use spanwise_capture::{
     COMPANION, CallsBy, CallsOptions, ChildProcess, ClockOf, Ended, FlightOptions, FunctionTrigger,
     PythonOptions, RecordOptions, Recorded, SignalTrigger, Snapshot, Stacks, StepOptions,
-    SymbolPlaces, TorchRecorded, Triggers, Wanted, WatchedFunction, When,
+    TorchRecorded, Triggers, Wanted, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::OpenOptions;
+use spanwise_symbols::{FunctionPatterns, SiteName};
 
 use super::{calls, pt};
 use crate::args::{
@@ -20,9 +22,8 @@ use crate::args::{
 };
 use crate::commands::profiles::convert::write_trace_as;
 use crate::commands::profiles::{Target, convert};
-use crate::commands::recording::call_patterns::CallPatterns;
 use crate::commands::recording::choose::{choose, choose_name};
-use crate::commands::recording::watched_functions::{start_of, watched};
+use crate::commands::recording::near_names::unmatched_text;
 use crate::commands::report;
 use crate::commands::viewing::view;
 use crate::failure::{self, note};
@@ -34,8 +35,7 @@ pub(in crate::commands) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let program = args.command.first().and_then(|word| spanwise_capture::program_path(word));
     let files: Vec<PathBuf> = program.into_iter().collect();
     let how = (&args.sampling, &args.flight, &args.result);
-    let patterns = CallPatterns::new(&args.sampling.calls, &args.sampling.exclude);
-    let mut recorded = with_options(how, (&files, &patterns), |options| {
+    let mut recorded = with_options(how, &files, |options| {
         let options = RecordOptions { torch: args.torch, ..*options };
         spanwise_capture::record_program(&args.command, &options)
     })?;
@@ -48,8 +48,10 @@ pub(in crate::commands) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Ended::Exited | Ended::Duration | Ended::Triggered | Ended::Failed => program.wait(),
     });
     // The program has run, whatever was found in it: its status is the one that counts.
-    if let Err(error) = patterns.check() {
-        note(&format!("{error:#}"));
+    if let Some(calls) = &recorded.calls
+        && let Some(pattern) = calls.unmatched.first()
+    {
+        note(&unmatched_text(pattern, &calls.files));
     }
     answered?;
     Ok(match recorded.ended {
@@ -82,13 +84,14 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
     let files: Vec<PathBuf> =
         pids.iter().flat_map(|&pid| spanwise_capture::mapped_files(pid)).collect();
     let how = (&args.sampling, &args.flight, &args.result);
-    let patterns = CallPatterns::new(&args.sampling.calls, &args.sampling.exclude);
     // What a running process has mapped is known before anything is recorded.
-    files.iter().for_each(|file| drop(patterns.functions_in(file)));
-    patterns.check()?;
-    let recorded = with_options(how, (&files, &patterns), |options| {
-        spanwise_capture::record_processes(&pids, options)
-    })?;
+    let mut unmatched: Vec<&str> = args.sampling.calls.iter().map(String::as_str).collect();
+    files.iter().for_each(|file| patterns(&args.sampling).remove_matched(file, &mut unmatched));
+    if let Some(pattern) = unmatched.first() {
+        bail!(unmatched_text(pattern, &files));
+    }
+    let recorded =
+        with_options(how, &files, |options| spanwise_capture::record_processes(&pids, options))?;
     tell(&recorded, how);
     answer(&recorded, &args.result, format, Place::StandardOutput)?;
     Ok(match recorded.ended {
@@ -150,17 +153,16 @@ fn trigger_name(flight: &FlightArgs, files: &[PathBuf]) -> anyhow::Result<String
         Some(".") | None => return Ok(COMPANION.to_owned()),
         Some(name) => name.to_owned(),
     };
-    let is_there = |file: &PathBuf| !TriggerPlace::of(&name).sites_in(file, &name).is_empty();
+    let site = SiteName::parse(&name);
+    let is_there = |file: &PathBuf| site.sites_in(file).is_ok_and(|sites| !sites.is_empty());
     let may_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if !may_ask || TriggerPlace::of(&name) != TriggerPlace::Function || files.iter().any(is_there) {
+    if !may_ask || !matches!(site, SiteName::Function(_)) || files.iter().any(is_there) {
         return Ok(name);
     }
-    let pattern = [format!("*{name}*")];
-    let found =
-        files.iter().flat_map(|file| spanwise_read::functions_matching(file, &pattern, &[]));
-    let mut names: Vec<String> = found.map(|(_, name)| name).collect();
-    names.sort();
-    names.dedup();
+    let like_it = [format!("*{name}*")];
+    let like_it = FunctionPatterns { wanted: &like_it, excluded: &[] };
+    let names: BTreeSet<String> = files.iter().flat_map(|file| like_it.names_in(file)).collect();
+    let names: Vec<String> = names.into_iter().collect();
     if names.is_empty() {
         return Ok(name);
     }
@@ -193,27 +195,15 @@ enum Place {
 /// Records as the options say.
 fn with_options(
     (sampling, flight, result): (&SamplingArgs, &FlightArgs, &ResultArgs),
-    (files, patterns): (&[PathBuf], &CallPatterns<'_>),
+    files: &[PathBuf],
     record: impl FnOnce(&RecordOptions<'_>) -> Result<Recorded, spanwise_capture::CaptureError>,
 ) -> anyhow::Result<Recorded> {
     let name = &*trigger_name(flight, files)?;
-    let place = TriggerPlace::of(name);
     check_options(sampling, flight, name)?;
-    let sites_in = |path: &Path| place.watched_in(path, name);
-    let functions_in = |path: &Path| patterns.functions_in(path);
-    let timed_in = |path: &Path| {
-        let found = spanwise_read::probes_named(path, name);
-        found.into_iter().map(watched).collect::<Vec<WatchedFunction>>()
-    };
-    let step_sites = |path: &Path| {
-        spanwise_read::function_sites(path, sampling.single_step.as_deref().unwrap_or(""))
-    };
     let when = when(flight);
     let function = FunctionTrigger {
         name,
         when,
-        sites_in: &sites_in,
-        functions_in: &timed_in,
         is_companion: name == COMPANION,
         is_optional: flight.trigger.is_none(),
     };
@@ -234,8 +224,7 @@ fn with_options(
         wait_threshold: sampling.wait_threshold,
         duration: sampling.duration,
         calls: (!sampling.calls.is_empty()).then_some(CallsOptions {
-            functions_in: &functions_in,
-            start_of: &start_of,
+            functions: patterns(sampling),
             budget_percent: sampling.calls_budget,
             aggregates: sampling.aggregate,
             by: calls_by(sampling.calls_by),
@@ -244,7 +233,6 @@ fn with_options(
         pt: pt::options(&sampling.pt, &ranges),
         step: sampling.single_step.as_deref().map(|name| StepOptions {
             name,
-            sites_in: &step_sites,
             calls: sampling.step_calls,
             instructions: sampling.step_instructions,
             time: sampling.step_time,
@@ -257,23 +245,26 @@ fn with_options(
         }),
         keeps_arguments: result.with_arguments,
         folder: result.folder(),
-        build_id_of: &spanwise_read::build_id,
     };
     Ok(record(&options)?)
 }
 
-fn python(sampling: &SamplingArgs) -> Option<PythonOptions<'static>> {
+/// The functions whose calls are recorded.
+fn patterns(sampling: &SamplingArgs) -> FunctionPatterns<'_> {
+    FunctionPatterns { wanted: &sampling.calls, excluded: &sampling.exclude }
+}
+
+fn python(sampling: &SamplingArgs) -> Option<PythonOptions> {
     let is_wanted = sampling.python != PythonArg::Off && sampling.pt.backend.is_none();
     is_wanted.then_some(PythonOptions {
         rate_hz: sampling.python_rate,
         is_wanted: sampling.python == PythonArg::On,
-        symbols_in: &symbols_in,
     })
 }
 
 /// Options that do not go together, which the parser of arguments cannot know.
 fn check_options(sampling: &SamplingArgs, flight: &FlightArgs, name: &str) -> anyhow::Result<()> {
-    let is_function = matches!(TriggerPlace::of(name), TriggerPlace::Function);
+    let is_function = matches!(SiteName::parse(name), SiteName::Function(_));
     if !is_function && flight.duration_thresh.is_some() {
         bail!("--duration-thresh is about calls, and {name} is a place inside of a function");
     }
@@ -314,64 +305,6 @@ fn wanted(arg: WantedArg) -> Wanted {
         WantedArg::Always => Wanted::Always,
         WantedArg::Never => Wanted::Never,
     }
-}
-
-/// What a trigger names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TriggerPlace<'a> {
-    Function,
-    /// A file of the source, and a line of it.
-    Line(&'a str, u64),
-    /// As the linker gave it.
-    Address(u64),
-}
-
-impl<'a> TriggerPlace<'a> {
-    fn of(name: &'a str) -> TriggerPlace<'a> {
-        let address = name.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
-        if let Some(Ok(address)) = address {
-            return TriggerPlace::Address(address);
-        }
-        match name.rsplit_once(':').map(|(file, line)| (file, line.parse())) {
-            Some((file, Ok(line))) if !file.is_empty() && !file.ends_with(':') => {
-                TriggerPlace::Line(file, line)
-            }
-            _ => TriggerPlace::Function,
-        }
-    }
-
-    fn sites_in(self, path: &Path, name: &str) -> Vec<u64> {
-        match self {
-            TriggerPlace::Function => spanwise_read::function_sites(path, name),
-            TriggerPlace::Line(file, line) => spanwise_read::line_sites(path, file, line),
-            TriggerPlace::Address(address) => {
-                spanwise_read::address_site(path, address).ok().flatten().into_iter().collect()
-            }
-        }
-    }
-}
-
-impl TriggerPlace<'_> {
-    /// The same as `sites_in`, and says why an address of this program is not watched.
-    fn watched_in(self, path: &Path, name: &str) -> Vec<u64> {
-        if let Some(why) = self.refusal_in(path) {
-            note(&format!("--trigger {name} is not watched: {why} ({})", path.display()));
-        }
-        self.sites_in(path, name)
-    }
-
-    /// Why an address of this program cannot be watched.
-    fn refusal_in(self, path: &Path) -> Option<String> {
-        match self {
-            TriggerPlace::Address(address) => spanwise_read::address_site(path, address).err(),
-            TriggerPlace::Function | TriggerPlace::Line(..) => None,
-        }
-    }
-}
-
-pub(in crate::commands) fn symbols_in(path: &Path, names: &[&str]) -> Option<SymbolPlaces> {
-    let (addresses, code_shift) = spanwise_read::symbol_addresses(path, names)?;
-    Some(SymbolPlaces { addresses, code_shift })
 }
 
 fn stacks(sampling: &SamplingArgs) -> anyhow::Result<Stacks> {
@@ -514,21 +447,4 @@ fn open(folder: &Path, quiet: bool) -> anyhow::Result<Trace> {
     let options =
         OpenOptions { progress: Some(&update), notes: Some(&note), ..OpenOptions::default() };
     Ok(spanwise_read::open(folder, &options)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trigger_is_a_function_a_line_or_an_address() {
-        let check = |name, expected| assert_eq!(TriggerPlace::of(name), expected, "{name}");
-        check("main", TriggerPlace::Function);
-        check("Cache::get", TriggerPlace::Function);
-        check("src/cache.c:42", TriggerPlace::Line("src/cache.c", 42));
-        check("std::10", TriggerPlace::Function);
-        check(":10", TriggerPlace::Function);
-        check("0x401136", TriggerPlace::Address(0x40_1136));
-        check("0xyz", TriggerPlace::Function);
-    }
 }

@@ -19,7 +19,6 @@ use spanwise_serve::{Server, Session, Viewed};
 use spanwise_write::{Document, Format};
 
 use crate::args::{LiveArgs, PythonArg, all_pids};
-use crate::commands::recording::run::symbols_in;
 use crate::commands::report;
 use crate::failure::note;
 use crate::output::stdout;
@@ -119,7 +118,6 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
     let python = PythonOptions {
         rate_hz: args.rate.min(spanwise_capture::PYTHON_RATE_MAX_HZ),
         is_wanted: args.python == PythonArg::On,
-        symbols_in: &symbols_in,
     };
     let options = RecordOptions {
         rate_hz: args.rate,
@@ -140,7 +138,6 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         flight: None,
         keeps_arguments: false,
         folder: Some(&recording),
-        build_id_of: &spanwise_read::build_id,
     };
     let recorded = spanwise_capture::record_processes(pids, &options)?;
     let options =

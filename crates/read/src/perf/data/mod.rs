@@ -7,29 +7,18 @@
 mod bytes;
 mod calls;
 mod chains;
-mod exits;
-mod files;
 mod header;
-mod inlines;
-mod kernel;
-mod line_sites;
-mod lines;
-mod maps;
 mod native;
 mod pairing;
 mod pipe;
 mod pt;
 mod python;
 mod records;
-mod runtime_maps;
 mod sample;
 mod side_file;
-mod sites;
 mod steps;
-mod symbols;
 mod tracepoint;
 mod unpack;
-mod unwind;
 mod waits;
 
 use std::collections::{HashMap, HashSet};
@@ -38,38 +27,29 @@ use std::rc::Rc;
 
 use spanwise_callstack::{FlowOptions, Moment, Names, Place, SchedEvent, StackRef, ThreadKey};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
+use spanwise_symbols::{
+    Files, Inlines, JitMap, JitMaps, KernelCode, Mapping, Maps, Shelf, Symbols, Unwinders,
+};
 
 use super::drawing::{DRAWN_WORDS_MAX, Drawing};
 use super::event::{EventClass, EventRate, event_class_of};
 use super::lanes::Join;
-use super::map::PerfMap;
 use super::record::{Record, Sample, Scheduled, What};
 use super::trace::{SampleOf, Timeline};
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
+use crate::recording::KERNEL_FOLDER;
 use calls::Hits;
 use chains::Chains;
-pub use exits::{ExitPlace, FunctionProbes, ProbePlaces, probes_matching, probes_named};
-use files::Files;
 pub(crate) use header::seems_perf_data;
 use header::{Header, Refusal};
-use inlines::{Inlines, Shelf};
-use kernel::KernelCode;
-pub use line_sites::{address_site, line_sites};
-use maps::{Mapping, Maps};
 use native::Found;
 use pt::Hardware;
 pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
 use python::{PythonStacks, When};
-use runtime_maps::RuntimeMaps;
 use sample::Common;
-pub use sites::{
-    StartSites, function_ranges, function_sites, functions_matching, start_sites, symbol_addresses,
-};
 use steps::Steps;
-use symbols::Symbols;
 use tracepoint::Formats;
-use unwind::Stacks;
 
 /// Reads a recording of perf.
 pub(crate) struct Reader {
@@ -82,7 +62,7 @@ pub(crate) struct Reader {
     /// The one file there is, where the machine's are not asked.
     only_file: Option<(String, Vec<u8>)>,
     /// Names of code that a runtime made.
-    map: PerfMap,
+    map: JitMap,
     /// Debug information is not asked what the compiler put into a function.
     is_without_inlines: bool,
     python: PythonStacks,
@@ -101,7 +81,7 @@ const KEPT_BYTES_MAX: usize = 1 << 30;
 impl Default for Reader {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
-        let map = PerfMap::default();
+        let map = JitMap::default();
         let (kept, python, calls, steps, refusal, only_file, kernel, records) = Default::default();
         let (opens_files, is_without_inlines) = (true, false);
         Reader {
@@ -158,7 +138,7 @@ impl Records for Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(map: PerfMap, is_without_inlines: bool) -> Self {
+    pub(crate) fn new(map: JitMap, is_without_inlines: bool) -> Self {
         Reader { map, is_without_inlines, ..Reader::default() }
     }
 
@@ -173,7 +153,7 @@ impl Reader {
         self.python.has_lines = has_python_lines;
         self.calls = Hits::beside(records);
         self.steps = Steps::beside(records);
-        self.kernel = KernelCode::beside(records);
+        self.kernel = KernelCode::in_folder(&records.with_file_name(KERNEL_FOLDER));
         self.records = Some(records.to_owned());
     }
 
@@ -213,7 +193,7 @@ impl Reader {
             },
             symbols: Symbols::new(release, self.kernel.as_ref().map(|kernel| &*kernel.symbols)),
             kernel: self.kernel.as_ref(),
-            stacks: is_x86_64(&header.machine).then(Stacks::default),
+            stacks: is_x86_64(&header.machine).then(Unwinders::default),
             inlines: (!self.is_without_inlines).then(|| Inlines::new(&shelf)),
             places: HashMap::new(),
             paths: HashMap::new(),
@@ -226,7 +206,7 @@ impl Reader {
             steps: &mut self.steps,
             seen: HashSet::new(),
             hardware: Hardware::default(),
-            runtime_maps: RuntimeMaps::new(self.records.as_deref()),
+            jit_maps: JitMaps::new(self.records.as_deref().and_then(Path::parent)),
             event_names: HashMap::new(),
             chains: Chains::default(),
         };
@@ -278,14 +258,14 @@ fn is_x86_64(machine: &str) -> bool {
 
 struct State<'a> {
     timeline: &'a mut Timeline,
-    map: &'a PerfMap,
+    map: &'a JitMap,
     maps: Maps,
     /// What tracepoints recorded.
     formats: &'a Formats,
     files: Files,
     symbols: Symbols,
     /// Where copies of stacks can be unwound.
-    stacks: Option<Stacks>,
+    stacks: Option<Unwinders>,
     /// Where debug information is asked.
     inlines: Option<Inlines<'a>>,
     /// Functions that were found, by mapping and offset in the file.
@@ -305,7 +285,7 @@ struct State<'a> {
     /// Threads of which something was recorded.
     seen: HashSet<i32>,
     hardware: Hardware,
-    runtime_maps: RuntimeMaps,
+    jit_maps: JitMaps,
     /// By what the header calls them.
     event_names: HashMap<String, StrId>,
     kernel: Option<&'a KernelCode>,

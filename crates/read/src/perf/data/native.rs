@@ -4,13 +4,11 @@ use std::rc::Rc;
 
 use spanwise_callstack::{FunctionId, Place, StackRef};
 use spanwise_model::StrId;
+use spanwise_symbols::{Located, Mapping, Symbol};
 
 use super::State;
 use super::chains::ChainAddress;
-use super::inlines::Located;
-use super::maps::Mapping;
 use super::sample;
-use super::symbols::Symbol;
 use crate::perf::lanes::Join;
 
 /// What stands at an address.
@@ -83,7 +81,8 @@ impl State<'_> {
     pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
         let mut ips = innermost_first(sample);
         if let (Some(stacks), Some(stack)) = (&mut self.stacks, &sample.stack) {
-            let unwound = stacks.unwind(&mut self.files, &self.maps, pid, stack);
+            let word_at = |address| stack.word_at(address);
+            let unwound = stacks.unwind(&mut self.files, &self.maps, pid, stack.registers, word_at);
             without_innermost_of(&mut ips, &unwound);
             ips.push(u64::MAX);
             ips.extend(unwound);
@@ -190,6 +189,20 @@ impl State<'_> {
         }
     }
 
+    /// The name that a runtime has for code of its own, and whether it begins there.
+    pub(super) fn runtime_name(
+        &mut self,
+        pid: i32,
+        ip: u64,
+        mapping: Option<&Mapping>,
+    ) -> Option<(String, bool)> {
+        let may_be = ip >> 63 == 0 && mapping.is_none_or(|mapping| is_anonymous(&mapping.path));
+        let is_from_here = self.files.are_of_here();
+        let map = may_be.then(|| self.jit_maps.of(pid, is_from_here));
+        let found = map.and_then(|map| map.find_entry(ip));
+        found.map(|(name, is_entry)| (name.to_owned(), is_entry))
+    }
+
     /// Code that no file names may have been made by a runtime.
     fn made_or_unknown(&mut self, ip: u64, file: &str) -> FunctionId {
         match self.map.find(ip) {
@@ -197,6 +210,12 @@ impl State<'_> {
             None => self.timeline.names().unknown(file),
         }
     }
+}
+
+/// Memory that is no file's, as the kernel names it.
+fn is_anonymous(path: &str) -> bool {
+    let is_file = path.starts_with('/') && !path.starts_with("//") || path == "[vdso]";
+    !is_file || path.starts_with("/memfd:")
 }
 
 #[cfg(test)]
@@ -233,5 +252,15 @@ mod tests {
         check(KERNEL, &[], &[KERNEL, u64::MAX]);
         check(KERNEL, &[USER_MARK, 7, 9], &[KERNEL, u64::MAX, USER_MARK, 7, 9]);
         check(0, &[USER_MARK, 7, 9], &[USER_MARK, 7, 9]);
+    }
+    #[test]
+    fn files_are_not_asked_a_runtime() {
+        let check = |path, expected| assert_eq!(is_anonymous(path), expected, "{path}");
+        check("//anon", true);
+        check("[heap]", true);
+        check("/memfd:code (deleted)", true);
+        check("anon_inode:[x]", true);
+        check("/bin/true", false);
+        check("[vdso]", false);
     }
 }

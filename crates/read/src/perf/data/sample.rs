@@ -1,5 +1,7 @@
 //! Samples, and the thread and time that other records carry behind them.
 
+use spanwise_symbols::Registers;
+
 use super::bytes::Bytes;
 use super::header::Event;
 
@@ -50,9 +52,7 @@ pub(super) struct Sample<'a> {
 /// The upper end of a thread's stack, and the registers that lead into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UserStack<'a> {
-    pub(super) ip: u64,
-    pub(super) sp: u64,
-    pub(super) bp: u64,
+    pub(super) registers: Registers,
     memory: Bytes<'a>,
 }
 
@@ -60,7 +60,7 @@ impl UserStack<'_> {
     /// What the thread had at an address, where that was copied.
     pub(super) fn word_at(&self, address: u64) -> Option<u64> {
         let mut memory = self.memory;
-        memory.skip(usize::try_from(address.checked_sub(self.sp)?).ok()?)?;
+        memory.skip(usize::try_from(address.checked_sub(self.registers.sp)?).ok()?)?;
         memory.u64()
     }
 }
@@ -157,7 +157,7 @@ fn read_stack<'a>(mut bytes: Bytes<'a>, event: &Event) -> Option<UserStack<'a>> 
     {
         memory = memory.take_some(usize::try_from(copied.min(size)).ok()?)?;
     }
-    Some(UserStack { ip, sp, bp, memory })
+    Some(UserStack { registers: Registers { ip, sp, bp }, memory })
 }
 
 /// Passes over the values of counters.

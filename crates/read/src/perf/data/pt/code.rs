@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use spanwise_files::FileBytes;
 use spanwise_pt::{Functions, Image, ImageSwitch, Program, TickScale};
+use spanwise_symbols::{Files, KernelCode, Mapping, Symbols};
 
 use super::jitdump::is_dump;
 use super::side::{Side, Turn, Version};
-use crate::perf::data::files::Files;
-use crate::perf::data::kernel::KernelCode;
-use crate::perf::data::maps::Mapping;
-use crate::perf::data::symbols::Symbols;
-use crate::source::Bytes;
 
 /// The code of each version of each process that ran, and of the kernel where it was kept.
 pub(super) struct Codes<'a> {
@@ -22,7 +19,7 @@ pub(super) struct Codes<'a> {
 #[derive(Default)]
 struct Code {
     /// In the order of mapping.
-    mapped: Vec<(Mapping, Bytes)>,
+    mapped: Vec<(Mapping, FileBytes)>,
     ranges: Ranges,
 }
 

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use spanwise_symbols::Mapping;
+
 use super::jitdump::{Made, is_dump};
 use super::streams::Cut;
-use crate::perf::data::maps::Mapping;
 use crate::perf::data::records::{Record, What};
 
 /// What a process had mapped from a time on.

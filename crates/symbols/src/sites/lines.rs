@@ -4,10 +4,10 @@ use std::path::Path;
 
 use gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
 use object::{Object, ObjectSection};
+use spanwise_files::FileBytes;
 
 use super::exits::check_instruction;
-use super::sites::{file_offset, past_mark};
-use crate::source::Bytes;
+use super::named::{file_offset, past_mark};
 
 /// Places where the code of a line begins, by the file's debug information. The file of the
 /// source is named by the end of its path. Empty where nothing is known of it.
@@ -51,8 +51,8 @@ fn is_moved_program(file: &object::File<'_>) -> bool {
             .any(|row| word(row) == FLAGS_1 && word(&row[8..]) & IS_PROGRAM != 0)
 }
 
-fn program(path: &Path) -> Option<Bytes> {
-    if path.is_file() { Bytes::open_regular(path).ok() } else { None }
+fn program(path: &Path) -> Option<FileBytes> {
+    if path.is_file() { FileBytes::open_regular(path).ok() } else { None }
 }
 
 type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -106,19 +106,19 @@ fn in_unit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::data::sites::function_sites;
+    use crate::sites::named::function_sites;
 
     #[test]
     fn lines_of_this_test_are_found_where_it_has_debug_information() {
         let own = std::env::current_exe().expect("this test");
         let line = u64::from(line!()) - 1;
-        let sites = line_sites(&own, "data/line_sites.rs", line);
+        let sites = line_sites(&own, "sites/lines.rs", line);
         if sites.is_empty() {
             // Built without it, or packed.
             return;
         }
         assert!(line_sites(&own, "no_such_file.rs", line).is_empty());
-        assert!(line_sites(&own, "data/line_sites.rs", 1_000_000).is_empty());
+        assert!(line_sites(&own, "sites/lines.rs", 1_000_000).is_empty());
     }
 
     #[test]

@@ -6,29 +6,29 @@ use super::inlines::{Dwarf, Unit, Work};
 
 /// A place in the source. Empty, with line 0, where it is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct SourceLine {
-    pub(super) file: Rc<str>,
-    pub(super) line: u32,
+pub struct SourceLine {
+    pub file: Rc<str>,
+    pub line: u32,
 }
 
 /// From an address on, until the next row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LineRow {
     address: u64,
-    pub(super) file: u64,
+    pub file: u64,
     /// 0 where there is no code, or none that the source has.
-    pub(super) line: u32,
+    pub line: u32,
 }
 
 /// The line table of a unit, by address.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Vec<LineRow>);
+pub(super) struct LineTable(Vec<LineRow>);
 
-impl Lines {
+impl LineTable {
     /// Reads no more rows than are left.
-    pub(super) fn read(unit: &Unit<'_>, rows_left: &mut usize, work: &mut Work) -> Lines {
+    pub(super) fn read(unit: &Unit<'_>, rows_left: &mut usize, work: &mut Work) -> LineTable {
         let mut found: Vec<LineRow> = Vec::new();
-        let Some(program) = unit.line_program.clone() else { return Lines::default() };
+        let Some(program) = unit.line_program.clone() else { return LineTable::default() };
         let mut rows = program.rows();
         let mut before: Option<LineRow> = None;
         while let Ok(Some((_, row))) = rows.next_row()
@@ -47,7 +47,7 @@ impl Lines {
         }
         // Of two rows at one address the later one holds.
         found.sort_by_key(|row| row.address);
-        Lines(found)
+        LineTable(found)
     }
 
     pub(super) fn at(&self, address: u64) -> Option<LineRow> {
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn an_address_has_the_line_of_the_row_before_it() {
         let row = |address, line| LineRow { address, file: 1, line };
-        let lines = Lines(vec![row(10, 5), row(14, 6), row(20, 0), row(30, 9)]);
+        let lines = LineTable(vec![row(10, 5), row(14, 6), row(20, 0), row(30, 9)]);
         let line = |address| lines.at(address).map(|row| row.line);
         assert_eq!(
             [9, 10, 13, 14, 19, 20, 29, 31].map(line),

@@ -14,7 +14,6 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::io::Read;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use gimli::{
     AbbreviationsCacheStrategy, AttributeValue, DW_AT_abstract_origin, DW_AT_call_file,
@@ -23,12 +22,13 @@ use gimli::{
     SectionId, UnitHeader, UnitOffset,
 };
 use object::{CompressionFormat, Object, ObjectSection};
+use spanwise_files::FileBytes;
 
-use super::files::Files;
-use super::lines::{Lines, SourceLine};
-use super::maps::Mapping;
-use super::symbols::{Segments, debug_file, demangled};
-use crate::source::Bytes;
+use super::line_table::{LineTable, SourceLine};
+use crate::demangle::demangled;
+use crate::elf::{Segments, debug_file};
+use crate::mapped_files::Files;
+use crate::mappings::Mapping;
 
 pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
@@ -48,12 +48,12 @@ const GROWTH_MAX: u64 = 64;
 /// Bytes that stay where they are while a recording is read: what is made of them points
 /// into them.
 #[derive(Default)]
-pub(super) struct Shelf {
-    first: OnceCell<Box<(Bytes, Shelf)>>,
+pub struct Shelf {
+    first: OnceCell<Box<(FileBytes, Shelf)>>,
 }
 
 impl Shelf {
-    fn keep(&self, bytes: Bytes) -> &[u8] {
+    fn keep(&self, bytes: FileBytes) -> &[u8] {
         let mut shelf = self;
         while let Some(kept) = shelf.first.get() {
             shelf = &kept.1;
@@ -63,19 +63,19 @@ impl Shelf {
 }
 
 /// The debug information of all files, each read when first asked for.
-pub(super) struct Inlines<'a> {
+pub struct Inlines<'a> {
     shelf: &'a Shelf,
     files: HashMap<Rc<str>, Option<DebugFile<'a>>>,
     work: Work,
 }
 
 impl<'a> Inlines<'a> {
-    pub(super) fn new(shelf: &'a Shelf) -> Self {
+    pub fn new(shelf: &'a Shelf) -> Self {
         Inlines { shelf, files: HashMap::new(), work: Work(WORK_MAX) }
     }
 
     /// Where the code at this address stands in the source.
-    pub(super) fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Located {
+    pub fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Located {
         let shelf = self.shelf;
         let file = self.files.entry(Rc::clone(&mapping.path)).or_insert_with(|| {
             let bytes = files.get(&mapping.path)?;
@@ -89,18 +89,18 @@ impl<'a> Inlines<'a> {
 
 /// What debug information says about an address.
 #[derive(Debug, Default)]
-pub(super) struct Located {
+pub struct Located {
     /// Where the function itself stands.
-    pub(super) own: SourceLine,
+    pub own: SourceLine,
     /// The functions that were put into it, from the outermost on.
-    pub(super) inlined: Vec<InlinedCall>,
+    pub inlined: Vec<InlinedCall>,
 }
 
 /// A function that the compiler put into another.
 #[derive(Debug)]
-pub(super) struct InlinedCall {
-    pub(super) name: String,
-    pub(super) stands: SourceLine,
+pub struct InlinedCall {
+    pub name: String,
+    pub stands: SourceLine,
 }
 
 /// Such a function, and where its caller calls it.
@@ -142,7 +142,7 @@ struct DebugFile<'a> {
 struct Opened<'a> {
     unit: Unit<'a>,
     functions: OnceCell<Vec<Reach<UnitOffset>>>,
-    lines: OnceCell<Lines>,
+    lines: OnceCell<LineTable>,
 }
 
 impl<'a> DebugFile<'a> {
@@ -206,7 +206,7 @@ impl<'a> DebugFile<'a> {
             opened.functions.get_or_init(|| functions);
         }
         if opened.lines.get().is_none() {
-            let lines = Lines::read(&opened.unit, &mut self.rows_left, work);
+            let lines = LineTable::read(&opened.unit, &mut self.rows_left, work);
             opened.lines.get_or_init(|| lines);
         }
         let lines = opened.lines.get()?;
@@ -420,7 +420,7 @@ impl<'a> Sections<'a> {
         }
         let mut unpacked = Vec::new();
         unpack.by_ref().take(size).read_to_end(&mut unpacked).ok()?;
-        Some(self.shelf.keep(Bytes::Owned(Arc::new(unpacked))))
+        Some(self.shelf.keep(unpacked.into()))
     }
 }
 

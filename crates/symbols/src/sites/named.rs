@@ -1,13 +1,14 @@
 //! Where in a file a function begins, for those who want to be told when it is called.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use spanwise_files::FileBytes;
 
-use super::symbols::{debug_file, demangled};
-use crate::source::Bytes;
+use crate::demangle::demangled;
+use crate::elf::debug_file;
 
 /// Places in a file, each the first instruction of a function of that name.
 ///
@@ -18,7 +19,7 @@ pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
     if !path.is_file() || name.is_empty() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
+    let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
     sites(bytes.as_ref(), name).unwrap_or_default()
 }
 
@@ -29,7 +30,7 @@ pub fn function_ranges(path: &Path, name: &str) -> Vec<(u64, u64)> {
     if !path.is_file() || name.is_empty() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
+    let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
     let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
     let wanted = addresses(&file, name);
     let symbols = file.symbols().chain(file.dynamic_symbols());
@@ -40,12 +41,19 @@ pub fn function_ranges(path: &Path, name: &str) -> Vec<(u64, u64)> {
     ranges.into_iter().collect()
 }
 
-/// Where a program begins, as a file and an offset in it, and the same of what its loader calls
-/// once it has mapped all libraries. Scripts begin with their interpreter.
+/// An offset in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeSite {
+    pub file: PathBuf,
+    pub offset: u64,
+}
+
+/// Where a program begins, and what its loader calls once it has mapped all libraries. Scripts
+/// begin with their interpreter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartSites {
-    pub entry: (PathBuf, u64),
-    pub loader: Option<(PathBuf, u64)>,
+    pub entry: CodeSite,
+    pub loader: Option<CodeSite>,
 }
 
 /// `None` where the file is no program.
@@ -54,7 +62,7 @@ pub fn start_sites(path: &Path) -> Option<StartSites> {
     const SCRIPTS_MAX: usize = 5;
     let mut path = path.to_owned();
     for _ in 0..SCRIPTS_MAX {
-        let bytes = path.is_file().then(|| Bytes::open(&path).ok())??;
+        let bytes = path.is_file().then(|| FileBytes::open_regular(&path).ok())??;
         let Some(line) = bytes.as_ref().strip_prefix(b"#!") else {
             return start_of(&path, bytes.as_ref());
         };
@@ -68,25 +76,34 @@ pub fn start_sites(path: &Path) -> Option<StartSites> {
 
 fn start_of(path: &Path, bytes: &[u8]) -> Option<StartSites> {
     let file = object::File::parse(bytes).ok()?;
-    let entry = (path.to_owned(), file_offset(&file, file.entry())?);
+    let offset = file_offset(&file, file.entry())?;
+    let entry = CodeSite { file: path.to_owned(), offset };
     let loader = file.section_by_name(".interp").and_then(|section| {
         let name = section.data().ok()?;
         let name = str::from_utf8(name.strip_suffix(&[0]).unwrap_or(name)).ok()?;
-        let loader = fs::canonicalize(name).ok()?;
+        let file = fs::canonicalize(name).ok()?;
         // A name that debuggers have relied on for decades.
-        let place = function_sites(&loader, "_dl_debug_state").first().copied()?;
-        Some((loader, place))
+        let offset = function_sites(&file, "_dl_debug_state").first().copied()?;
+        Some(CodeSite { file, offset })
     });
     Some(StartSites { entry, loader })
 }
 
-/// Addresses of symbols as the linker gave them, in the order of the names, and what to add to
-/// a place in the file for the address of the code there. `None` where the file is no program.
-pub fn symbol_addresses(path: &Path, names: &[&str]) -> Option<(Vec<Option<u64>>, u64)> {
+/// Where symbols of a file are, by the addresses that its linker gave them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SymbolAddresses {
+    /// In the order of the names.
+    pub addresses: Vec<Option<u64>>,
+    /// Of the part that holds its code: what to add to an offset in the file for the address.
+    pub code_shift: u64,
+}
+
+/// Addresses of symbols by their names. `None` where the file is no program.
+pub fn symbol_addresses(path: &Path, names: &[&str]) -> Option<SymbolAddresses> {
     if !path.is_file() {
         return None;
     }
-    let bytes = Bytes::open_regular(path).ok()?;
+    let bytes = FileBytes::open_regular(path).ok()?;
     let file = object::File::parse(bytes.as_ref()).ok()?;
     let code = file.segments().find(|segment| segment.permissions().executable())?;
     let mut addresses = vec![None; names.len()];
@@ -97,96 +114,8 @@ pub fn symbol_addresses(path: &Path, names: &[&str]) -> Option<(Vec<Option<u64>>
             addresses[at] = Some(symbol.address());
         }
     }
-    Some((addresses, code.address().wrapping_sub(code.file_range().0)))
-}
-
-/// Functions of a file whose names fit one of the patterns and none of the others: where they
-/// begin, as for [`function_sites`], and what they are called in the source.
-///
-/// In a pattern `*` stands for any text and `?` for any character. It is held against the name
-/// that the linker has, the whole name in the source, and that without what is in parentheses.
-pub fn functions_matching(path: &Path, wanted: &[String], not: &[String]) -> Vec<(u64, String)> {
-    if !path.is_file() || wanted.is_empty() {
-        return Vec::new();
-    }
-    let Ok(bytes) = Bytes::open_regular(path) else { return Vec::new() };
-    matching(bytes.as_ref(), wanted, not).unwrap_or_default()
-}
-
-fn matching(bytes: &[u8], wanted: &[String], not: &[String]) -> Option<Vec<(u64, String)>> {
-    let file = object::File::parse(bytes).ok()?;
-    let found = addresses_matching(&file, wanted, not);
-    let place = |(address, name)| Some((past_mark(bytes, file_offset(&file, address)?), name));
-    let mut places: Vec<(u64, String)> = found.into_iter().filter_map(place).collect();
-    places.sort();
-    places.dedup_by_key(|place| place.0);
-    Some(places)
-}
-
-/// Addresses of functions that fit, with the names that they have in the source.
-pub(super) fn addresses_matching(
-    file: &object::File<'_>,
-    wanted: &[String],
-    not: &[String],
-) -> BTreeMap<u64, String> {
-    let mut found = BTreeMap::new();
-    let mut add = |file: &object::File<'_>| {
-        for symbol in file.symbols().chain(file.dynamic_symbols()) {
-            let Ok(name) = symbol.name_bytes() else { continue };
-            let is_function = symbol.kind() == SymbolKind::Text && symbol.address() != 0;
-            // What was moved out of a function is jumped to, and never returns.
-            if !is_function || memchr::memmem::find(name, b".cold").is_some() {
-                continue;
-            }
-            let name = String::from_utf8_lossy(name);
-            let source = demangled(&name);
-            let bare = source.split('(').next().unwrap_or(&source);
-            let fits = |pattern: &String| {
-                [&*name, &*source, bare].into_iter().any(|name| is_match(pattern, name))
-            };
-            if wanted.iter().any(fits) && !not.iter().any(fits) {
-                // Of several names of one place, always the same one.
-                let known = found.entry(symbol.address()).or_insert_with(|| source.to_string());
-                if source.len() < known.len() || source.len() == known.len() && *source < **known {
-                    *known = source.to_string();
-                }
-            }
-        }
-    };
-    add(file);
-    let apart = file.build_id().ok().flatten().and_then(debug_file);
-    if let Some(apart) = &apart
-        && let Ok(apart) = object::File::parse(apart.as_ref())
-    {
-        add(&apart);
-    }
-    found
-}
-
-/// Whether a name fits a pattern with `*` and `?`.
-fn is_match(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n) = (0, 0);
-    // Where the latest `*` stands, and up to where it reaches.
-    let mut star = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(&c) if c == '?' || c == name[n] => (p, n) = (p + 1, n + 1),
-            _ => match star {
-                Some((at, reached)) => {
-                    star = Some((at, reached + 1));
-                    (p, n) = (at + 1, reached + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|&c| c == '*')
+    let code_shift = code.address().wrapping_sub(code.file_range().0);
+    Some(SymbolAddresses { addresses, code_shift })
 }
 
 const ENDBR64: &[u8] = &[0xf3, 0x0f, 0x1e, 0xfa];
@@ -256,7 +185,7 @@ mod tests {
     fn functions_are_found_by_their_names() {
         let own = std::env::current_exe().expect("this test");
         assert_eq!(function_sites(&own, "main").len(), 1);
-        let name = "spanwise_read::perf::data::sites::function_sites";
+        let name = "spanwise_symbols::sites::named::function_sites";
         assert!(!function_sites(&own, name).is_empty());
         assert_eq!(function_sites(&own, "no_such_function_anywhere"), [0; 0]);
         assert_eq!(function_sites(&own, ""), [0; 0]);
@@ -267,7 +196,7 @@ mod tests {
     fn programs_and_scripts_have_a_beginning() {
         let own = std::env::current_exe().expect("this test");
         let start = start_sites(&own).expect("a program");
-        assert_eq!(start.entry.0, own);
+        assert_eq!(start.entry.file, own);
         assert_eq!(start_sites(Path::new("/")), None);
         let folder = tempfile::tempdir().expect("a folder");
         let script = folder.path().join("script");
@@ -287,42 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn patterns_choose_among_names() {
-        let own = std::env::current_exe().expect("this test");
-        let texts =
-            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let names = |wanted: &[&str], not: &[&str]| {
-            let found = functions_matching(&own, &texts(wanted), &texts(not));
-            found.into_iter().map(|(_, name)| name).collect::<Vec<String>>()
-        };
-        let all = names(&["spanwise_read::perf::data::sites::*"], &[]);
-        assert!(all.iter().any(|name| name.ends_with("::function_sites")), "{all:?}");
-        let fewer = names(&["spanwise_read::perf::data::sites::*"], &["*::function_sites"]);
-        assert!(
-            fewer.len() < all.len() && !fewer.iter().any(|name| name.ends_with("::function_sites"))
-        );
-        assert_eq!(names(&[], &[]), [""; 0]);
-        let check = |pattern, name, expected| {
-            assert_eq!(is_match(pattern, name), expected, "{pattern} {name}");
-        };
-        check("f?o*", "fooled", true);
-        check("*a*b", "xaybzb", true);
-        check("*a*b", "xaybz", false);
-        check("", "", true);
-        check("", "f", false);
-        check("**", "f", true);
-        check("f", "ff", false);
-    }
-
-    #[test]
     fn symbols_have_the_addresses_of_the_linker() {
         let own = std::env::current_exe().expect("this test");
-        let (addresses, shift) = symbol_addresses(&own, &["main", "no such"]).expect("a program");
-        let place = addresses[0].map(|address| address.wrapping_sub(shift));
+        let found = symbol_addresses(&own, &["main", "no such"]).expect("a program");
+        let place = found.addresses[0].map(|address| address.wrapping_sub(found.code_shift));
         let site = function_sites(&own, "main").first().copied();
         // The site may be past a mark for indirect jumps.
         assert!(place == site || place.map(|place| place + 4) == site, "{place:?} {site:?}");
-        assert_eq!(addresses[1], None);
+        assert_eq!(found.addresses[1], None);
         assert_eq!(symbol_addresses(Path::new("/"), &[]), None);
     }
 }

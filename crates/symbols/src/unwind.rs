@@ -10,11 +10,10 @@ use std::rc::Rc;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
+use spanwise_files::FileBytes;
 
-use super::files::Files;
-use super::maps::{Mapping, Maps};
-use super::sample::UserStack;
-use crate::source::Bytes;
+use crate::mapped_files::Files;
+use crate::mappings::{Mapping, Maps};
 
 /// More frames than this are a circle, or recursion that nobody reads.
 const FRAMES_MAX: usize = 512;
@@ -22,7 +21,7 @@ const FRAMES_MAX: usize = 512;
 /// A section of a file.
 #[derive(Clone)]
 struct Section {
-    file: Bytes,
+    file: FileBytes,
     range: Range<usize>,
 }
 
@@ -43,9 +42,17 @@ struct Tables {
     segments: Vec<(u64, u64, u64)>,
 }
 
+/// The registers of a thread that lead into its stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registers {
+    pub ip: u64,
+    pub sp: u64,
+    pub bp: u64,
+}
+
 /// Unwinds the threads of all processes.
 #[derive(Default)]
-pub(super) struct Stacks {
+pub struct Unwinders {
     files: HashMap<Rc<str>, Option<Tables>>,
     processes: HashMap<i32, Process>,
 }
@@ -55,19 +62,21 @@ struct Process {
     cache: CacheX86_64,
 }
 
-impl Stacks {
+impl Unwinders {
     /// The mappings of a process are not what they were.
-    pub(super) fn forget(&mut self, pid: i32) {
+    pub fn forget(&mut self, pid: i32) {
         self.processes.remove(&pid);
     }
 
-    /// Addresses from the innermost on; each but the first is where a call returns to.
-    pub(super) fn unwind(
+    /// Addresses from the innermost on, by the registers of a thread and what its memory has at
+    /// an address; each but the first is where a call returns to.
+    pub fn unwind(
         &mut self,
         files: &mut Files,
         maps: &Maps,
         pid: i32,
-        stack: &UserStack<'_>,
+        registers: Registers,
+        word_at: impl Fn(u64) -> Option<u64>,
     ) -> Vec<u64> {
         let known = &mut self.files;
         let process = self.processes.entry(pid).or_insert_with(|| {
@@ -82,10 +91,11 @@ impl Stacks {
             }
             Process { unwinder, cache: CacheX86_64::new() }
         });
-        let registers = UnwindRegsX86_64::new(stack.ip, stack.sp, stack.bp);
-        let mut word_at = |address: u64| stack.word_at(address).ok_or(());
+        let Registers { ip, sp, bp } = registers;
+        let registers = UnwindRegsX86_64::new(ip, sp, bp);
+        let mut word_at = |address: u64| word_at(address).ok_or(());
         let Process { unwinder, cache } = process;
-        let mut frames = unwinder.iter_frames(stack.ip, registers, cache, &mut word_at);
+        let mut frames = unwinder.iter_frames(ip, registers, cache, &mut word_at);
         let mut found = Vec::new();
         // Where the tables lead no further, what was found so far is good.
         while found.len() < FRAMES_MAX
@@ -104,7 +114,7 @@ fn is_kernel(address: u64) -> bool {
 }
 
 impl Tables {
-    fn read(file: Bytes) -> Option<Tables> {
+    fn read(file: FileBytes) -> Option<Tables> {
         let bytes = file.clone();
         let elf = object::File::parse(bytes.as_ref()).ok()?;
         let section = |name: &str| {

@@ -149,7 +149,7 @@ fn damaged_debug_information_does_no_harm() {
         }
         let shelf = Shelf::default();
         let mut work = Work(100_000);
-        let kept = shelf.keep(Bytes::Owned(Arc::new(bytes)));
+        let kept = shelf.keep(bytes.into());
         let Some(mut debug) = DebugFile::read(&shelf, kept, &mut work) else { continue };
         for address in text.clone().step_by(7) {
             let file_offset = address - mapping.start + mapping.file_offset;

@@ -11,11 +11,12 @@ use std::path::Path;
 
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SymbolKind};
+use spanwise_files::FileBytes;
 use spanwise_pt::{CodePart, LeaveKind};
 
-use super::sites::{addresses_matching, addresses_named, file_offset};
-use super::symbols::debug_file;
-use crate::source::Bytes;
+use super::named::{addresses_named, file_offset};
+use super::patterns::FunctionPatterns;
+use crate::elf::debug_file;
 
 /// A function, and where probes can note its calls and its returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,13 +52,12 @@ pub struct ExitPlace {
 /// More parts than this no function has.
 const PARTS_MAX: usize = 4;
 
-/// Functions of a file that fit one of the patterns and none of the others, as for
-/// [`super::functions_matching`]. Empty where the file is no program.
-pub fn probes_matching(path: &Path, wanted: &[String], not: &[String]) -> Vec<FunctionProbes> {
-    if wanted.is_empty() {
+/// Functions of a file by patterns of their names. Empty where the file is no program.
+pub fn probes_matching(path: &Path, patterns: FunctionPatterns<'_>) -> Vec<FunctionProbes> {
+    if patterns.wanted.is_empty() {
         return Vec::new();
     }
-    probes(path, |file| addresses_matching(file, wanted, not).into_iter().collect())
+    probes(path, |file| patterns.addresses_in(file).into_iter().collect())
 }
 
 /// Functions of a file by their name, as for [`super::function_sites`].
@@ -76,7 +76,7 @@ fn probes(
     if !path.is_file() {
         return Vec::new();
     }
-    let Ok(bytes) = Bytes::open(path) else { return Vec::new() };
+    let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
     let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
     let chosen = choose(&file);
     if chosen.is_empty() {
@@ -407,23 +407,24 @@ mod tests {
     #[test]
     fn functions_of_this_program_have_places() {
         let own = std::env::current_exe().expect("this test");
-        let [found] = &probes_named(&own, "spanwise_read::perf::data::exits::frames_of")[..] else {
+        let [found] = &probes_named(&own, "spanwise_symbols::sites::exits::frames_of")[..] else {
             panic!("one function");
         };
         let places = found.places.as_ref().expect("it can be watched");
         assert!(!found.is_go && !places.exits.is_empty(), "{found:?}");
         assert_eq!(probes_named(&own, "no_such_function_anywhere"), []);
         assert_eq!(probes_named(Path::new("/"), "main"), []);
-        let all = ["spanwise_read::perf::data::exits::*".to_owned()];
-        assert!(probes_matching(&own, &all, &[]).len() > 3);
+        let all = ["spanwise_symbols::sites::exits::*".to_owned()];
+        let patterns = FunctionPatterns { wanted: &all, excluded: &[] };
+        assert!(probes_matching(&own, patterns).len() > 3);
     }
 
     #[test]
     fn addresses_within_instructions_are_refused() {
         let own = std::env::current_exe().expect("this test");
-        let bytes = Bytes::open(&own).expect("this test");
+        let bytes = FileBytes::open_regular(&own).expect("this test");
         let file = object::File::parse(bytes.as_ref()).expect("a program");
-        let name = "spanwise_read::perf::data::exits::frames_of";
+        let name = "spanwise_symbols::sites::exits::frames_of";
         let address = *addresses_named(&file, name).first().expect("a function");
         let check = |at| check_instruction(&file, bytes.as_ref(), at);
         assert_eq!(check(address), Ok(()));
@@ -437,7 +438,8 @@ mod tests {
     #[test]
     fn functions_of_the_c_library_have_places() {
         let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
-        let all = probes_matching(path, &["*".to_owned()], &[]);
+        let every = FunctionPatterns { wanted: &["*".to_owned()], excluded: &[] };
+        let all = probes_matching(path, every);
         if all.is_empty() {
             return;
         }

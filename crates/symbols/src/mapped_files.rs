@@ -9,63 +9,62 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use object::Object;
+use spanwise_files::FileBytes;
 
-use super::runtime_maps::is_trusted;
-use crate::source::Bytes;
+use crate::jit::is_trusted;
 
 /// What the kernel is called among files.
 const KERNEL_NAME: &str = "[kernel.kallsyms]";
 
 /// Files by path, each opened when first asked for.
 #[derive(Default)]
-pub(super) struct Files {
+pub struct Files {
     build_ids: HashMap<String, Vec<u8>>,
     /// The recording was made with the kernel that runs here.
     is_own_kernel: bool,
     /// Nothing outside the recording is looked at.
     is_closed: bool,
-    opened: HashMap<Rc<str>, Option<Bytes>>,
+    opened: HashMap<Rc<str>, Option<FileBytes>>,
     /// Files that are not the ones recorded, or are not there.
-    pub(super) missing: Vec<(Rc<str>, &'static str)>,
+    pub missing: Vec<(Rc<str>, &'static str)>,
 }
 
 impl Files {
     /// `kernel_release` is that of the kernel that was recorded.
-    pub(super) fn new(build_ids: HashMap<String, Vec<u8>>, kernel_release: &str) -> Self {
+    pub fn new(build_ids: HashMap<String, Vec<u8>>, kernel_release: &str) -> Self {
         let own = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let is_own_kernel = !kernel_release.is_empty() && own.trim_end() == kernel_release;
         Files { build_ids, is_own_kernel, ..Files::default() }
     }
 
     /// Without the files of this machine.
-    pub(super) fn closed() -> Self {
+    pub fn closed() -> Self {
         Files { is_closed: true, ..Files::default() }
     }
 
     /// This one file, whatever is in it, and none of this machine.
-    pub(super) fn only(path: &str, bytes: Vec<u8>) -> Self {
-        let opened = HashMap::from([(path.into(), Some(Bytes::Owned(Arc::new(bytes))))]);
+    pub fn only(path: &str, bytes: Vec<u8>) -> Self {
+        let opened = HashMap::from([(path.into(), Some(bytes.into()))]);
         Files { is_closed: true, opened, ..Files::default() }
     }
 
     /// The recording was made with the kernel that runs here.
-    pub(super) fn are_of_here(&self) -> bool {
+    pub fn are_of_here(&self) -> bool {
         self.is_own_kernel
     }
 
-    pub(super) fn are_closed(&self) -> bool {
+    pub fn are_closed(&self) -> bool {
         self.is_closed
     }
 
-    pub(super) fn kernel_build_id(&self) -> Option<&[u8]> {
+    pub fn kernel_build_id(&self) -> Option<&[u8]> {
         self.build_ids.get(KERNEL_NAME).map(Vec::as_slice)
     }
 
     /// The bytes of a file that was mapped.
-    pub(super) fn get(&mut self, path: &Rc<str>) -> Option<Bytes> {
+    pub fn get(&mut self, path: &Rc<str>) -> Option<FileBytes> {
         if let Some(known) = self.opened.get(path) {
             return known.clone();
         }
@@ -89,7 +88,7 @@ impl Files {
 /// What the kernel maps into every program.
 const VDSO_NAME: &str = "[vdso]";
 
-fn open(path: &str, build_id: Option<&[u8]>) -> Result<Bytes, &'static str> {
+fn open(path: &str, build_id: Option<&[u8]>) -> Result<FileBytes, &'static str> {
     if path == VDSO_NAME {
         let own = own_vdso().ok_or("it cannot be read")?;
         // It has no name of its own, so that only its build id says which one it is.
@@ -103,7 +102,7 @@ fn open(path: &str, build_id: Option<&[u8]>) -> Result<Bytes, &'static str> {
     if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
         return Err("it is not here");
     }
-    let bytes = Bytes::open_regular(Path::new(path)).map_err(|_| "it cannot be read")?;
+    let bytes = FileBytes::open_regular(Path::new(path)).map_err(|_| "it cannot be read")?;
     // Code that a runtime made, as it writes it down.
     if is_jitdump(&bytes) {
         let owner = fs::metadata(path).map(|metadata| metadata.uid());
@@ -119,17 +118,17 @@ fn open(path: &str, build_id: Option<&[u8]>) -> Result<Bytes, &'static str> {
     Ok(bytes)
 }
 
-fn is_jitdump(bytes: &Bytes) -> bool {
+fn is_jitdump(bytes: &FileBytes) -> bool {
     bytes.as_ref().starts_with(b"DTiJ") || bytes.as_ref().starts_with(b"JiTD")
 }
 
-fn has_build_id(bytes: &Bytes, recorded: &[u8]) -> bool {
+fn has_build_id(bytes: &FileBytes, recorded: &[u8]) -> bool {
     let Ok(file) = object::File::parse(bytes.as_ref()) else { return false };
     file.build_id().ok().flatten() == Some(recorded)
 }
 
 /// The vDSO of the running kernel, from the memory of this process.
-fn own_vdso() -> Option<Bytes> {
+fn own_vdso() -> Option<FileBytes> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with(VDSO_NAME))?;
     let (start, end) = line.split_whitespace().next()?.split_once('-')?;
@@ -138,7 +137,7 @@ fn own_vdso() -> Option<Bytes> {
     let mut image = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
     let memory = fs::File::open("/proc/self/mem").ok()?;
     memory.read_exact_at(&mut image, start).ok()?;
-    Some(Bytes::Owned(Arc::new(image)))
+    Some(image.into())
 }
 
 #[cfg(test)]

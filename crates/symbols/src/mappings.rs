@@ -5,23 +5,23 @@ use std::rc::Rc;
 
 /// A piece of a file in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mapping {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) file_offset: u64,
-    pub(super) path: Rc<str>,
+pub struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    pub file_offset: u64,
+    pub path: Rc<str>,
 }
 
 /// The mappings of all processes, as of the record that was read last.
 #[derive(Debug, Default)]
-pub(super) struct Maps {
+pub struct Maps {
     processes: HashMap<i32, BTreeMap<u64, Mapping>>,
     kernel: BTreeMap<u64, Mapping>,
 }
 
 impl Maps {
     /// A new mapping takes the place of what it covers.
-    pub(super) fn map(&mut self, pid: i32, mapping: Mapping, is_kernel: bool) {
+    pub fn map(&mut self, pid: i32, mapping: Mapping, is_kernel: bool) {
         if mapping.start >= mapping.end {
             return;
         }
@@ -35,12 +35,12 @@ impl Maps {
 
     /// Something that is not executed takes the place of what was there; true where there was
     /// something. No address of code is in it, and its file may be executed elsewhere.
-    pub(super) fn unmap(&mut self, pid: i32, start: u64, end: u64) -> bool {
+    pub fn unmap(&mut self, pid: i32, start: u64, end: u64) -> bool {
         self.processes.get_mut(&pid).is_some_and(|maps| clear(maps, start, end))
     }
 
     /// A new process begins with what its parent had.
-    pub(super) fn fork(&mut self, parent: i32, child: i32) {
+    pub fn fork(&mut self, parent: i32, child: i32) {
         if parent != child
             && let Some(maps) = self.processes.get(&parent).cloned()
         {
@@ -49,16 +49,16 @@ impl Maps {
     }
 
     /// Another program takes the place of the one that ran.
-    pub(super) fn exec(&mut self, pid: i32) {
+    pub fn exec(&mut self, pid: i32) {
         self.processes.remove(&pid);
     }
 
     /// The mappings of a process.
-    pub(super) fn of(&self, pid: i32) -> impl Iterator<Item = &Mapping> {
+    pub fn of(&self, pid: i32) -> impl Iterator<Item = &Mapping> {
         self.processes.get(&pid).into_iter().flat_map(BTreeMap::values)
     }
 
-    pub(super) fn find(&self, pid: i32, ip: u64) -> Option<&Mapping> {
+    pub fn find(&self, pid: i32, ip: u64) -> Option<&Mapping> {
         let at = |maps: &'_ BTreeMap<u64, Mapping>| {
             let (&start, mapping) = maps.range(..=ip).next_back()?;
             (ip < mapping.end).then_some(start)

@@ -1,37 +1,33 @@
-//! The code of the kernel, as `perf record --kcore` keeps it in a folder beside the records.
+//! The code of the kernel, as `perf record --kcore` keeps it in a folder.
 
 use std::path::Path;
 
 use object::{Object, ObjectSegment};
-
-use crate::source::Bytes;
-
-const FOLDER: &str = "kcore_dir";
+use spanwise_files::FileBytes;
 
 /// Kernels have some 20 MB of names.
 const SYMBOLS_BYTES_MAX: u64 = 256 << 20;
 
 /// The kernel's memory that holds code, and its symbols.
-pub(super) struct KernelCode {
-    bytes: Bytes,
+pub struct KernelCode {
+    bytes: FileBytes,
     /// Address, place in the file, length.
     segments: Vec<(u64, usize, usize)>,
     /// As in `/proc/kallsyms`.
-    pub(super) symbols: String,
+    pub symbols: String,
 }
 
 impl KernelCode {
-    /// What lies beside the records, if anything.
-    pub(super) fn beside(records: &Path) -> Option<KernelCode> {
-        let folder = records.with_file_name(FOLDER);
-        let bytes = Bytes::open_beside(&folder.join("kcore")).ok()?;
+    /// What is in such a folder, if anything.
+    pub fn in_folder(folder: &Path) -> Option<KernelCode> {
+        let bytes = FileBytes::open_beside(&folder.join("kcore")).ok()?;
         let symbols = spanwise_files::read_regular(&folder.join("kallsyms"), SYMBOLS_BYTES_MAX);
         let symbols = symbols.ok().and_then(|text| String::from_utf8(text).ok());
         let symbols = symbols.unwrap_or_default();
         KernelCode::new(bytes, symbols)
     }
 
-    fn new(bytes: Bytes, symbols: String) -> Option<KernelCode> {
+    fn new(bytes: FileBytes, symbols: String) -> Option<KernelCode> {
         let file = object::File::parse(bytes.as_ref()).ok()?;
         let segment = |segment: object::Segment<'_, '_>| {
             let (offset, len) = segment.file_range();
@@ -45,7 +41,7 @@ impl KernelCode {
     }
 
     /// Addresses, and the bytes there.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    pub fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let bytes: &[u8] = self.bytes.as_ref();
         self.segments.iter().map(|&(at, offset, len)| (at, &bytes[offset..offset + len]))
     }

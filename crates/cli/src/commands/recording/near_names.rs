@@ -1,65 +1,23 @@
-//! The patterns of `--calls`: which have found a function, and what was perhaps meant by those
-//! that have not.
+//! Names of functions near to a pattern of `--calls` that fits none.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::bail;
-use spanwise_capture::WatchedFunction;
+use spanwise_symbols::FunctionPatterns;
 
-use crate::commands::recording::watched_functions::watched;
-
-/// Names that are told at most.
+/// Names that are listed at most.
 const NEAR_MAX: usize = 5;
 
-pub(in crate::commands) struct CallPatterns<'a> {
-    wanted: &'a [String],
-    not: &'a [String],
-    /// Of each that is wanted, whether it has found something.
-    has_found: RefCell<Vec<bool>>,
-    files: RefCell<BTreeSet<PathBuf>>,
-}
-
-impl<'a> CallPatterns<'a> {
-    pub(in crate::commands) fn new(wanted: &'a [String], not: &'a [String]) -> Self {
-        let has_found = RefCell::new(vec![false; wanted.len()]);
-        CallPatterns { wanted, not, has_found, files: RefCell::default() }
-    }
-
-    /// Functions of a file that fit: where they begin and are left, and their names.
-    pub(in crate::commands) fn functions_in(&self, path: &Path) -> Vec<WatchedFunction> {
-        self.files.borrow_mut().insert(path.to_owned());
-        let found = spanwise_read::probes_matching(path, self.wanted, self.not);
-        if !found.is_empty() {
-            let fits = |one: &String| {
-                self.wanted.len() == 1
-                    || !spanwise_read::functions_matching(path, std::slice::from_ref(one), &[])
-                        .is_empty()
-            };
-            for (has_found, one) in self.has_found.borrow_mut().iter_mut().zip(self.wanted) {
-                *has_found = *has_found || fits(one);
-            }
-        }
-        found.into_iter().map(watched).collect()
-    }
-
-    /// An error where one of them has found nothing.
-    pub(in crate::commands) fn check(&self) -> anyhow::Result<()> {
-        let has_found = self.has_found.borrow();
-        let without = self.wanted.iter().zip(has_found.iter()).find(|(_, has_found)| !**has_found);
-        let Some((pattern, _)) = without else { return Ok(()) };
-        let (files, all) = (self.files.borrow(), ["*".to_owned()]);
-        let functions =
-            files.iter().flat_map(|file| spanwise_read::functions_matching(file, &all, &[]));
-        let names: BTreeSet<String> = functions.map(|(_, name)| name).collect();
-        let meant = near(pattern, &names);
-        let advice = match meant.is_empty() {
-            true => String::new(),
-            false => format!("; near it: {}", meant.join(", ")),
-        };
-        bail!("--calls {pattern}: no function of any file that was mapped fits{advice}")
-    }
+/// What to say of a pattern that no function of these files fits.
+pub(in crate::commands) fn unmatched_text(pattern: &str, files: &[PathBuf]) -> String {
+    let every = FunctionPatterns { wanted: &["*".to_owned()], excluded: &[] };
+    let names: BTreeSet<String> = files.iter().flat_map(|file| every.names_in(file)).collect();
+    let near = near(pattern, &names);
+    let advice = match near.is_empty() {
+        true => String::new(),
+        false => format!("; near it: {}", near.join(", ")),
+    };
+    format!("--calls {pattern}: no function of any file that was mapped fits{advice}")
 }
 
 /// Names that are like a pattern: those that hold its longest piece, then those that differ from

@@ -1,0 +1,164 @@
+//! Names of functions, from the files that were mapped and from the running kernel.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use spanwise_files::FileBytes;
+
+use crate::demangle::demangled;
+use crate::elf::{Segments, debug_file};
+use crate::kernel::symbols::KernelSymbols;
+use crate::mapped_files::Files;
+use crate::mappings::Mapping;
+
+/// A function that was found: its name and where it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    pub name: String,
+    pub is_entry: bool,
+}
+
+/// Address, end; place and length of the name in the file.
+type Function = (u64, u64, usize, u32);
+
+/// The symbols of one file.
+#[derive(Default)]
+struct SymbolFile {
+    /// By address.
+    functions: Vec<Function>,
+    segments: Segments,
+    bytes: Option<FileBytes>,
+}
+
+/// Symbols of all files, each read when first asked for.
+#[derive(Default)]
+pub struct Symbols {
+    files: HashMap<Rc<str>, SymbolFile>,
+    kernel_release: String,
+    kernel: OnceCell<KernelSymbols>,
+}
+
+impl Symbols {
+    /// `kernel` are the symbols of the kernel that was recorded, where they were kept.
+    pub fn new(kernel_release: String, kernel: Option<&str>) -> Self {
+        let kernel = kernel.map(KernelSymbols::parse).map_or_else(OnceCell::new, OnceCell::from);
+        Symbols { kernel_release, kernel, ..Symbols::default() }
+    }
+
+    /// Where functions of the kernel begin.
+    pub fn kernel_starts(&self, files: &Files) -> Vec<u64> {
+        let kernel = self.kernel(files);
+        kernel.map(|kernel| kernel.functions.iter().map(|row| row.0).collect()).unwrap_or_default()
+    }
+
+    fn kernel(&self, files: &Files) -> Option<&KernelSymbols> {
+        if files.are_closed() {
+            return self.kernel.get();
+        }
+        let running = || KernelSymbols::running(&self.kernel_release, files.kernel_build_id());
+        Some(self.kernel.get_or_init(running))
+    }
+
+    pub fn find_kernel(&self, files: &Files, ip: u64) -> Option<Symbol> {
+        self.kernel(files)?.find(ip)
+    }
+
+    /// The function at an address. `ip` is inside of the instruction, so that a call at
+    /// the end of a function is not taken for what follows it.
+    pub fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Option<Symbol> {
+        let file = self.file(files, mapping);
+        let file_offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
+        file.find(file_offset)
+    }
+
+    /// Where the functions of a mapping begin and end, by address.
+    pub fn ranges(&mut self, files: &mut Files, mapping: &Mapping) -> Vec<(u64, u64)> {
+        let file = self.file(files, mapping);
+        let in_memory = |address: u64| {
+            let inside = file.segments.file_offset(address)?.checked_sub(mapping.file_offset)?;
+            let at = mapping.start.checked_add(inside)?;
+            (at < mapping.end).then_some(at)
+        };
+        let range = |&(start, end, ..): &Function| {
+            let at = in_memory(start)?;
+            Some((at, at.saturating_add(end - start)))
+        };
+        file.functions.iter().filter_map(range).collect()
+    }
+
+    fn file(&mut self, files: &mut Files, mapping: &Mapping) -> &SymbolFile {
+        let file = self.files.entry(Rc::clone(&mapping.path));
+        file.or_insert_with(|| {
+            files.get(&mapping.path).and_then(SymbolFile::read).unwrap_or_default()
+        })
+    }
+}
+
+impl SymbolFile {
+    fn read(bytes: FileBytes) -> Option<SymbolFile> {
+        let file = object::File::parse(bytes.as_ref()).ok()?;
+        let segments = Segments::of(&file);
+        // Distributions keep the full table apart.
+        let apart = file.build_id().ok().flatten().and_then(debug_file);
+        let apart = apart.and_then(|bytes| Some((functions_of(&bytes)?, bytes)));
+        let (functions, bytes) = match apart {
+            Some(apart) => apart,
+            None => (functions_of(&bytes)?, bytes),
+        };
+        Some(SymbolFile { functions, segments, bytes: Some(bytes) })
+    }
+
+    fn find(&self, file_offset: u64) -> Option<Symbol> {
+        let address = self.segments.address(file_offset)?;
+        let after = self.functions.partition_point(|function| function.0 <= address);
+        let &(start, end, place, len) = self.functions[..after].last()?;
+        // Of some neither size nor section is known.
+        if address >= end && start != end {
+            return None;
+        }
+        let bytes = self.bytes.as_ref()?.as_ref();
+        let name = bytes.get(place..place.checked_add(len as usize)?)?;
+        Some(Symbol { name: demangled(&String::from_utf8_lossy(name)), is_entry: address == start })
+    }
+}
+
+/// The sections that hold stubs.
+const STUBS: [&str; 3] = [".plt", ".plt.got", ".plt.sec"];
+
+/// Where the section of a symbol ends.
+fn section_end<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> Option<u64> {
+    let section = file.section_by_index(symbol.section_index()?).ok()?;
+    section.address().checked_add(section.size())
+}
+
+/// The functions of an ELF file, by address; `None` where it has no table of them.
+fn functions_of(bytes: &FileBytes) -> Option<Vec<Function>> {
+    let file = object::File::parse(bytes.as_ref()).ok()?;
+    let base = bytes.as_ref().as_ptr().addr();
+    let mut functions: Vec<Function> = Vec::new();
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        let Ok(name) = symbol.name_bytes() else { continue };
+        if symbol.kind() != SymbolKind::Text || symbol.address() == 0 || name.is_empty() {
+            continue;
+        }
+        let end = match symbol.size() {
+            // Those written in assembly often say no size, but reach no further than their section.
+            0 => section_end(&file, &symbol).unwrap_or(symbol.address()),
+            size => symbol.address().saturating_add(size),
+        };
+        let place = name.as_ptr().addr().wrapping_sub(base);
+        functions.push((symbol.address(), end, place, name.len() as u32));
+    }
+    // Calls of other files go through stubs that no table names.
+    for section in STUBS.iter().filter_map(|name| file.section_by_name(name)) {
+        let Ok(name) = section.name_bytes() else { continue };
+        let (start, end) = (section.address(), section.address().saturating_add(section.size()));
+        let place = name.as_ptr().addr().wrapping_sub(base);
+        functions.push((start, end, place, name.len() as u32));
+    }
+    functions.sort_unstable();
+    functions.dedup_by_key(|function| function.0);
+    (!functions.is_empty()).then_some(functions)
+}

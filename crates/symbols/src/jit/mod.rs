@@ -1,0 +1,8 @@
+//! Names of code that runtimes made while they ran, from the maps that they write for perf.
+
+mod map;
+mod process_maps;
+
+pub use map::JitMap;
+pub use process_maps::JitMaps;
+pub(crate) use process_maps::is_trusted;
