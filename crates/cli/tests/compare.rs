@@ -513,7 +513,7 @@ fn rules_fire_on_verdicts_alone_unless_they_say_otherwise() {
     check_rule("changed in any", 1, "violated");
     check_rule("slower in nothing", 1, "nothing of that name on either side");
     check_rule("unsure", 0, "step: same");
-    check_rule("unsure in elementwise", 1, "elementwise on gpu: cannot tell");
+    check_rule("unsure in elementwise", 1, "elementwise on gpu: inconclusive");
     // 3 µs of a step of 140 ms: no change, but a smaller number.
     check_rule("faster", 0, "step: same");
     check_rule("faster measured", 1, "step: same");

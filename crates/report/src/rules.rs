@@ -184,7 +184,7 @@ impl Rule {
     fn fires(&self, row: &CompareRow) -> bool {
         let change = row.change_ns();
         let is_this_way = match (self.what, self.is_measured) {
-            (What::Unsure, _) => row.verdict == Verdict::CannotTell,
+            (What::Unsure, _) => row.verdict == Verdict::Inconclusive,
             (What::Slower, true) => change > 0,
             (What::Faster, true) => change < 0,
             (What::Changed, true) => change != 0,

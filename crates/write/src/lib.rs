@@ -16,7 +16,9 @@ pub use document::page::{PagePlace, SidePlaces};
 pub use document::sectioned::{Body, Document, Paragraph, Section};
 pub use document::table::{Cell, Column, Table, Unit};
 pub use document::text::{Style, shortened};
-pub use document::units::{bytes_text, count_text, decimal, nanos_text, percent_text};
+pub use document::units::{
+    bytes_text, count_text, decimal, nanos_rounded_text, nanos_text, percent_text,
+};
 pub use pictures::flame::{FlameBase, FlameNodes, FlameOptions, write_flame, write_flame_nodes};
 pub use pictures::report_page::{ReportPage, write_report_page};
 pub use pictures::steps_chart::CHART_CLASSES_MAX;

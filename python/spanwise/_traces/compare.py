@@ -114,7 +114,7 @@ class Comparison(Answer):
 
     @property
     def verdict(self) -> str:
-        """Of a whole step: "slower", "faster", "same" or "cannot tell"."""
+        """Of a whole step: "slower", "faster", "same" or "inconclusive"."""
         return self._comparison.verdict
 
     @property

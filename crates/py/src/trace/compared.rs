@@ -114,8 +114,7 @@ fn compared(
     view: (Option<usize>, bool),
 ) -> Comparison {
     let (top, shows_same) = view;
-    let compare =
-        |firsts: [Option<&Facts>; 2]| compare_sides([&base, &other], firsts, options);
+    let compare = |firsts: [Option<&Facts>; 2]| compare_sides([&base, &other], firsts, options);
     let (comparison, unsaid) = match firsts {
         [Some(base), Some(other)] => {
             base.ask(|base| other.ask(|other| compare([Some(base), Some(other)])))
@@ -139,7 +138,7 @@ impl Comparison {
         section_of(&self.document, key)
     }
 
-    /// The verdict about a whole step: slower, faster, same, cannot tell.
+    /// The verdict about a whole step: slower, faster, same, inconclusive.
     #[getter]
     fn verdict(&self) -> &'static str {
         self.comparison.wall.verdict.text()

@@ -29,7 +29,7 @@ td.t{overflow-wrap:anywhere}tr:nth-child(even) td{background:var(--soft)}\
 tr.note td{color:var(--quiet);padding-left:2.5em}\
 .slower,.violated{color:var(--bad);font-weight:600}\
 .faster,.ok{color:var(--good);font-weight:600}\
-.cannot{color:var(--odd)}ol{max-width:75em}li{margin:.8em 0}.advice{color:var(--quiet)}\
+.inconclusive{color:var(--odd)}ol{max-width:75em}li{margin:.8em 0}.advice{color:var(--quiet)}\
 .bar{display:block;width:7em;height:4px;background:var(--line);margin-left:auto}\
 .bar rect{fill:var(--bar)}";
 
@@ -160,7 +160,7 @@ mod tests {
             Column::new("name", "name", Unit::Text),
         ]);
         let bad = "</td><script>alert('1')</script>\u{202e}\u{1b}[31m";
-        table.push_with_note(["cannot tell".into(), bad.into()], bad.to_owned());
+        table.push_with_note(["inconclusive".into(), bad.into()], bad.to_owned());
         let paragraph = Paragraph { title: bad.into(), evidence: bad.into(), advice: bad.into() };
         let section =
             |key, body| Section { key, title: bad.to_owned(), body, when_empty: None, left_out: 0 };
@@ -177,7 +177,7 @@ mod tests {
         check_policy(&page);
         assert!(!page.contains("<script"), "{page}");
         assert!(!page.contains(['\u{202e}', '\u{1b}']), "{page}");
-        assert!(page.contains("<span class=\"cannot\">cannot tell</span>"), "{page}");
+        assert!(page.contains("<span class=\"inconclusive\">inconclusive</span>"), "{page}");
         assert_eq!(page.matches("&lt;script&gt;").count(), 10, "{page}");
     }
 }

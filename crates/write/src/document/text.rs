@@ -26,7 +26,7 @@ impl Style {
     fn status(self, word: &str, text: &str) -> String {
         match word {
             "ok" | "faster" => self.paint("32", text),
-            "note" | "cannot tell" => self.paint("33", text),
+            "note" | "inconclusive" => self.paint("33", text),
             "same" => text.to_owned(),
             _ => self.paint("1;31", text),
         }

@@ -11,6 +11,26 @@ pub fn nanos_text(ns: i128) -> String {
     scaled(ns, &TIME_UNITS, 3)
 }
 
+/// "1.24 ms", "401 ms", "870 ns": three significant digits, for sentences. Seconds stay whole.
+pub fn nanos_rounded_text(ns: i128) -> String {
+    let digits = digits(ns).clamp(3, 12);
+    let last = 10_i128.pow(digits - 3);
+    let ns = rounded(ns, last, 0).saturating_mul(last);
+    scaled(ns, &TIME_UNITS, decimals_of_three(ns))
+}
+
+/// How many decimals show three digits, in the unit with 1 to 3 whole ones.
+fn decimals_of_three(ns: i128) -> u32 {
+    match digits(ns) {
+        13.. => 0,
+        digits => 2 - (digits - 1) % 3,
+    }
+}
+
+fn digits(number: i128) -> u32 {
+    number.unsigned_abs().checked_ilog10().map_or(1, |log| log + 1)
+}
+
 /// "12.3 MiB".
 pub fn bytes_text(bytes: i128) -> String {
     scaled(bytes, &BYTE_UNITS, 1)
@@ -97,6 +117,23 @@ mod tests {
     fn rounding_may_reach_the_next_unit() {
         check_nanos(999_999, "999.999 µs");
         check_nanos(999_999_900, "1.000 s");
+    }
+
+    #[test]
+    fn times_in_sentences_have_three_digits() {
+        let check = |ns, expected: &str| assert_eq!(nanos_rounded_text(ns), expected);
+        check(0, "0 ns");
+        check(7, "7 ns");
+        check(999, "999 ns");
+        check(1_000, "1.00 µs");
+        check(9_996, "10.0 µs");
+        check(400_815_322, "401 ms");
+        check(95_720_595, "95.7 ms");
+        check(999_600_000, "1.00 s");
+        check(1_673_000_000, "1.67 s");
+        check(61_234_000_000, "61.2 s");
+        check(1_234_567_000_000, "1235 s");
+        check(-1_673_000_000, "-1.67 s");
     }
 
     #[test]

@@ -343,7 +343,7 @@ fn draft(
             other: spent(other),
             interval_ns: shift.map(|shift| shift.interval),
             p: None,
-            verdict: Verdict::CannotTell,
+            verdict: Verdict::Inconclusive,
             why: Why::default(),
         },
         shift,

@@ -47,7 +47,7 @@ fn one_side_alone_is_listed_and_few_steps_tell_nothing() {
     let found = found(&[vec![10]], &[vec![10, 7]]);
     let rows: Vec<_> =
         found.rows.iter().map(|row| (&*row.key, row.change_ns(), row.verdict)).collect();
-    assert_eq!(rows, [("k1", 7, Verdict::CannotTell), ("k0", 0, Verdict::Same)]);
+    assert_eq!(rows, [("k1", 7, Verdict::Inconclusive), ("k0", 0, Verdict::Same)]);
 }
 
 fn kernels(steps: i64, ns: i64) -> Vec<Vec<i64>> {
@@ -63,7 +63,7 @@ fn four_recordings_a_side_are_samples_themselves() {
     let found =
         compare(&side([1000, 1040, 980, 1020]), &side([1030, 990, 1050, 1010]), by, &allowance);
     assert_eq!(found.compared_by, ComparedBy::Recordings);
-    assert_eq!(found.rows[0].verdict, Verdict::CannotTell);
+    assert_eq!(found.rows[0].verdict, Verdict::Inconclusive);
     // Repetition shows differences that would be allowed for otherwise.
     let found =
         compare(&side([1000, 1001, 999, 1000]), &side([1010, 1011, 1009, 1010]), by, &allowance);
@@ -78,7 +78,7 @@ fn a_few_recordings_widen_what_is_allowed() {
         compare(&base, &other, CompareBy::Kernel, &Allowance::default()).rows[0].verdict
     };
     assert_eq!(verdict([1000, 1000], [1100, 1100]), Verdict::Slower);
-    assert_eq!(verdict([900, 1100], [1000, 1200]), Verdict::CannotTell);
+    assert_eq!(verdict([900, 1100], [1000, 1200]), Verdict::Inconclusive);
 }
 
 #[test]

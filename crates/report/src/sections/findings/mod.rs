@@ -8,7 +8,7 @@ use spanwise_analyze::{
     WaitKind, Waiting,
 };
 use spanwise_write::{
-    Body, Column, Columns, Content, Paragraph, Top, bytes_text, count_text, nanos_text,
+    Body, Column, Columns, Content, Paragraph, Top, bytes_text, count_text, nanos_rounded_text,
     percent_text, shortened,
 };
 
@@ -49,7 +49,7 @@ fn findings(findings: &[Finding], top: Top) -> Content {
 fn paragraph(finding: &Finding) -> Paragraph {
     let mut paragraph = Words { name_width: NAME_WIDTH }.about(&finding.kind);
     if let Some(gain_ns) = finding.gain_ns {
-        let gain = format!(" Potential gain: up to {}.", nanos_text(gain_ns));
+        let gain = format!(" Potential gain: up to {}.", nanos_rounded_text(gain_ns));
         paragraph.evidence.push_str(&gain);
     }
     paragraph
@@ -172,7 +172,7 @@ impl Words {
         let Some(Doing { function, line, self_ns }) = doing else { return String::new() };
         let line = line.as_ref().map(|line| format!(" under {}", self.name(line)));
         let under = line.unwrap_or_default();
-        format!("{introduction} {}{under} ({})", self.name(function), nanos_text(*self_ns))
+        format!("{introduction} {}{under} ({})", self.name(function), nanos_rounded_text(*self_ns))
     }
 
     fn gpu_idle(&self, idle: &GpuIdle) -> Paragraph {
@@ -180,22 +180,22 @@ impl Words {
         let launch = match idle.launch_calls {
             0 => String::new(),
             calls => format!(
-                ", launched by calls of {} on average, {} in all",
-                nanos_text(idle.launch_ns / i128::from(calls)),
-                nanos_text(idle.launch_ns)
+                ", launched by calls of {} on average ({} in total)",
+                nanos_rounded_text(idle.launch_ns / i128::from(calls)),
+                nanos_rounded_text(idle.launch_ns)
             ),
         };
         let evidence = format!(
-            "Idle {} of {}. {} kernels of {} on average{launch}. The threads that launch worked \
-             {}, that is {} a kernel. Longest gap: {} from {} on{}.",
-            nanos_text(idle.idle_ns),
-            nanos_text(idle.window_ns),
+            "Idle for {} of {}. {} kernels of {} on average{launch}. Launching threads worked for \
+             {}, {} per kernel. Longest gap: {}, starting at {}{}.",
+            nanos_rounded_text(idle.idle_ns),
+            nanos_rounded_text(idle.window_ns),
             count_text(idle.kernels.into()),
-            nanos_text(idle.kernel_mean_ns),
-            nanos_text(idle.host_working_ns),
-            nanos_text(idle.host_working_ns / i128::from(idle.kernels.max(1))),
-            nanos_text(idle.longest_gap_ns),
-            nanos_text(idle.longest_gap_from),
+            nanos_rounded_text(idle.kernel_mean_ns),
+            nanos_rounded_text(idle.host_working_ns),
+            nanos_rounded_text(idle.host_working_ns / i128::from(idle.kernels.max(1))),
+            nanos_rounded_text(idle.longest_gap_ns),
+            nanos_rounded_text(idle.longest_gap_from),
             self.doing("; the main thread was mostly in", idle.in_gap.as_ref()),
         );
         let share = percent_text(idle.idle_ns, idle.window_ns);
@@ -207,21 +207,21 @@ impl Words {
         let (what, advice) = wait_words(waiting.wait);
         let place = match &waiting.line {
             Some(line) => {
-                format!(" {} of it under {}.", nanos_text(waiting.line_ns), self.name(line))
+                format!(" {} of it under {}.", nanos_rounded_text(waiting.line_ns), self.name(line))
             }
             None => String::new(),
         };
         let evidence = format!(
-            "{} {} on {}, {} in all; the longest took {} from {} on.{place}",
+            "{} {} on {}, {} in total; the longest, {}, starts at {}.{place}",
             count_text(waiting.count.into()),
             if waiting.count == 1 { "call" } else { "calls" },
             waiting.thread,
-            nanos_text(waiting.total_ns),
-            nanos_text(waiting.longest_ns),
-            nanos_text(waiting.longest_from),
+            nanos_rounded_text(waiting.total_ns),
+            nanos_rounded_text(waiting.longest_ns),
+            nanos_rounded_text(waiting.longest_from),
         );
         let title = format!(
-            "{} of the time passes waiting {what} in {}",
+            "{} of the time is spent waiting {what} in {}",
             percent_text(waiting.total_ns, waiting.window_ns),
             self.name(&waiting.call)
         );
@@ -231,40 +231,42 @@ impl Words {
     fn host_line(&self, host: &HostLine) -> Paragraph {
         Paragraph {
             title: format!(
-                "{} of the time the main thread works under one line: {}",
+                "{} of the main thread's time is under one line: {}",
                 percent_text(host.line_ns, host.window_ns),
                 self.name(&host.line)
             ),
             evidence: format!(
-                "{} of {} on {}, what it calls in libraries included{}.",
-                nanos_text(host.line_ns),
-                nanos_text(host.window_ns),
+                "{} of {} on {}, including the libraries that it calls{}.",
+                nanos_rounded_text(host.line_ns),
+                nanos_rounded_text(host.window_ns),
                 host.thread,
                 self.doing("; mostly", host.inside.as_ref()),
             ),
-            advice: "Look at this function first; the functions below show what it spends the \
-                     time on."
-                .to_owned(),
+            advice: "Start with this function; the functions below show what it spends the time \
+                     on."
+            .to_owned(),
         }
     }
 
     fn spent(&self, spent: &Spent) -> Paragraph {
         let (what, advice) = spent_words(spent.on);
         let place = match &spent.line {
-            Some(line) => format!(" {} under {}", nanos_text(spent.line_ns), self.name(line)),
-            None => " No line of Python was recorded for it".to_owned(),
+            Some(line) => {
+                format!(" {} under {}", nanos_rounded_text(spent.line_ns), self.name(line))
+            }
+            None => " Its Python line was not recorded".to_owned(),
         };
         let idle = match spent.gpu_idle_ns {
-            Some(ns) => format!(" Meanwhile no GPU had work for {}.", nanos_text(ns)),
+            Some(ns) => format!(" No GPU had work for {} of it.", nanos_rounded_text(ns)),
             None => String::new(),
         };
         let evidence = format!(
-            "{} of {}, {}, the longest {} from {} on.{place}{}.{idle}",
-            nanos_text(spent.total_ns),
-            nanos_text(spent.window_ns),
+            "{} of {}, {}; the longest, {}, starts at {}.{place}{}.{idle}",
+            nanos_rounded_text(spent.total_ns),
+            nanos_rounded_text(spent.window_ns),
             times(spent.count),
-            nanos_text(spent.longest_ns),
-            nanos_text(spent.longest_from),
+            nanos_rounded_text(spent.longest_ns),
+            nanos_rounded_text(spent.longest_from),
             self.doing("; mostly in", spent.inside.as_ref()),
         );
         let share = percent_text(spent.total_ns, spent.window_ns);
@@ -282,17 +284,17 @@ impl Words {
         Paragraph {
             title: format!("{asked} makes the host wait for the GPU {}: {line}", times(row.count)),
             evidence: format!(
-                "The host is blocked in {} for {}. {} the GPU has run out of work when it goes \
-                 on, and then waits {} for more: {} of the time.",
+                "The host is blocked in {} for {}. {} the GPU has run out of work by then, and \
+                 waits {} for more. Together: {} of the time.",
                 row.call,
-                nanos_text(row.blocked_ns),
+                nanos_rounded_text(row.blocked_ns),
                 capital(&times(row.drained)),
-                nanos_text(row.idle_ns),
+                nanos_rounded_text(row.idle_ns),
                 percent_text(row.idle_ns + row.blocked_ns, sync.window_ns),
             ),
-            advice: "Keep results on the GPU: add up losses as tensors and read them once every \
-                     many steps, avoid .item(), .cpu(), .nonzero() and Python conditions on \
-                     tensors in the loop."
+            advice: "Keep results on the GPU: accumulate losses as tensors and read them every \
+                     hundred steps or so; avoid .item(), .cpu(), .nonzero() and Python \
+                     conditions on tensors in the loop."
                 .to_owned(),
         }
     }
@@ -309,7 +311,7 @@ impl Words {
         };
         let side = |copied: Copied, words: &str| {
             let bytes = bytes_text(copied.bytes.into());
-            let ns = nanos_text(copied.total_ns);
+            let ns = nanos_rounded_text(copied.total_ns);
             format!("{} {words} ({bytes}, {ns} on the GPU)", count_text(copied.count.into()))
         };
         let sides = [(copies.to_device, "to the GPU"), (copies.to_host, "to the host")];
@@ -321,18 +323,18 @@ impl Words {
         Paragraph {
             title,
             evidence: format!(
-                "Copies: {}. The host is blocked for {}, the GPU without work for {} afterwards, \
-                 of {}.",
+                "Copies: {}. The host is blocked for {} of {}; afterwards the GPU has no work for \
+                 {}.",
                 sides.join(" and "),
-                nanos_text(copies.blocked_ns),
-                nanos_text(copies.idle_ns),
-                nanos_text(copies.window_ns),
+                nanos_rounded_text(copies.blocked_ns),
+                nanos_rounded_text(copies.idle_ns),
+                nanos_rounded_text(copies.window_ns),
             ),
             advice: match is_both {
-                true => "Do it on the GPU instead, or leave it there.",
+                true => "Compute on the GPU instead, or leave the data there.",
                 false => {
                     "Use pinned memory (pin_memory=True) with non_blocking=True, so that the copy \
-                     runs beside other work; or create the tensor on the GPU."
+                     overlaps with other work; or create the tensor on the GPU."
                 }
             }
             .to_owned(),
@@ -350,21 +352,22 @@ impl Words {
                 "{} allocations of {} memory in {}: {place}",
                 count_text(count),
                 storm.device,
-                nanos_text(storm.total_ns)
+                nanos_rounded_text(storm.total_ns)
             ),
             evidence: format!(
-                "One every {}, {} in all where at most {} was held at once; {} of them were \
-                 freed within 1 ms. The longest stretch takes {} from {} on.",
-                nanos_text(storm.total_ns / count.max(1)),
+                "One every {}, {} in total while at most {} was held at once; {} of them were \
+                 freed within 1 ms. The longest burst, {}, starts at {}.",
+                nanos_rounded_text(storm.total_ns / count.max(1)),
                 bytes_text(storm.bytes),
                 bytes_text(storm.peak),
                 percent_text(storm.short_lived.into(), count),
-                nanos_text(storm.longest_ns),
-                nanos_text(storm.longest_from),
+                nanos_rounded_text(storm.longest_ns),
+                nanos_rounded_text(storm.longest_from),
             ),
-            advice: "Ask once and reuse: make buffers before the loop, write into them (out=, \
-                     in-place operators), or do the work of many small tensors in one."
-                .to_owned(),
+            advice:
+                "Allocate once and reuse: create buffers before the loop, write into them (out=, \
+                     in-place operators), or combine many small tensors into one."
+                    .to_owned(),
         }
     }
 
@@ -378,11 +381,11 @@ impl Words {
                 "{} of {} kernels take less than {}",
                 count_text(tiny.count.into()),
                 count_text(tiny.kernels.into()),
-                nanos_text(tiny.limit_ns.into()).replace(".000", "")
+                nanos_rounded_text(tiny.limit_ns.into()).replace(".000", "")
             ),
             evidence: format!(
-                "Together {}. The most frequent, {} times{line}: {}.",
-                nanos_text(tiny.total_ns),
+                "Together: {}. The most frequent, {} times{line}: {}.",
+                nanos_rounded_text(tiny.total_ns),
                 count_text(tiny.top_count.into()),
                 self.name(&tiny.top_name)
             ),
@@ -415,22 +418,22 @@ fn spent_words(on: SpentOn) -> (&'static str, &'static str) {
              the GPU.",
         ),
         SpentOn::Serialisation => (
-            "the main thread packs or unpacks objects (pickle and its likes)",
+            "the main thread serializes or deserializes objects (pickle and the like)",
             "Send less: share tensors in shared memory, send indices instead of data, or batch \
              messages.",
         ),
         SpentOn::EventLoop => (
-            "the event loop is busy with itself",
+            "is overhead of the event loop",
             "Await fewer and larger pieces of work: each await costs a turn of the loop.",
         ),
         SpentOn::Allocation => (
-            "goes into asking the driver for memory",
+            "is spent allocating memory from the driver",
             "Let the caching allocator keep it: avoid torch.cuda.empty_cache(), reuse buffers, \
-             record after a warm-up, or set expandable_segments:True where sizes vary.",
+             record after a warm-up, or set expandable_segments:True if sizes vary.",
         ),
         SpentOn::Import => (
             "the main thread imports modules",
-            "This is start-up: record after a warm-up, or import less.",
+            "This is start-up time: record after a warm-up, or import less.",
         ),
     }
 }
@@ -438,18 +441,18 @@ fn spent_words(on: SpentOn) -> (&'static str, &'static str) {
 fn lost_overlap(lost: &LostOverlap) -> Paragraph {
     Paragraph {
         title: format!(
-            "GPU {} communicates {} of the time while nothing computes",
-            lost.device,
-            percent_text(lost.exposed_ns, lost.window_ns)
+            "Exposed communication: {} of the time GPU {} communicates without computing",
+            percent_text(lost.exposed_ns, lost.window_ns),
+            lost.device
         ),
         evidence: format!(
-            "{} of {} of communication runs alone, in {}.",
-            nanos_text(lost.exposed_ns),
-            nanos_text(lost.communication_ns),
-            nanos_text(lost.window_ns)
+            "{} of {} of communication does not overlap computation, in {}.",
+            nanos_rounded_text(lost.exposed_ns),
+            nanos_rounded_text(lost.communication_ns),
+            nanos_rounded_text(lost.window_ns)
         ),
-        advice: "Start collectives earlier or in smaller buckets so that they run beside \
-                 computation; look at who waits for whom by giving the traces of all ranks."
+        advice: "Start collectives earlier or in smaller buckets so that they overlap \
+                 computation; report the traces of all ranks to see who waits for whom."
             .to_owned(),
     }
 }
@@ -463,12 +466,12 @@ fn not_recorded(work: &NotRecorded) -> Paragraph {
         evidence: format!(
             "{} kernels, copies or fills, {} of {}.",
             count_text(work.count.into()),
-            nanos_text(work.total_ns),
-            nanos_text(work.work_ns)
+            nanos_rounded_text(work.total_ns),
+            nanos_rounded_text(work.work_ns)
         ),
-        advice: "Most often the work was launched before the recording began. Start recording \
-                 after a synchronisation, or record a few steps more, to know which line it \
-                 belongs to."
+        advice: "Usually the work was launched before the recording started. Start recording \
+                 after a synchronization, or record a few more steps, to see which line \
+                 launched it."
             .to_owned(),
     }
 }
@@ -478,7 +481,7 @@ fn idle_cause(cause: GpuIdleCause) -> (&'static str, &'static str) {
     match cause {
         GpuIdleCause::OneGap => (
             "most of it is one gap",
-            "Look at what the host did in that gap. A first call often compiles, loads or tunes \
+            "See what the host did in that gap. A first call often compiles, loads or tunes \
              something: record after a warm-up to see the steady state.",
         ),
         GpuIdleCause::LaunchBound => (
@@ -488,13 +491,13 @@ fn idle_cause(cause: GpuIdleCause) -> (&'static str, &'static str) {
         ),
         GpuIdleCause::HostBound => (
             "the host works, but rarely launches",
-            "Look at the host: the threads and functions below show what it does between \
-             launches. Move that work to another thread, or do it ahead of time.",
+            "The threads and functions below show what the host does between launches. Move that \
+             work to another thread, or do it ahead of time.",
         ),
         GpuIdleCause::HostNotBusy => (
-            "the host was not working either, or not recorded",
-            "Look at what the host waits for: data, locks, other processes. Also check that the \
-             recording does not begin long before the work.",
+            "the host was idle too, or not recorded",
+            "See what the host waits for: data, locks, other processes. Also check that the \
+             recording does not start long before the work.",
         ),
     }
 }
@@ -506,17 +509,15 @@ fn wait_words(wait: WaitKind) -> (&'static str, &'static str) {
             "for the GPU",
             "If the GPU is idle elsewhere, avoid what needs its result at once: .item(), .cpu(), \
              .nonzero(), printing a tensor, a copy from pageable memory. If it is always busy, \
-             this is where the host catches up and nothing is lost.",
+             this wait costs nothing.",
         ),
         WaitKind::Autograd => (
             "for the backward pass",
-            "Autograd runs it on threads of its own: look at those, and at collectives that a \
+            "Autograd runs it on its own threads: see those, and the collectives that a \
              distributed run starts there.",
         ),
         WaitKind::Lock => ("for a lock or an event", "See which thread holds it meanwhile."),
-        WaitKind::Queue => {
-            ("for a queue", "Whoever fills the queue is too slow: add workers or prefetch.")
-        }
+        WaitKind::Queue => ("for a queue", "The producer is too slow: add workers or prefetch."),
         WaitKind::Io => ("for input or output", "Overlap it with work, or read ahead."),
         WaitKind::Join => ("for a thread or a process to end", "See what that one does meanwhile."),
         WaitKind::Sleep => ("by sleeping", "Wait for the event itself instead of for a time."),

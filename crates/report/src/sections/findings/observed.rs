@@ -4,7 +4,7 @@ use spanwise_analyze::{
     CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits, SpentOn, share_error_percent,
 };
 use spanwise_model::BlockedOn;
-use spanwise_write::{Paragraph, count_text, nanos_text, percent_text, shortened};
+use spanwise_write::{Paragraph, count_text, nanos_rounded_text, percent_text, shortened};
 
 use crate::sections::cpu::off_cpu::caller_text;
 
@@ -26,7 +26,7 @@ pub(crate) fn cpu_spent(spent: &CpuSpent, name_width: usize) -> Paragraph {
     let function = match &spent.function {
         Some(function) => format!(
             " {} of it under {}{}.",
-            nanos_text(spent.function_ns),
+            nanos_rounded_text(spent.function_ns),
             shortened(function, name_width),
             line_text(", most of that on line ", spent.line)
         ),
@@ -36,8 +36,8 @@ pub(crate) fn cpu_spent(spent: &CpuSpent, name_width: usize) -> Paragraph {
         title: format!("{} of the CPU time {what}", percent_text(spent.spent_ns, spent.cpu_ns)),
         evidence: format!(
             "{} of {} ({}).{function}",
-            nanos_text(spent.spent_ns),
-            nanos_text(spent.cpu_ns),
+            nanos_rounded_text(spent.spent_ns),
+            nanos_rounded_text(spent.cpu_ns),
             basis(spent.samples, spent.all_samples)
         ),
         advice: advice.to_owned(),
@@ -51,27 +51,27 @@ fn cpu_words(on: SpentOn) -> (&'static str, &'static str) {
             "Load in worker processes, ahead of time, or make loading an item cheaper.",
         ),
         SpentOn::Preprocessing => (
-            "is numerical work in NumPy and its relatives",
+            "is numerical work in NumPy and similar libraries",
             "Do it once ahead of time, on fewer or smaller arrays, in place, or in other \
-             processes beside the main work.",
+             processes.",
         ),
         SpentOn::Serialisation => (
-            "goes into pickling",
+            "is spent on pickling",
             "Send less: share memory, send indices instead of data, or batch messages.",
         ),
         SpentOn::EventLoop => (
-            "is overhead of the event loop itself",
+            "is overhead of the event loop",
             "Await fewer and larger pieces of work: each await costs a turn of the loop.",
         ),
         SpentOn::Allocation => (
-            "goes into allocating and freeing memory",
+            "is spent allocating and freeing memory",
             "Reuse buffers, allocate larger pieces less often, or keep objects alive in the \
              loop that makes them.",
         ),
         SpentOn::Import => (
-            "goes into importing modules",
-            "This is start-up. Import what is seldom needed inside of the functions that need \
-             it; python -X importtime lists modules.",
+            "is spent importing modules",
+            "This is start-up time. Import rarely used modules inside the functions that need \
+             them; python -X importtime lists modules.",
         ),
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragra
     let name = shortened(&function.function, name_width);
     let share = percent_text(function.own_ns, function.cpu_ns);
     let native = match function.native_ns {
-        Some(ns) if ns > 0 => format!(", {} of it in native code that it calls", nanos_text(ns)),
+        Some(ns) if ns > 0 => format!(", {} of it in native code it calls", nanos_rounded_text(ns)),
         _ => String::new(),
     };
     let language = if function.is_python { "the Python function " } else { "" };
@@ -93,14 +93,14 @@ pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragra
         title: format!("{share} of the CPU time is spent in {language}{name}"),
         evidence: format!(
             "{} of {} ({}){native}{}.",
-            nanos_text(function.own_ns),
-            nanos_text(function.cpu_ns),
+            nanos_rounded_text(function.own_ns),
+            nanos_rounded_text(function.cpu_ns),
             basis(function.samples, function.all_samples),
             line_text("; most on line ", function.line)
         ),
         advice: match function.is_python {
-            true => "Look at this function first; the section python-lines has its lines.",
-            false => "Look at this function first; convert --by line has its lines.",
+            true => "Start with this function; --section python-lines shows its lines.",
+            false => "Start with this function; convert --by line shows its lines.",
         }
         .to_owned(),
     }
@@ -117,7 +117,7 @@ pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
     };
     let others = match waits.threads {
         1 => String::new(),
-        threads => format!("; {threads} threads together {}", nanos_text(waits.total_ns)),
+        threads => format!("; {threads} threads together {}", nanos_rounded_text(waits.total_ns)),
     };
     let waker = match &waits.waker {
         Some(waker) if waits.waker_stack.is_empty() => format!(" Mostly ended by {waker}."),
@@ -134,20 +134,20 @@ pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
             if waits.blocks_event_loop { ", with its event loop blocked," } else { "" }
         ),
         evidence: format!(
-            "{} of {}{others}; {} {}, the longest {} from {} on.{waker}",
-            nanos_text(waits.thread_ns),
-            nanos_text(waits.window_ns),
+            "{} of {}{others}; {} {}, the longest, {}, starts at {}.{waker}",
+            nanos_rounded_text(waits.thread_ns),
+            nanos_rounded_text(waits.window_ns),
             count_text(waits.count.into()),
             if waits.count == 1 { "wait" } else { "waits" },
-            nanos_text(waits.longest_ns),
-            nanos_text(waits.longest_from)
+            nanos_rounded_text(waits.longest_ns),
+            nanos_rounded_text(waits.longest_from)
         ),
         advice: match (waits.blocks_event_loop, waits.is_for_others) {
             (true, _) => {
-                "Nothing else of the event loop runs meanwhile: await it, or hand it to a thread \
+                "Nothing else runs in the event loop meanwhile: await it, or move it to a thread \
                  (asyncio.to_thread)."
             }
-            (false, true) => "It waits for what others do: look at those.",
+            (false, true) => "It waits for other threads: see what those do.",
             (false, false) => advice,
         }
         .to_owned(),
@@ -156,8 +156,8 @@ pub(crate) fn off_cpu(waits: &OffCpuWaits) -> Paragraph {
 
 /// What a thread does meanwhile, and what may help.
 fn wait_words(on: BlockedOn) -> (&'static str, &'static str) {
-    const LOCK: &str = "Hold it for a shorter time, or let each thread have its own; the section \
-                        locks shows who held it.";
+    const LOCK: &str = "Hold it for a shorter time, or use one per thread; --section locks shows \
+                        who held it.";
     match on {
         BlockedOn::Mutex => ("waits for a mutex", LOCK),
         BlockedOn::ReadWriteLock => ("waits for a read-write lock", LOCK),
@@ -165,57 +165,55 @@ fn wait_words(on: BlockedOn) -> (&'static str, &'static str) {
         BlockedOn::FileLock => ("waits for a lock on a file", LOCK),
         BlockedOn::Futex => ("waits for another thread (futex)", LOCK),
         BlockedOn::KernelLock => (
-            "waits for a lock inside of the kernel",
-            "Fewer threads that map memory or open files at once contend less.",
+            "waits for a lock in the kernel",
+            "Let fewer threads map memory or open files at the same time.",
         ),
         BlockedOn::Gil => (
             "waits for Python's GIL",
-            "Use processes instead of threads, do the work in native code that releases the GIL, \
-             or a free-threaded build.",
+            "Use processes instead of threads, native code that releases the GIL, or a \
+             free-threaded build.",
         ),
         BlockedOn::Condition => (
             "waits for a condition",
-            "See which thread signals it, and what that one does meanwhile.",
+            "See which thread signals it, and what that thread does meanwhile.",
         ),
         BlockedOn::Semaphore => (
             "waits for a semaphore",
-            "See which thread posts it, and what that one does meanwhile.",
+            "See which thread posts it, and what that thread does meanwhile.",
         ),
         BlockedOn::Barrier => ("waits at a barrier", "Give all threads the same amount of work."),
         BlockedOn::Join => {
-            ("waits for the end of a thread", "Look at what that thread does: it is the work.")
+            ("waits for the end of a thread", "See what that thread does: it is the actual work.")
         }
         BlockedOn::Child => {
-            ("waits for the end of a process", "Look at what that process does: it is the work.")
+            ("waits for the end of a process", "See what that process does: it is the actual work.")
         }
-        BlockedOn::Sleep => ("sleeps", "Wait for an event instead of passing time, or sleep less."),
+        BlockedOn::Sleep => ("sleeps", "Wait for an event instead of sleeping, or sleep less."),
         BlockedOn::Fsync => (
             "waits until data is on the disk (fsync)",
             "Sync less often: commit in groups, or sync in the background.",
         ),
         BlockedOn::DiskRead => {
-            ("waits for reading from a disk", "Read ahead, in larger pieces, or keep it in memory.")
+            ("waits for disk reads", "Read ahead, in larger pieces, or keep the data in memory.")
         }
         BlockedOn::DiskWrite => {
-            ("waits for writing to a disk", "Write in larger pieces, or in the background.")
+            ("waits for disk writes", "Write in larger pieces, or in the background.")
         }
         BlockedOn::PageFault => (
             "waits for pages of memory",
-            "The file was not in memory yet, or memory is short: read ahead, or use less.",
+            "The file was not in memory yet, or memory is low: read ahead, or use less.",
         ),
-        BlockedOn::Memory => ("waits for memory", "The machine is short of memory: use less."),
+        BlockedOn::Memory => ("waits for memory", "The machine is low on memory: use less."),
         BlockedOn::Socket => (
             "waits for a socket",
             "The other side is slow: send more at once, or overlap requests.",
         ),
         BlockedOn::Pipe => {
-            ("waits for a pipe", "Look at what the process at the other end does meanwhile.")
+            ("waits for a pipe", "See what the process at the other end does meanwhile.")
         }
         BlockedOn::Terminal => ("waits for the terminal", "It waits for input."),
         BlockedOn::Stopped => ("is stopped by a signal or a debugger", "Something stopped it."),
-        BlockedOn::Io => {
-            ("waits for input or output", "Overlap it with work, or do it ahead of time.")
-        }
+        BlockedOn::Io => ("waits for I/O", "Overlap it with work, or do it ahead of time."),
         BlockedOn::Poll | BlockedOn::Parked | BlockedOn::Signal => {
             ("waits for something to do", "Nothing keeps it from working.")
         }
@@ -229,24 +227,26 @@ pub(crate) fn cpu_starvation(starved: &CpuStarvation) -> Paragraph {
     let able_ns = starved.waiting_ns + starved.running_ns;
     Paragraph {
         title: format!(
-            "Threads that could run had no CPU for {} of that time",
+            "Runnable threads waited for a CPU {} of the time",
             percent_text(starved.waiting_ns, able_ns)
         ),
         evidence: format!(
-            "{} of {} over {} threads, {} of it after another thread took their CPU.",
-            nanos_text(starved.waiting_ns),
-            nanos_text(able_ns),
+            "{} of {} that they were running or runnable, over {} {}; {} of it after they were \
+             preempted.",
+            nanos_rounded_text(starved.waiting_ns),
+            nanos_rounded_text(able_ns),
             starved.threads,
-            nanos_text(starved.preempted_ns)
+            if starved.threads == 1 { "thread" } else { "threads" },
+            nanos_rounded_text(starved.preempted_ns)
         ),
         advice: match starved.is_by_others {
             true => {
-                "Other programs had the CPUs, or a quota was used up: move other programs away, or \
-                 raise the quota."
+                "Other programs used the CPUs, or a CPU quota was exhausted: move other programs \
+                 elsewhere, or raise the quota."
             }
             false => {
-                "More threads were ready than there were CPUs, or a quota was used up: start fewer \
-                 threads, move other programs away, or raise the quota."
+                "There were more runnable threads than CPUs, or a CPU quota was exhausted: start \
+                 fewer threads, move other programs elsewhere, or raise the quota."
             }
         }
         .to_owned(),
@@ -290,7 +290,7 @@ mod tests {
         );
         assert_eq!(
             paragraph.evidence,
-            "50 ns of 100 ns; 2 threads together 80 ns; 3 waits, the longest 40 ns from 10 ns on. \
+            "50 ns of 100 ns; 2 threads together 80 ns; 3 waits, the longest, 40 ns, starts at 10 ns. \
              Mostly ended by worker 8 in pop < main."
         );
     }

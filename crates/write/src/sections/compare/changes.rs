@@ -27,7 +27,7 @@ pub fn compare_document(comparison: &Comparison, view: CompareView) -> Document 
     let rows: Vec<&CompareRow> = comparison.rows.iter().filter(is_shown).collect();
     let overall: Vec<&CompareRow> =
         std::iter::once(&comparison.wall).chain(&comparison.overall).collect();
-    let mut changes = rows_section("changes", "What changed, time a step", &rows, view.top);
+    let mut changes = rows_section("changes", "What changed, time per step", &rows, view.top);
     changes.when_empty = Some("nothing");
     let mut sections = vec![
         summary::summary_section(comparison),
@@ -54,8 +54,8 @@ fn hints(comparison: &Comparison, unchanged: usize) -> Vec<String> {
     if fewest < STEPS_MIN as u64 {
         let steps = if fewest == 1 { "1 step".to_owned() } else { format!("{fewest} steps") };
         hints.push(format!(
-            "One side has {steps} only, so noise is not known and no verdict is given: record \
-             at least {STEPS_MIN} steps, better 12, or give several recordings a side."
+            "One side has only {steps}, so the noise is unknown and there is no verdict: record \
+             at least {STEPS_MIN} steps, better 12, or give several recordings per side."
         ));
     }
     if comparison.base.lacks_steps || comparison.other.lacks_steps {
@@ -169,11 +169,11 @@ fn place_text(place: Place) -> &'static str {
     }
 }
 
-/// "2 → 3 launches a step; each 1.2 µs → 1.4 µs".
+/// "2 → 3 launches per step; each 1.2 µs → 1.4 µs".
 fn why_text(row: &CompareRow, width: usize) -> String {
     let counted = if row.place == Place::Gpu { "launches" } else { "calls" };
     let texts = row.why.reasons.iter().map(|reason| match reason {
-        Reason::OtherCount => format!("{} {counted} a step", rates_text(row.base, row.other)),
+        Reason::OtherCount => format!("{} {counted} per step", rates_text(row.base, row.other)),
         reason => reason_text(reason, width),
     });
     texts.collect::<Vec<_>>().join("; ")
@@ -197,7 +197,7 @@ fn reason_text(reason: &Reason, width: usize) -> String {
     match reason {
         Reason::OnlyInBase => "only in base".to_owned(),
         Reason::OnlyInOther => "only in other".to_owned(),
-        Reason::OtherCount => "another number a step".to_owned(),
+        Reason::OtherCount => "another number per step".to_owned(),
         Reason::OtherKernels { base, other } => {
             let names = |side: &[(String, u64)]| match side {
                 [] => "nothing more".to_owned(),
@@ -242,7 +242,7 @@ fn stacks_section(rows: &[&CompareRow], top: Top) -> Section {
         Column::new("place", "on", Unit::Text),
         Column::new("key", "what", Unit::Text),
         Column::new("side", "side", Unit::Text),
-        Column::new("step", "time a step", Unit::Nanos),
+        Column::new("step", "time per step", Unit::Nanos),
         Column::new("count", "count", Unit::Count),
         Column::new("stack", "Python stack, outermost first", Unit::Text),
     ]);

@@ -18,7 +18,7 @@ pub enum Verdict {
     Faster,
     Same,
     /// Too few steps, or too much noise.
-    CannotTell,
+    Inconclusive,
 }
 
 impl Verdict {
@@ -27,7 +27,7 @@ impl Verdict {
             Verdict::Slower => "slower",
             Verdict::Faster => "faster",
             Verdict::Same => "same",
-            Verdict::CannotTell => "cannot tell",
+            Verdict::Inconclusive => "inconclusive",
         }
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn verdict(row: &CompareRow, measured: &Measured, allowance: &Allowan
         return Verdict::Same;
     }
     let (Some((low, high)), Some(p)) = (row.interval_ns, row.p) else {
-        return Verdict::CannotTell;
+        return Verdict::Inconclusive;
     };
     let larger_ns = row.base.step_ns().max(row.other.step_ns());
     let of = |whole: TotalNanos, points: i128| whole.saturating_mul(points) / 10_000;
@@ -113,5 +113,5 @@ pub(super) fn verdict(row: &CompareRow, measured: &Measured, allowance: &Allowan
     };
     // Rare steps move the sum, not the middle: then the sides are not the same.
     let is_within = -same <= low && high <= same && row.change_ns().abs() <= same;
-    if is_within { Verdict::Same } else { Verdict::CannotTell }
+    if is_within { Verdict::Same } else { Verdict::Inconclusive }
 }

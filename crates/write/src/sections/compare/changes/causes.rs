@@ -1,4 +1,4 @@
-//! Causes in words: what differs, what it costs a step, where.
+//! Causes in words: what differs, what it costs per step, where.
 
 use spanwise_analyze::{Cause, CauseKind, Comparison, KernelSwap, Kernels, Reason, StepTime};
 
@@ -6,7 +6,7 @@ use super::{NAME_WIDTH, rates_text, reason_text};
 use crate::Top;
 use crate::document::sectioned::{Body, Paragraph, Section};
 use crate::document::table::{Column, Table, Unit};
-use crate::document::units::nanos_text;
+use crate::document::units::nanos_rounded_text;
 use crate::sections::compare::fusion::kernel_words;
 
 const COLUMNS: [Column; 9] = [
@@ -14,7 +14,7 @@ const COLUMNS: [Column; 9] = [
     Column::new("title", "title", Unit::Text),
     Column::new("evidence", "evidence", Unit::Text),
     Column::new("advice", "advice", Unit::Text),
-    Column::new("cost_step", "cost a step", Unit::Nanos),
+    Column::new("cost_step", "cost per step", Unit::Nanos),
     Column::new("cost_step_max", "at most", Unit::Nanos),
     Column::new("is_sure", "sure", Unit::Text),
     Column::new("base_line", "line in base", Unit::Text),
@@ -44,7 +44,7 @@ pub(super) fn causes_section(comparison: &Comparison, top: Top) -> Section {
         title: "Why".to_owned(),
         left_out: comparison.causes.len() - table.rows().len(),
         body: Body::Prose(table, paragraphs),
-        when_empty: Some("nothing that surely changed explains anything"),
+        when_empty: Some("No significant cause found."),
     }
 }
 
@@ -65,12 +65,11 @@ fn host_words(is_waiting: bool) -> (&'static str, &'static str) {
     match is_waiting {
         false => (
             "takes",
-            "Look at what this function does on both sides: --by stack shows who calls it.",
+            "Compare what this function does on both sides; --by stack shows its callers.",
         ),
-        true => (
-            "waits",
-            "Look at what it waits for: work of the GPU, or what `report --section waits` names.",
-        ),
+        true => {
+            ("waits", "See what it waits for: GPU work, or what `report --section waits` lists.")
+        }
     }
 }
 
@@ -99,7 +98,11 @@ fn longer(cost_ns: i128) -> &'static str {
 }
 
 fn times([base, other]: [StepTime; 2]) -> String {
-    format!("{} → {} a step", nanos_text(base.step_ns()), nanos_text(other.step_ns()))
+    format!(
+        "{} → {} per step",
+        nanos_rounded_text(base.step_ns()),
+        nanos_rounded_text(other.step_ns())
+    )
 }
 
 impl Words {
@@ -111,16 +114,16 @@ impl Words {
         let (title, mut evidence, advice) = self.parts(cause);
         let cost = cause.cost_ns;
         let verb = if cost > 0 { "costs" } else { "saves" };
-        evidence.push_str(&format!(" It {verb} {} a step", nanos_text(cost.abs())));
+        evidence.push_str(&format!(" It {verb} {} per step", nanos_rounded_text(cost.abs())));
         if let Some(most) = cause.at_most_ns {
             evidence.push_str(&format!(
                 ", and up to {} if the rest of the step's change follows from it",
-                nanos_text(most.abs())
+                nanos_rounded_text(most.abs())
             ));
         }
         evidence.push('.');
         if !cause.is_sure {
-            evidence.push_str(" There are too few steps to be sure of it.");
+            evidence.push_str(" There are too few steps for a verdict.");
         }
         evidence.push_str(&self.lines(cause));
         Paragraph { title, evidence, advice }
@@ -161,20 +164,20 @@ impl Words {
             CauseKind::Synchronisation { operator, calls, idle } => (
                 format!("{} waiting for the GPU: {operator} in {line}", number_word(*calls)),
                 format!(
-                    "{} calls a step; the host is blocked {}, the GPU then without work {}.",
+                    "{} calls per step; host blocked: {}; GPU then idle: {}.",
                     rates_text(calls[0], calls[1]),
                     times(*calls),
                     times(*idle)
                 ),
-                "Read results on the host rarely, or not at all: .item(), .cpu(), .nonzero() and \
-                 Python conditions on tensors wait for everything launched before them."
+                "Read results on the host rarely: .item(), .cpu(), .nonzero() and Python conditions \
+                 on tensors wait for all work launched before."
                     .to_owned(),
             ),
             CauseKind::HostCopies { copies } => (
                 format!("{} copies through the host in {line}", number_word(*copies)),
                 format!(
-                    "{} copies a step between the GPU and pageable memory, {} on the GPU; each \
-                     makes the host wait.",
+                    "{} copies per step between the GPU and pageable memory, {} on the GPU; the host \
+                     waits for each.",
                     rates_text(copies[0], copies[1]),
                     times(*copies)
                 ),
@@ -185,17 +188,17 @@ impl Words {
                 let (does, advice) = host_words(*is_waiting);
                 (
                     format!("The host {does} {} in {line}", longer(cause.cost_ns)),
-                    format!("{}, {} calls a step.", times(*time), rates_text(time[0], time[1])),
+                    format!("{}, {} calls per step.", times(*time), rates_text(time[0], time[1])),
                     advice.to_owned(),
                 )
             }
             CauseKind::HostEverywhere { functions, time } => (
-                format!("The host takes {} all over", longer(cause.cost_ns)),
+                format!("The host takes {} everywhere", longer(cause.cost_ns)),
                 format!(
-                    "All its work: {}; {functions} further functions changed the same way.",
+                    "All host work: {}; {functions} more functions changed the same way.",
                     times(*time)
                 ),
-                "No single function explains it: compare the machine, its load, the version of \
+                "No single function explains it: compare the machines, their load, the versions of \
                  Python and libraries, and whether this was the first profile of the process."
                     .to_owned(),
             ),
@@ -210,11 +213,11 @@ impl Words {
             ),
             CauseKind::ExposedCommunication { time } => (
                 match cause.cost_ns > 0 {
-                    true => "Communication is hidden less by computation".to_owned(),
-                    false => "Communication is hidden more by computation".to_owned(),
+                    true => "Less communication overlaps computation".to_owned(),
+                    false => "More communication overlaps computation".to_owned(),
                 },
-                format!("Communicating while nothing computes: {}.", times(*time)),
-                "Start communication earlier, or compute meanwhile what does not need it."
+                format!("Exposed communication: {}.", times(*time)),
+                "Start communication earlier, or overlap it with independent computation."
                     .to_owned(),
             ),
         }
@@ -241,7 +244,7 @@ impl Words {
                  them."
             }
             _ => {
-                "--kernels shows all of what replaces what, and where; --by kernel all kernels \
+                "--kernels shows which kernels replace which, and where; --by kernel all kernels \
                  with their times."
             }
         };
@@ -251,20 +254,20 @@ impl Words {
         }
         let launches = rates_text(time[0], time[1]);
         let times = times(time);
-        let evidence = format!("{swaps}{alone}GPU time {times}, {launches} launches a step.");
+        let evidence = format!("{swaps}{alone}GPU time {times}, {launches} launches per step.");
         (evidence, advice.to_owned())
     }
 
     fn reasons(self, reasons: &[Reason], time: [StepTime; 2]) -> String {
         let texts = reasons.iter().map(|reason| match reason {
-            Reason::OtherCount => format!("{} launches a step", rates_text(time[0], time[1])),
+            Reason::OtherCount => format!("{} launches per step", rates_text(time[0], time[1])),
             reason => reason_text(reason, self.width),
         });
         let texts: Vec<String> = texts.collect();
         if texts.is_empty() { ".".to_owned() } else { format!(": {}.", texts.join("; ")) }
     }
 
-    /// "8 × 9 kernels (add, mul …) became triton_fused_add_mul, 1 µs → 2 µs a step."
+    /// "8 × 9 kernels (add, mul …) became triton_fused_add_mul, 1 µs → 2 µs per step."
     fn swaps(self, swaps: &[KernelSwap]) -> String {
         const NAMED: usize = 4;
         let one = |swap: &KernelSwap| {
@@ -299,7 +302,7 @@ impl Words {
         text
     }
 
-    /// "2 × a, 1 × b and 3 more", a step.
+    /// "2 × a, 1 × b and 3 more", per step.
     fn kernels(self, kernels: &[(String, u64)], steps: u64) -> String {
         const NAMED: usize = 4;
         if kernels.is_empty() {

@@ -32,10 +32,10 @@ fn summary(comparison: &Comparison) -> Paragraph {
     let times =
         format!("{} → {}", nanos_text(wall.base.step_ns()), nanos_text(wall.other.step_ns()));
     let title = match wall.verdict {
-        Verdict::Slower => format!("The other side is slower: a step takes {times}"),
-        Verdict::Faster => format!("The other side is faster: a step takes {times}"),
-        Verdict::Same => format!("A step takes the same time: {times}"),
-        Verdict::CannotTell => format!("Whether a step takes longer cannot be told: {times}"),
+        Verdict::Slower => format!("Slower: a step takes {times}"),
+        Verdict::Faster => format!("Faster: a step takes {times}"),
+        Verdict::Same => format!("No significant change: a step takes {times}"),
+        Verdict::Inconclusive => format!("Inconclusive: a step takes {times}"),
     };
     let mut evidence = interval_text(wall);
     for row in comparison.overall.iter().filter(|row| row.place != Place::Wall) {
@@ -43,9 +43,9 @@ fn summary(comparison: &Comparison) -> Paragraph {
     }
     let changed = comparison.rows.iter().filter(|row| row.is_changed()).count();
     evidence.push_str(&match changed {
-        0 => format!(" No {} surely changed.", comparison.by.text()),
-        1 => format!(" 1 row by {} surely changed.", comparison.by.text()),
-        more => format!(" {more} rows by {} surely changed.", comparison.by.text()),
+        0 => format!(" No {} changed significantly.", comparison.by.text()),
+        1 => format!(" 1 row by {} changed significantly.", comparison.by.text()),
+        more => format!(" {more} rows by {} changed significantly.", comparison.by.text()),
     });
     Paragraph { title, evidence, advice: pace_text(comparison) }
 }
@@ -59,32 +59,36 @@ fn interval_text(row: &CompareRow) -> String {
     };
     let interval = match row.interval_ns {
         Some((low, high)) => {
-            format!("; the typical step by {} to {} (95 %)", nanos_text(low), nanos_text(high))
+            format!(
+                "; the typical step by {} to {} (95 % confidence)",
+                nanos_text(low),
+                nanos_text(high)
+            )
         }
         None => String::new(),
     };
-    format!("It changed by {sign}{}{share}{interval}.", nanos_text(change))
+    format!("Change: {sign}{}{share}{interval}.", nanos_text(change))
 }
 
 fn part_text(row: &CompareRow) -> String {
     let what = match row.place {
         Place::Gpu => "GPU work",
-        Place::Host => "Work of the host",
-        Place::Waiting | Place::Wall => "Waiting of the host",
+        Place::Host => "Host work",
+        Place::Waiting | Place::Wall => "Host waiting",
     };
     let times = format!("{} → {}", nanos_text(row.base.step_ns()), nanos_text(row.other.step_ns()));
     match row.verdict {
-        Verdict::Same => format!(" {what} is the same ({times})."),
+        Verdict::Same => format!(" {what}: no significant change ({times})."),
         Verdict::Slower => format!(" {what} takes longer ({times})."),
         Verdict::Faster => format!(" {what} takes less ({times})."),
-        Verdict::CannotTell => format!(" {what}: cannot tell ({times})."),
+        Verdict::Inconclusive => format!(" {what}: inconclusive ({times})."),
     }
 }
 
 /// Who sets the pace: a change of the other is hidden.
 fn pace_text(comparison: &Comparison) -> String {
     let Some(busy) = comparison.busy else {
-        return "No GPU works in these steps.".to_owned();
+        return "These steps contain no GPU work.".to_owned();
     };
     let walls = [comparison.wall.base, comparison.wall.other];
     let share = |at: usize| {
@@ -94,9 +98,9 @@ fn pace_text(comparison: &Comparison) -> String {
     let is_mostly = |at: usize| share(at).0 * 2 > share(at).1;
     let text = |at: usize| percent_text(share(at).0, share(at).1);
     let pace = match [is_mostly(0), is_mostly(1)] {
-        [true, true] => "what the GPU does decides",
-        [false, false] => "what the host does decides",
-        _ => "the sides differ in who sets the pace",
+        [true, true] => "the step is GPU-bound",
+        [false, false] => "the step is host-bound",
+        _ => "only one side is GPU-bound",
     };
-    format!("The GPU works {} of the step in base, {} in other: {pace}.", text(0), text(1))
+    format!("GPU utilization: {} in base, {} in other; {pace}.", text(0), text(1))
 }
