@@ -7,8 +7,8 @@ use spanwise_model::{Nanos, Trace};
 use crate::cpu::host::HostStates;
 use crate::gpu::syncs::AskedOperators;
 use crate::{
-    CpuTime, Frames, GpuUse, Memory, Names, Phases, SelfTime, ThreadTime, TotalNanos, Waits,
-    gpu_use, self_time, thread_times,
+    CpuTime, Frames, GpuUse, Memory, Names, Phases, SelfTime, ThreadTime, TotalNanos,
+    WaitClassifier, gpu_use, self_time, thread_times,
 };
 
 /// A trace and the answers that others build on.
@@ -16,7 +16,7 @@ pub struct Facts<'a> {
     trace: &'a Trace,
     names: OnceLock<Names<'a>>,
     frames: OnceLock<Frames>,
-    waits: OnceLock<Waits>,
+    waits: OnceLock<WaitClassifier>,
     phases: OnceLock<Phases>,
     self_time: OnceLock<SelfTime>,
     gpu: OnceLock<GpuUse>,
@@ -67,8 +67,8 @@ impl<'a> Facts<'a> {
         self.frames.get_or_init(|| Frames::new(self.trace))
     }
 
-    pub fn waits(&self) -> &Waits {
-        self.waits.get_or_init(|| Waits::new(self.trace))
+    pub fn waits(&self) -> &WaitClassifier {
+        self.waits.get_or_init(|| WaitClassifier::new(self.trace))
     }
 
     pub fn phases(&self) -> &Phases {

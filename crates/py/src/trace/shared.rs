@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use spanwise_analyze::Facts;
 use spanwise_model::{Trace, on_one_thread};
 
-pub(super) struct Held {
+pub(super) struct SharedTrace {
     /// Borrows from `trace`; dropped before it, since fields are dropped in their order.
     facts: Facts<'static>,
     trace: Arc<Trace>,
@@ -19,13 +19,19 @@ pub(super) struct Held {
     gathered: Mutex<Vec<(String, RecordBatch)>>,
 }
 
-impl Held {
+impl SharedTrace {
     pub(super) fn new(trace: Trace, file: String, is_alone: bool) -> Self {
         let trace = Arc::new(trace);
         // SAFETY: the trace lies behind an `Arc` that this struct holds as long as `facts`: it
-        // neither moves nor changes (I5), and goes after `facts`, which never leaves `Held`.
+        // neither moves nor changes (I5), and goes after `facts`, which never leaves `SharedTrace`.
         let lasting: &'static Trace = unsafe { &*Arc::as_ptr(&trace) };
-        Held { facts: Facts::new(lasting), trace, file, is_alone, gathered: Mutex::default() }
+        SharedTrace {
+            facts: Facts::new(lasting),
+            trace,
+            file,
+            is_alone,
+            gathered: Mutex::default(),
+        }
     }
 
     pub(super) fn trace(&self) -> &Trace {
