@@ -102,7 +102,7 @@ def test_what_is_affordable_again_goes_up(loads, expected):
 
 def test_what_is_off_is_looked_at_again():
     loads = [Load(1, OFF, 0, False, windows) for windows in (24, 25)]
-    assert [move[:3] for move in _plan.look_again(loads)] == [(1, OFF, IN_64)]
+    assert [move[:3] for move in _plan.try_again(loads)] == [(1, OFF, IN_64)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -272,7 +272,7 @@ def test_a_hot_function_is_recorded_more_cheaply_and_counted_all_the_same():
     for _ in range(10):
         for _ in range(100_000):
             hot()
-        manager._controller.look(manager)
+        manager._controller.check(manager)
     is_known = not _wrap.can_patch()
     manager.end_session()
     row = manager.get_aggregated_metrics()["operation_breakdown"]["hot"]

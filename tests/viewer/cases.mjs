@@ -120,9 +120,9 @@ async function rangeAndFlame(it) {
   await it.picture("flame");
   const canvas = await flame.locator("canvas").boundingBox();
   await it.page.mouse.click(canvas.x + 200, canvas.y + 19 * 3 + 8);
-  await it.page.waitForFunction(() => document.querySelector(".flame-told").textContent.includes("zoomed to"));
+  await it.page.waitForFunction(() => document.querySelector(".flame-status").textContent.includes("zoomed to"));
   await flame.getByLabel("Find frames").fill("aten::");
-  await it.page.waitForFunction(() => /found: [\d.]+ %/.test(document.querySelector(".flame-told").textContent));
+  await it.page.waitForFunction(() => /found: [\d.]+ %/.test(document.querySelector(".flame-status").textContent));
   await flame.getByRole("button", { name: "Reset" }).click();
   await flame.locator("td button").first().click();
   await it.page.waitForSelector('#panel-flame[data-shape="sandwich"]');
@@ -253,15 +253,15 @@ async function comparesFlames(it) {
   await it.page.getByRole("button", { name: "Flame graph of the change" }).click();
   await it.page.waitForSelector('#panel-flame[data-base="true"]');
   const flame = it.page.locator("#panel-flame");
-  const told = flame.locator(".flame-told");
+  const told = flame.locator(".flame-status");
   assert.match(await told.textContent(), / → /);
   // The two call their model from functions of different names, and all below is set side by side.
   await flame.getByLabel("Find frames").fill("w_llama_small → ");
-  await it.page.waitForFunction(() => /found: [1-9]/.test(document.querySelector(".flame-told").textContent));
+  await it.page.waitForFunction(() => /found: [1-9]/.test(document.querySelector(".flame-status").textContent));
   await flame.getByLabel("Find frames").fill("");
   await it.picture("wall");
   await flame.getByLabel("What to show").selectOption("gpu");
-  await it.page.waitForFunction(() => !document.querySelector(".flame-told").textContent.startsWith("Summing"));
+  await it.page.waitForFunction(() => !document.querySelector(".flame-status").textContent.startsWith("Summing"));
   await it.picture("gpu");
   const canvas = await flame.locator("canvas").boundingBox();
   await it.page.mouse.move(canvas.x + 200, canvas.y + 19 * 3 + 8);
@@ -302,7 +302,7 @@ async function groupsFlames(it) {
     const roots = parent.flatMap((above, node) => (above === 0 ? [names[name[node]]] : []));
     assert.ok(roots.length > 0, `no ${group}`);
     seen.push(`${roots.length} by ${group}`);
-    await it.page.waitForFunction(() => !document.querySelector(".flame-told").textContent.startsWith("Summing"));
+    await it.page.waitForFunction(() => !document.querySelector(".flame-status").textContent.startsWith("Summing"));
     await it.picture(group);
   }
   return seen.join(", ");

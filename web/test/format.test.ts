@@ -46,7 +46,7 @@ test("an amount takes the text of its unit", () => {
   assert.equal(amountText(0.125, "share"), "12.5 %");
 });
 
-test("ticks have the digits that tell them apart", () => {
+test("ticks have the digits that distinguish them", () => {
   const lines: [number, number, string][] = [
     [0, 10, "0"],
     [20_000_000, 20_000_000, "20 ms"],

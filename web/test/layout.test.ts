@@ -22,8 +22,8 @@ const ONE = source(0, [
 
 test("tracks of a process stand together, and empty ones are left out", () => {
   const { lines } = layoutOf([ONE], new Set());
-  const told = lines.map((line) => (line.type === "group" ? line.title : line.track.id));
-  assert.deepEqual(told, ["python 7", 1, 3, "python 8", 2]);
+  const shown = lines.map((line) => (line.type === "group" ? line.title : line.track.id));
+  assert.deepEqual(shown, ["python 7", 1, 3, "python 8", 2]);
 });
 
 test("what only the profiler needs comes last", () => {
@@ -34,8 +34,8 @@ test("what only the profiler needs comes last", () => {
     track(4, "4"),
   ]);
   const { lines } = layoutOf([noise], new Set());
-  const told = lines.flatMap((line) => (line.type === "group" ? [] : [line.track.id]));
-  assert.deepEqual(told, [3, 4, 1, 2]);
+  const shown = lines.flatMap((line) => (line.type === "group" ? [] : [line.track.id]));
+  assert.deepEqual(shown, [3, 4, 1, 2]);
 });
 
 test("lines follow each other without gaps", () => {

@@ -12,27 +12,27 @@ function trace(to: number, live = true): TraceInfo {
 }
 
 /** What is on the screen after a trace of 1000 has grown to 2000. */
-function viewAfter(view: Range | null): { state: State; told: number[] } {
+function viewAfter(view: Range | null): { state: State; notified: number[] } {
   const state = new State();
   state.sources.set([new Source(trace(1100))]);
   state.view.set(view ?? wholeOf(state.bounds));
-  const told: number[] = [];
-  takeGrown(state, [trace(2100)], ({ to }) => told.push(to));
-  return { state, told };
+  const notified: number[] = [];
+  takeGrown(state, [trace(2100)], ({ to }) => notified.push(to));
+  return { state, notified };
 }
 
 test("who sees the whole goes on seeing the whole", () => {
-  const { state, told } = viewAfter(null);
+  const { state, notified } = viewAfter(null);
   assert.ok(state.view.value.from <= 0 && state.view.value.to >= 2000);
-  assert.deepEqual(told, [2100]);
+  assert.deepEqual(notified, [2100]);
 });
 
-test("who looks at the end follows it, as near as before", () => {
+test("a view of the end follows it, as close as before", () => {
   const { state } = viewAfter({ from: 900, to: 1000 });
   assert.deepEqual(state.view.value, { from: 1900, to: 2000 });
 });
 
-test("who looks elsewhere stays there", () => {
+test("a view of another range stays there", () => {
   const { state } = viewAfter({ from: 200, to: 300 });
   assert.deepEqual(state.view.value, { from: 200, to: 300 });
   assert.deepEqual(state.bounds, { from: 0, to: 2000 });

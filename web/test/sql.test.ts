@@ -13,6 +13,6 @@ test("rows of all traces lead to the trace that has them", () => {
 });
 
 test("places in a ranking", () => {
-  const told = [1, 2, 3, 4, 11, 12, 13, 21, 101, 112, 1003].map(ordinal);
-  assert.deepEqual(told, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "101st", "112th", "1,003rd"]);
+  const texts = [1, 2, 3, 4, 11, 12, 13, 21, 101, 112, 1003].map(ordinal);
+  assert.deepEqual(texts, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "101st", "112th", "1,003rd"]);
 });

@@ -14,8 +14,10 @@ use anyhow::{Context, bail, ensure};
 mod code;
 mod crates;
 mod documents;
+mod folders;
 mod licence;
 mod rust_files;
+mod signatures;
 mod tree;
 mod words;
 
@@ -58,9 +60,11 @@ fn tidy() -> anyhow::Result<Vec<Failure>> {
     let files = tree::read(root)?;
     let mut failures = crates::check(&metadata(root)?);
     failures.extend(documents::check(root, &files));
+    failures.extend(folders::check(&files));
     failures.extend(files.iter().flat_map(words::check));
-    let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
-    failures.extend(rust.flat_map(rust_files::check));
+    let rust = || files.iter().filter(|file| file.path.ends_with(".rs"));
+    failures.extend(rust().flat_map(rust_files::check));
+    failures.extend(rust().flat_map(signatures::check));
     Ok(failures)
 }
 

@@ -28,12 +28,14 @@ pub use base::quality::{Check, CheckKind, CheckStatus, quality};
 pub use base::tables::TableError;
 pub use compare::align::{AlignedGroup, Alignment, alignment};
 pub use compare::changes::{
-    Allowance, BaselineError, Cause, CauseKind, CompareBy, CompareOptions, CompareRow,
-    CompareSeries, ComparedBy, Comparison, KernelSwap, Place, Reason, STEPS_MIN, SideTotals,
+    Allowance, BaselineError, Cause, CauseKind, CompareBy, CompareOptions, ComparePlace,
+    CompareRow, CompareSeries, ComparedBy, Comparison, KernelSwap, Reason, STEPS_MIN, SideTotals,
     StepTime, Verdict, Why, baseline_text, compare, compare_series, parse_baseline, row_spans,
     steps_of,
 };
-pub use compare::correlate::{Correlations, Moved, Mover, Outcome, SAMPLES_MIN, correlate};
+pub use compare::correlate::{
+    Association, CorrelatedFeature, Correlations, Outcome, SAMPLES_MIN, correlate,
+};
 pub use compare::diff::{
     DiffOptions, FunctionDiff, ProfileDiff, SideSums, base_and_other, difference, profile_diff,
     step_count,
@@ -54,7 +56,6 @@ pub use cpu::calls::{
     latency, select_calls,
 };
 pub use cpu::counted_calls::{CountedCallsRow, counted_calls};
-pub use cpu::hot::{HotFunction, HotFunctions, hot_functions, hottest_functions};
 pub use cpu::locks::{
     LockRow, LockThreadRow, LockWaker, WaitForLock, lock_threads, lock_waits, locks,
 };
@@ -71,20 +72,21 @@ pub use cpu::sampled::{
 pub use cpu::self_time::{SelfTime, TrackTime, self_time};
 use cpu::threads::thread_times;
 pub use cpu::threads::{KindTimes, ThreadTime, main_thread};
-pub use cpu::waits::{WaitKind, Waits};
+pub use cpu::top_functions::{HotFunction, HotFunctions, hot_functions, hottest_functions};
+pub use cpu::waits::{WaitClassifier, WaitKind};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use findings::{
-    AllocationStorm, Copied, CpuFunction, CpuSpent, CpuStarvation, Doing, Finding, FindingKind,
-    GpuIdle, GpuIdleCause, HostCopies, HostLine, LostOverlap, NotRecorded, OffCpuWaits, Spent,
-    SpentOn, Synchronisation, Thresholds, TinyKernels, Waiting, findings,
+    AllocationStorm, Copied, CpuFunction, CpuSpent, CpuStarvation, Finding, FindingKind, GpuIdle,
+    GpuIdleCause, HostCopies, HostLine, LostOverlap, NotRecorded, OffCpuWaits, Overhead, SpentOn,
+    Synchronisation, Thresholds, TinyKernels, TopFunction, Waiting, findings,
 };
 pub use gpu::breakdown::{Balance, BreakdownRow, breakdown};
 pub use gpu::classes::{
     ClassRow, ClassRules, ClassUse, OTHER, SpanClasses, class_use, span_classes,
 };
 pub use gpu::idle::{IdleCause, IdleRow, idle};
-pub use gpu::launcher::{Launcher, Origin};
 pub use gpu::launches::{LaunchRow, Percentiles, launches};
+pub use gpu::launching_frame::{Launcher, Origin};
 pub use gpu::queues::{QUEUE_DEPTHS, QueueRow, queues};
 pub use gpu::roofline::{
     Bound, Cost, DevicePeaks, Least, NumberType, Peaks, Roofline, RooflineRow, Uncovered, roofline,
@@ -109,15 +111,16 @@ pub use ranks::{
     RankDigest, RankDigester, RankRow, RankWait, Ranks, Straggler, ranks,
 };
 pub use timeline::{
-    Found, FoundName, LaunchedWork, Look, NameUse, Rows, Slice, find_named, range_use, span_self_ns,
+    FoundName, LaunchedWork, NameUse, Rows, SearchHit, Slice, Viewport, find_named, range_use,
+    span_self_ns,
 };
 pub use training::architecture::{Architecture, ArchitectureUse, Evidence, architecture};
+pub use training::class_times::{StepClassTimes, StepClasses, step_classes};
 pub use training::layers::{LayerRow, LayerUse, LayersFrom, layer_use};
 pub use training::modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use training::phase::{Phase, Phases};
-pub use training::phase_use::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
+pub use training::phase_times::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
 pub use training::serving::Batch;
-pub use training::step_classes::{StepClassTimes, StepClasses, step_classes};
 pub use training::steps::{ignored_steps, step_numbers};
 
 /// A sum of nanoseconds. Wider than a time: a file from a stranger may hold spans

@@ -13,7 +13,7 @@ pub struct ThreadKey {
 
 /// An instruction and the function it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     pub ip: u64,
     pub function: FunctionId,
     /// The function's first instruction.
@@ -26,8 +26,8 @@ pub struct Place {
     pub line: u32,
 }
 
-impl Place {
-    pub const NOWHERE: Place = Place {
+impl Location {
+    pub const NOWHERE: Location = Location {
         ip: 0,
         function: FunctionId::UNKNOWN,
         is_entry: false,
@@ -81,6 +81,6 @@ pub struct Branch {
     pub edge: TraceEdge,
     /// Inside a hardware transaction: it has not happened until that is through.
     pub is_in_transaction: bool,
-    pub from: Place,
-    pub to: Place,
+    pub from: Location,
+    pub to: Location,
 }

@@ -36,7 +36,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FlowOptions, Place, SampleReach};
+    use crate::{FlowOptions, Location, SampleReach};
 
     const THREAD: ThreadKey = ThreadKey { pid: 1, tid: 2 };
 
@@ -91,7 +91,7 @@ mod tests {
     fn samples_of_the_thread_are_left_out() {
         let mut flow = Flow::new(FlowOptions::default());
         let function = flow.names.function("f", "x");
-        let other = Place { function: flow.names.function("s", "x"), ..Place::NOWHERE };
+        let other = Location { function: flow.names.function("s", "x"), ..Location::NOWHERE };
         flow.sample(THREAD, Some(1), &[other], SampleReach::default());
         flow.enter(THREAD, 5, function);
         flow.sample(THREAD, Some(6), &[other], SampleReach::default());

@@ -16,7 +16,7 @@ pub struct FlowOptions {
 
 /// What was odd about the events, by how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Oddities {
+pub struct Anomalies {
     /// An event before the one that was recorded before it; taken as of the same time.
     pub time_went_back: u64,
     /// Branches of transactions that were aborted, and so never happened.
@@ -31,7 +31,7 @@ pub struct Flow {
     threads: Vec<Thread>,
     ids: HashMap<ThreadKey, usize>,
     latest: Option<(ThreadKey, usize)>,
-    oddities: Oddities,
+    oddities: Anomalies,
 }
 
 /// What is known of a thread.
@@ -105,7 +105,7 @@ impl Flow {
         &mut self,
         key: ThreadKey,
         time: Option<Nanos>,
-        frames: &[crate::Place],
+        frames: &[crate::Location],
         reach: SampleReach,
     ) {
         if !self.ids.contains_key(&key) {
@@ -151,7 +151,7 @@ impl Flow {
     }
 
     /// All calls, thread by thread in order of first use.
-    pub fn finish(self) -> (Names, Vec<ThreadCalls>, Oddities) {
+    pub fn finish(self) -> (Names, Vec<ThreadCalls>, Anomalies) {
         let Flow { names, options, threads, oddities, .. } = self;
         let threads = threads.into_iter().map(|mut thread| {
             // A transaction that the recording ends in has not been aborted.

@@ -19,13 +19,13 @@ mod sched;
 mod stack;
 mod step;
 
-pub use branch::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+pub use branch::{Branch, BranchKind, Location, ThreadKey, TraceEdge};
 pub use calls::{Call, ThreadCalls};
-pub use flow::{Flow, FlowOptions, Oddities};
+pub use flow::{Anomalies, Flow, FlowOptions};
 pub use names::{Adopted, FunctionId, Names, NamesLen, NewNames};
 pub use ocaml::Traps;
 pub use samples::SampleReach;
 pub use sched::{
-    EventStack, LeftAs, LockWait, Moment, Sched, SchedEvent, StackMove, StackRef, Stretch,
+    EventStack, EventTime, LeftAs, LockWait, Sched, SchedEvent, StackMove, StackRef, StateInterval,
     ThreadSched, Waker, Wakeup, is_probe_of_wait,
 };

@@ -11,7 +11,7 @@
 use spanwise_model::Nanos;
 
 use crate::flow::{Context, Thread};
-use crate::{FunctionId, Place};
+use crate::{FunctionId, Location};
 
 /// The time that a sample speaks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,13 +32,13 @@ impl SampleReach {
 }
 
 impl Thread {
-    pub(crate) fn sample(&mut self, frames: &[Place], reach: SampleReach, context: Context<'_>) {
+    pub(crate) fn sample(&mut self, frames: &[Location], reach: SampleReach, context: Context<'_>) {
         if self.has_branches {
             return;
         }
         let Context { names, time, .. } = context;
         let start = self.start_of(time, reach);
-        let function = |place: &Place| names.whole(place.function);
+        let function = |place: &Location| names.whole(place.function);
         let open: Vec<FunctionId> = self.stack.frames().map(|node| node.function).collect();
         let pairs = open.iter().rev().zip(frames);
         let same = pairs.take_while(|&(&open, place)| open == function(place)).count();

@@ -7,11 +7,12 @@
 use crate::flow::{Context, Thread};
 use crate::ocaml::TrapChange;
 use crate::stack::Node;
-use crate::{Branch, BranchKind, FunctionId, Place, TraceEdge};
+use crate::{Branch, BranchKind, FunctionId, Location, TraceEdge};
 
 impl Thread {
     pub(crate) fn step(&mut self, branch: &Branch, context: Context<'_>) {
-        let whole = |place: Place| Place { function: context.names.whole(place.function), ..place };
+        let whole =
+            |place: Location| Location { function: context.names.whole(place.function), ..place };
         let (from, to) = (whole(branch.from), whole(branch.to));
         if !context.traps.is_empty() {
             self.follow_handlers(&from, context);
@@ -32,7 +33,7 @@ impl Thread {
         }
     }
 
-    fn within(&mut self, kind: BranchKind, from: &Place, to: &Place, context: Context<'_>) {
+    fn within(&mut self, kind: BranchKind, from: &Location, to: &Location, context: Context<'_>) {
         if kind == BranchKind::None {
             return;
         }
@@ -63,7 +64,7 @@ impl Thread {
     }
 
     /// Makes the innermost frame that of `place`.
-    fn settle(&mut self, place: &Place, context: Context<'_>) {
+    fn settle(&mut self, place: &Location, context: Context<'_>) {
         if is_nowhere(place) {
             return;
         }
@@ -84,18 +85,18 @@ impl Thread {
     /// How many frames lie above the nearest one of the place's function, `skip` or more.
     /// An interrupted stack goes on only when its interrupt is left; but should user code
     /// run, then it was.
-    fn above(&self, place: &Place, skip: usize) -> Option<usize> {
+    fn above(&self, place: &Location, skip: usize) -> Option<usize> {
         let is_wanted = |node: &Node| node.function == place.function;
         let is_barrier = |node: &Node| node.is_interrupt && place.is_kernel();
         self.stack.find(skip, is_wanted, is_barrier)
     }
 
-    fn call(&mut self, to: &Place, context: Context<'_>) {
+    fn call(&mut self, to: &Location, context: Context<'_>) {
         let function = if is_nowhere(to) { FunctionId::UNTRACED } else { to.function };
         self.stack.push(function, context.time);
     }
 
-    fn return_to(&mut self, to: &Place, context: Context<'_>) {
+    fn return_to(&mut self, to: &Location, context: Context<'_>) {
         let time = context.time;
         if is_nowhere(to) {
             return self.stack.pop(1, time);
@@ -129,7 +130,7 @@ impl Thread {
         }
     }
 
-    fn jump_to(&mut self, to: &Place, context: Context<'_>) {
+    fn jump_to(&mut self, to: &Location, context: Context<'_>) {
         if is_nowhere(to) {
             return;
         }
@@ -157,7 +158,7 @@ impl Thread {
     }
 
     /// The recorder did not say what the branch is, so its target has to.
-    fn unsaid(&mut self, from: &Place, to: &Place, context: Context<'_>) {
+    fn unsaid(&mut self, from: &Location, to: &Location, context: Context<'_>) {
         match () {
             () if to.is_entry => self.call(to, context),
             () if to.function == from.function => {}
@@ -166,7 +167,7 @@ impl Thread {
     }
 
     /// Tracing goes on after a gap.
-    fn resume(&mut self, to: &Place, context: Context<'_>) {
+    fn resume(&mut self, to: &Location, context: Context<'_>) {
         let time = context.time;
         let was_outside = self.stack.leaf().filter(|leaf| leaf.is_outside());
         if was_outside.is_some() {
@@ -192,7 +193,13 @@ impl Thread {
     }
 
     /// Tracing stops for a while.
-    fn leave_trace(&mut self, kind: BranchKind, from: &Place, to: &Place, context: Context<'_>) {
+    fn leave_trace(
+        &mut self,
+        kind: BranchKind,
+        from: &Location,
+        to: &Location,
+        context: Context<'_>,
+    ) {
         self.settle(from, context);
         let function = match kind {
             BranchKind::Syscall => FunctionId::SYSCALL,
@@ -222,7 +229,7 @@ impl Thread {
 
     /// Go's scheduler jumps into the stack of a goroutine: that of the one which called
     /// it, or one that was never seen.
-    fn switch_goroutine(&mut self, to: &Place, context: Context<'_>) {
+    fn switch_goroutine(&mut self, to: &Location, context: Context<'_>) {
         let is_entry_of_scheduler = |node: &Node| {
             let name = context.names.name_text(node.function);
             matches!(name, "runtime.mcall" | "runtime.morestack" | "runtime.morestack.abi0")
@@ -238,14 +245,14 @@ impl Thread {
     }
 
     /// Goes on with a stack of which nothing but the innermost frame is known.
-    fn other_stack(&mut self, to: &Place, context: Context<'_>) {
+    fn other_stack(&mut self, to: &Location, context: Context<'_>) {
         self.is_other_stack = false;
         self.stack.restart(context.time);
         self.stack.discover(to.function);
     }
 
     /// Takes note of the handlers that were put in force on the way to `from`.
-    fn follow_handlers(&mut self, from: &Place, context: Context<'_>) {
+    fn follow_handlers(&mut self, from: &Location, context: Context<'_>) {
         if is_nowhere(from) || self.last_ip == 0 {
             return;
         }
@@ -269,7 +276,7 @@ impl Thread {
 }
 
 /// True where the recorder knows nothing: outside what is traced.
-fn is_nowhere(place: &Place) -> bool {
+fn is_nowhere(place: &Location) -> bool {
     place.ip == 0
 }
 

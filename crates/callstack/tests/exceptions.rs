@@ -1,6 +1,6 @@
 //! Stacks that exceptions leave.
 
-use spanwise_callstack::{Branch, BranchKind, Flow, FlowOptions, Place, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Flow, FlowOptions, Location, ThreadKey, TraceEdge};
 
 const THREAD: ThreadKey = ThreadKey { pid: 1, tid: 2 };
 
@@ -15,11 +15,11 @@ const NAMES: [&str; 5] = ["main", "dive", "_Unwind_RaiseException", "_Unwind_Res
 fn check(branches: &[(BranchKind, Spot, Spot)], expected: &[(usize, &str)]) {
     let mut flow = Flow::new(FlowOptions::default());
     let functions = NAMES.map(|name| flow.names.function(name, "x"));
-    let place = |(function, offset): Spot| Place {
+    let place = |(function, offset): Spot| Location {
         ip: 0x1000 * (function as u64 + 1) + offset,
         function: functions[function],
         is_entry: offset == 0,
-        ..Place::NOWHERE
+        ..Location::NOWHERE
     };
     for (at, &(kind, from, to)) in branches.iter().enumerate() {
         let (from, to) = (place(from), place(to));

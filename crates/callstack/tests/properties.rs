@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use spanwise_callstack::compat::{Machine, Scope};
 use spanwise_callstack::{
-    Branch, BranchKind, Call, Flow, FlowOptions, FunctionId, Names, Place, SampleReach,
+    Branch, BranchKind, Call, Flow, FlowOptions, FunctionId, Location, Names, SampleReach,
     ThreadCalls, ThreadKey, TraceEdge, Traps,
 };
 use spanwise_model::Nanos;
@@ -91,18 +91,18 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn place(ids: &[FunctionId], spot: Spot) -> Place {
+fn place(ids: &[FunctionId], spot: Spot) -> Location {
     let (function, offset, is_kernel) = spot;
     let base = if is_kernel { 1 << 63 } else { 0 };
     let ip = base + 0x1000 * (1 + function as u64) + offset;
     // The last of the list is nowhere at all.
     let ip = if function == FUNCTIONS.len() + 1 { 0 } else { ip };
-    Place {
+    Location {
         ip,
         function: ids[function],
         is_entry: offset == 0,
         is_inlined: false,
-        ..Place::NOWHERE
+        ..Location::NOWHERE
     }
 }
 
@@ -136,7 +136,7 @@ fn run(events: &[(Option<Nanos>, bool, Event)], traps: Traps) -> Vec<ThreadCalls
                 flow.branch(thread, *time, &branch);
             }
             Event::Sample(frames, period) => {
-                let frames: Vec<Place> = frames.iter().map(|&spot| place(&ids, spot)).collect();
+                let frames: Vec<Location> = frames.iter().map(|&spot| place(&ids, spot)).collect();
                 let reach = SampleReach { speaks_for: *period, not_before: None };
                 flow.sample(thread, *time, &frames, reach);
             }
@@ -197,7 +197,7 @@ proptest! {
                     machine.branch(THREAD, *time, &branch);
                 }
                 Event::Sample(frames, _) => {
-                    let frames: Vec<Place> = frames.iter().map(|&s| place(&ids, s)).collect();
+                    let frames: Vec<Location> = frames.iter().map(|&s| place(&ids, s)).collect();
                     machine.sample(THREAD, *time, &frames);
                 }
                 Event::Switch(_) => machine.other(THREAD, *time),

@@ -4,7 +4,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use spanwise_callstack::{
-    EventStack, LeftAs, Moment, Names, Sched, SchedEvent, StackRef, Stretch, ThreadKey, ThreadSched,
+    EventStack, EventTime, LeftAs, Names, Sched, SchedEvent, StackRef, StateInterval, ThreadKey,
+    ThreadSched,
 };
 use spanwise_model::{BlockedOn, Nanos, RunnableSince, ThreadState};
 
@@ -13,7 +14,7 @@ const OTHER: i64 = 8;
 
 /// What is told of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Reported {
     Out {
         is_preempted: bool,
     },
@@ -24,17 +25,17 @@ enum Told {
     Seen,
 }
 
-fn told() -> impl Strategy<Value = Told> {
+fn told() -> impl Strategy<Value = Reported> {
     prop_oneof![
-        3 => any::<bool>().prop_map(|is_preempted| Told::Out { is_preempted }),
-        3 => Just(Told::In),
-        1 => Just(Told::Woken),
-        1 => Just(Told::Seen),
+        3 => any::<bool>().prop_map(|is_preempted| Reported::Out { is_preempted }),
+        3 => Just(Reported::In),
+        1 => Just(Reported::Woken),
+        1 => Just(Reported::Seen),
     ]
 }
 
 /// Events at times that ascend; no two at once, so that the oracle needs no ties.
-fn events() -> impl Strategy<Value = Vec<(Nanos, Told)>> {
+fn events() -> impl Strategy<Value = Vec<(Nanos, Reported)>> {
     vec((1..6_i64, told()), 0..40).prop_map(|steps| {
         let ascend = |time: &mut i64, (step, told)| {
             *time += step;
@@ -45,73 +46,73 @@ fn events() -> impl Strategy<Value = Vec<(Nanos, Told)>> {
 }
 
 /// The thread's events as the scheduler's tracepoint would tell them, or the recorder.
-fn feed(sched: &mut Sched, time: Nanos, told: Told, by_tracepoint: bool) {
+fn feed(sched: &mut Sched, time: Nanos, told: Reported, by_tracepoint: bool) {
     let names = Names::default();
     let key = |tid| ThreadKey { pid: 1, tid };
-    let at = Moment { time, cpu: None };
+    let at = EventTime { time, cpu: None };
     let mut raise = |tid, event| {
         let stack = EventStack { frames: &[], number: StackRef::NONE, names: &names };
         sched.event(key(tid), at, event, stack);
     };
     match told {
-        Told::Out { is_preempted } if by_tracepoint => {
+        Reported::Out { is_preempted } if by_tracepoint => {
             let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
             raise(THREAD, SchedEvent::Switch { prev: THREAD, left, next: 0 });
         }
-        Told::In if by_tracepoint => {
+        Reported::In if by_tracepoint => {
             raise(0, SchedEvent::Switch { prev: 0, left: LeftAs::Preempted, next: THREAD });
         }
-        Told::Out { is_preempted } => raise(THREAD, SchedEvent::Out { is_preempted }),
-        Told::In => raise(THREAD, SchedEvent::In),
-        Told::Woken => raise(OTHER, SchedEvent::Wake { woken: THREAD }),
-        Told::Seen => sched.seen(THREAD, at),
+        Reported::Out { is_preempted } => raise(THREAD, SchedEvent::Out { is_preempted }),
+        Reported::In => raise(THREAD, SchedEvent::In),
+        Reported::Woken => raise(OTHER, SchedEvent::Wake { woken: THREAD }),
+        Reported::Seen => sched.seen(THREAD, at),
     }
 }
 
-fn stretches(sched: Sched) -> Vec<Stretch> {
+fn stretches(sched: Sched) -> Vec<StateInterval> {
     let (threads, _) = sched.finish();
     let this = threads.into_iter().find(|thread: &ThreadSched| thread.tid == THREAD);
     this.map(|thread| thread.stretches).unwrap_or_default()
 }
 
-fn first_switch(events: &[(Nanos, Told)]) -> Option<Nanos> {
-    let is_switch = |told: &Told| matches!(told, Told::Out { .. } | Told::In);
+fn first_switch(events: &[(Nanos, Reported)]) -> Option<Nanos> {
+    let is_switch = |told: &Reported| matches!(told, Reported::Out { .. } | Reported::In);
     events.iter().find(|(_, told)| is_switch(told)).map(|first| first.0)
 }
 
 /// The state in `[time, time + 1)`, from the events alone.
-fn oracle(events: &[(Nanos, Told)], time: Nanos) -> Option<ThreadState> {
+fn oracle(events: &[(Nanos, Reported)], time: Nanos) -> Option<ThreadState> {
     let state = state_between(events, time)?;
     // Before the first switch of all, nothing is missing: switches were not yet told of.
     let is_too_early = state == ThreadState::Unrecorded && Some(time) < first_switch(events);
     (!is_too_early).then_some(state)
 }
 
-fn state_between(events: &[(Nanos, Told)], time: Nanos) -> Option<ThreadState> {
-    let own = |told: &Told| *told != Told::Woken;
+fn state_between(events: &[(Nanos, Reported)], time: Nanos) -> Option<ThreadState> {
+    let own = |told: &Reported| *told != Reported::Woken;
     let before = events.iter().rfind(|(at, told)| *at <= time && own(told))?;
     let after = events.iter().find(|(at, told)| *at > time && own(told))?;
     let first_woken = events
         .iter()
-        .find(|(at, told)| *at > before.0 && *at < after.0 && *told == Told::Woken)
+        .find(|(at, told)| *at > before.0 && *at < after.0 && *told == Reported::Woken)
         .map(|woken| woken.0);
     let is_woken = first_woken.is_some_and(|at| at <= time);
     let blocked = ThreadState::Blocked(BlockedOn::Unknown);
     Some(match (before.1, after.1) {
-        (Told::Out { is_preempted: true }, Told::In) => {
+        (Reported::Out { is_preempted: true }, Reported::In) => {
             ThreadState::Runnable(RunnableSince::Preempted)
         }
-        (Told::Out { is_preempted: false }, Told::In) if is_woken => {
+        (Reported::Out { is_preempted: false }, Reported::In) if is_woken => {
             ThreadState::Runnable(RunnableSince::Woken)
         }
-        (Told::Out { is_preempted: false }, Told::In) => blocked,
+        (Reported::Out { is_preempted: false }, Reported::In) => blocked,
         // It ran before the second event, and nobody knows since when.
-        (Told::Out { is_preempted: false }, _) if first_woken.is_some() && !is_woken => blocked,
-        (Told::Out { .. }, _) => ThreadState::Unrecorded,
+        (Reported::Out { is_preempted: false }, _) if first_woken.is_some() && !is_woken => blocked,
+        (Reported::Out { .. }, _) => ThreadState::Unrecorded,
         // It left before the second coming, and nobody knows when.
-        (Told::In | Told::Seen, Told::In) => ThreadState::Unrecorded,
-        (Told::In | Told::Seen, _) => ThreadState::Running,
-        (Told::Woken, _) => unreachable!("left out above"),
+        (Reported::In | Reported::Seen, Reported::In) => ThreadState::Unrecorded,
+        (Reported::In | Reported::Seen, _) => ThreadState::Running,
+        (Reported::Woken, _) => unreachable!("left out above"),
     })
 }
 
@@ -131,7 +132,7 @@ proptest! {
         let found = stretches(sched);
         let first_switch = first_switch(&events);
         let is_recorded = !by_tracepoint
-            || events.iter().any(|(_, told)| matches!(told, Told::Out { .. } | Told::Seen));
+            || events.iter().any(|(_, told)| matches!(told, Reported::Out { .. } | Reported::Seen));
         for pair in found.windows(2) {
             let (end, start) = (pair[0].end, pair[1].start);
             let is_beginning = Some(start) == first_switch && end < start;
@@ -151,12 +152,12 @@ proptest! {
         let mut one = Sched::default();
         let mut both = Sched::default();
         // A tracepoint's mention alone does not make a thread a recorded one.
-        one.seen(THREAD, Moment { time: 0, cpu: None });
-        both.seen(THREAD, Moment { time: 0, cpu: None });
+        one.seen(THREAD, EventTime { time: 0, cpu: None });
+        both.seen(THREAD, EventTime { time: 0, cpu: None });
         for &(time, told) in &events {
             feed(&mut one, 10 * time, told, true);
             feed(&mut both, 10 * time, told, true);
-            if matches!(told, Told::Out { .. } | Told::In) {
+            if matches!(told, Reported::Out { .. } | Reported::In) {
                 feed(&mut both, 10 * time + 4, told, false);
             }
         }
@@ -170,7 +171,7 @@ fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
     let check = |idle_at: Nanos, woken: Option<Nanos>, expected: &[(ThreadState, Nanos, Nanos)]| {
         let (mut sched, names) = (Sched::default(), Names::default());
         let mut raise = |tid, (time, cpu), event| {
-            let (key, at) = (ThreadKey { pid: 1, tid }, Moment { time, cpu: Some(cpu) });
+            let (key, at) = (ThreadKey { pid: 1, tid }, EventTime { time, cpu: Some(cpu) });
             let stack = EventStack { frames: &[], number: StackRef::NONE, names: &names };
             sched.event(key, at, event, stack);
         };
@@ -196,12 +197,12 @@ fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
 /// While nobody tells of switches, neither running nor waiting is made up.
 #[test]
 fn nothing_is_known_of_times_in_which_switches_are_not_recorded() {
-    use Told::{In, Seen};
-    let out = Told::Out { is_preempted: false };
-    let check = |before: &[(Nanos, Told)],
+    use Reported::{In, Seen};
+    let out = Reported::Out { is_preempted: false };
+    let check = |before: &[(Nanos, Reported)],
                  pause: Nanos,
-                 during: &[(Nanos, Told)],
-                 after: &[(Nanos, Told)],
+                 during: &[(Nanos, Reported)],
+                 after: &[(Nanos, Reported)],
                  expected: &[(ThreadState, Nanos, Nanos)]| {
         let mut sched = Sched::default();
         before.iter().for_each(|&(time, told)| feed(&mut sched, time, told, false));

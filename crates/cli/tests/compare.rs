@@ -10,9 +10,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use spanwise_analyze::{
-    Allowance, Cause, CauseKind, ClassRules, CompareBy, CompareOptions, CompareRow, CompareSeries,
-    Comparison, Facts, KernelSwap, OTHER, Place, Verdict, baseline_text, compare, compare_series,
-    fusion, parse_baseline, steps_of,
+    Allowance, Cause, CauseKind, ClassRules, CompareBy, CompareOptions, ComparePlace, CompareRow,
+    CompareSeries, Comparison, Facts, KernelSwap, OTHER, Verdict, baseline_text, compare,
+    compare_series, fusion, parse_baseline, steps_of,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -55,7 +55,7 @@ fn name_replaced(found: &mut Comparison, base: &Arc<Trace>, other: &Arc<Trace>) 
     found.name_replaced(&fusion(&base, &other, &ClassRules::standard()), None, steps);
 }
 
-fn changed(found: &Comparison) -> Vec<(Place, &str)> {
+fn changed(found: &Comparison) -> Vec<(ComparePlace, &str)> {
     let changed = found.rows.iter().filter(|row| row.is_changed());
     changed.map(|row| (row.place, row.key.as_str())).collect()
 }
@@ -79,14 +79,14 @@ fn the_first_profile_of_a_process_is_slow_on_the_host_alone() {
     let (Some(base), Some(other)) = traces else { return };
     for by in CompareBy::ALL {
         let found = compared(&base, &other, by);
-        let on_gpu = |row: &&(Place, &str)| row.0 == Place::Gpu;
+        let on_gpu = |row: &&(ComparePlace, &str)| row.0 == ComparePlace::Gpu;
         assert_eq!(changed(&found).iter().find(on_gpu), None, "{by:?}");
         assert_eq!(found.wall.verdict, Verdict::Faster);
-        let verdict = |place: Place| {
+        let verdict = |place: ComparePlace| {
             found.overall.iter().find(|row| row.place == place).map(|row| row.verdict)
         };
-        assert_eq!(verdict(Place::Gpu), Some(Verdict::Same));
-        assert_eq!(verdict(Place::Host), Some(Verdict::Faster));
+        assert_eq!(verdict(ComparePlace::Gpu), Some(Verdict::Same));
+        assert_eq!(verdict(ComparePlace::Host), Some(Verdict::Faster));
         let is_host = |cause: &Cause| {
             matches!(cause.kind, CauseKind::HostCode { .. } | CauseKind::HostEverywhere { .. })
         };
@@ -436,7 +436,7 @@ fn a_trace_equals_itself_and_swapping_sides_mirrors_everything() {
             assert_eq!(found.causes, [], "{name}");
             // What is compared and what is not are the whole.
             assert_eq!(found.base.gpu_ns + found.base.outside_gpu_ns, total, "{name}");
-            let gpu = found.rows.iter().filter(|row| row.place == Place::Gpu);
+            let gpu = found.rows.iter().filter(|row| row.place == ComparePlace::Gpu);
             let sum: i128 = gpu.map(|row| row.base.total_ns).sum();
             assert_eq!(sum, found.base.gpu_ns, "{name}");
             if let Some(last) = &last {

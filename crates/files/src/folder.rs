@@ -15,7 +15,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::regular;
 use crate::trust::{is_own, is_own_or_root, kind, mode, stranger};
-use crate::walk::{FOLDER_MODE, Missing, Place, folder_at, folder_flags, place_of};
+use crate::walk::{FOLDER_MODE, Missing, PathEntry, folder_at, folder_flags, place_of};
 
 /// What may hold secrets is for its owner alone.
 pub(crate) const PRIVATE_MODE: RawMode = 0o600;
@@ -69,7 +69,7 @@ impl Folder {
 
     /// Makes a folder for its owner alone; an error where there is anything of that name.
     pub fn create_new(path: &Path) -> io::Result<Folder> {
-        let Place { folder, name } = place_of(path)?;
+        let PathEntry { folder, name } = place_of(path)?;
         create_in(&folder, &name, path.to_owned())
     }
 
@@ -255,7 +255,7 @@ impl Folder {
     /// Takes away what is in here, and the folder itself where it still has its name.
     pub fn remove_all(&self) -> io::Result<()> {
         self.remove_content()?;
-        let Place { folder, name } = place_of(&self.path)?;
+        let PathEntry { folder, name } = place_of(&self.path)?;
         let (here, there) = (fstat(&self.fd)?, statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?);
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino) {
             return Err(io::Error::other("the folder has been exchanged"));

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::folder::{Folder, PRIVATE_MODE};
 use crate::trust::{is_own_or_root, kind, mode};
-use crate::walk::{Place, place_behind_links};
+use crate::walk::{PathEntry, place_behind_links};
 
 /// What others may do with a new file is for the user's mask to say.
 const SHARED_MODE: u32 = 0o666;
@@ -47,7 +47,7 @@ pub fn write_output(
 }
 
 fn replace(
-    place: Place,
+    place: PathEntry,
     old: Option<&Stat>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<Written> {
@@ -69,7 +69,7 @@ fn replace(
 }
 
 fn write_through(
-    place: &Place,
+    place: &PathEntry,
     flags: OFlags,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<Written> {
@@ -95,7 +95,7 @@ fn write_through(
 
 /// The descriptor that a name such as that of `/proc/self/fd/1` stands for: sockets cannot be
 /// opened anew, and files that are written to by others as well go on where those stopped.
-fn already_open(place: &Place, what: &Stat) -> Option<OwnedFd> {
+fn already_open(place: &PathEntry, what: &Stat) -> Option<OwnedFd> {
     let number: i32 = place.name.to_str()?.parse().ok().filter(|number| *number >= 0)?;
     // SAFETY: makes a new descriptor, or fails where the number is of none.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };

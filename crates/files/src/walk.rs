@@ -25,7 +25,7 @@ pub(crate) const FOLDER_MODE: RawMode = 0o700;
 
 /// A folder, and the name of something in it that may or may not exist.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PathEntry {
     pub(crate) folder: OwnedFd,
     pub(crate) name: OsString,
 }
@@ -46,13 +46,13 @@ pub(crate) fn folder_at(path: &Path, missing: Missing) -> io::Result<OwnedFd> {
 }
 
 /// The folder that the last part of a path is in; that part itself is not looked at.
-pub(crate) fn place_of(path: &Path) -> io::Result<Place> {
+pub(crate) fn place_of(path: &Path) -> io::Result<PathEntry> {
     Walk::new(path)?.place()
 }
 
 /// The same, behind all links that the last part may lead through. A link that the kernel makes
 /// up, such as those of `/proc/self/fd`, is left for the kernel to follow.
-pub(crate) fn place_behind_links(path: &Path) -> io::Result<Place> {
+pub(crate) fn place_behind_links(path: &Path) -> io::Result<PathEntry> {
     let mut walk = Walk::new(path)?;
     loop {
         walk.go(1, Missing::Refuse)?;
@@ -111,12 +111,12 @@ impl Walk {
         Ok(())
     }
 
-    fn place(mut self) -> io::Result<Place> {
+    fn place(mut self) -> io::Result<PathEntry> {
         self.go(1, Missing::Refuse)?;
         let name = self.rest.pop_front().filter(|name| name != "..");
         let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
         let folder = openat(&self.at, c".", folder_flags(), Mode::empty())?;
-        Ok(Place { folder, name })
+        Ok(PathEntry { folder, name })
     }
 
     fn enter(&mut self, name: &OsStr, missing: Missing) -> io::Result<()> {

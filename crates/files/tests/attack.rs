@@ -20,18 +20,18 @@ const HELD: &str = "SPANWISE_TEST_HELD";
 const FILES: [&str; 3] = ["perf.data", "recording.json", "spans.arrow"];
 
 /// A folder of somebody else, and one with files that only root may write.
-struct Ground {
+struct SharedFolder {
     root: tempfile::TempDir,
 }
 
-impl Ground {
-    fn set_up() -> Option<Ground> {
+impl SharedFolder {
+    fn set_up() -> Option<SharedFolder> {
         if fs::metadata("/proc/self").is_ok_and(|own| own.uid() != 0) {
             eprintln!("skipped: only root can be two users");
             return None;
         }
         let root = tempfile::tempdir().expect("a folder");
-        let ground = Ground { root };
+        let ground = SharedFolder { root };
         fs::set_permissions(ground.root.path(), fs::Permissions::from_mode(0o755)).expect("ours");
         for name in ["theirs", "secret"] {
             fs::create_dir(ground.at(name)).expect("writable");
@@ -113,7 +113,7 @@ fn attacker() {
 
 /// Root makes folders and writes into them, whatever the owner of the folder around does.
 fn check_attack(make: impl Fn(&Path, usize) -> std::io::Result<Folder>) {
-    let Some(ground) = Ground::set_up() else { return };
+    let Some(ground) = SharedFolder::set_up() else { return };
     let attacker = ground.attack();
     let mut exchanged = 0;
     for number in 0..TRIES {

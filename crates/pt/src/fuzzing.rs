@@ -30,11 +30,11 @@ pub fn streams(input: &[u8]) {
         },
         ticks_near: 0,
     };
-    let (whole, counts) = decode(&program, options, bytes, All::default());
+    let (whole, counts) = decode(&program, options, bytes, AllEvents::default());
     assert!(counts.skipped_bytes <= bytes.len() as u64);
     for threads in [2, 3] {
-        let (parts, part_counts) = decode_parallel::<All>(&program, options, bytes, threads);
-        let mut joined = All::default();
+        let (parts, part_counts) = decode_parallel::<AllEvents>(&program, options, bytes, threads);
+        let mut joined = AllEvents::default();
         for part in parts {
             joined.events.extend(part.events);
             joined.runs.extend(part.runs);
@@ -49,12 +49,12 @@ pub fn streams(input: &[u8]) {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct All {
+struct AllEvents {
     events: Vec<(EventTime, Event)>,
     runs: Vec<InstructionRun>,
 }
 
-impl Sink for All {
+impl Sink for AllEvents {
     const HAS_RUNS: bool = true;
 
     fn event(&mut self, at: EventTime, event: Event) {

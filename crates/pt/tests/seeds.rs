@@ -5,7 +5,7 @@ mod stepping;
 
 use spanwise_pt::{Image, Program, decode};
 use stepping::RecorderOptions;
-use stepping::decoded::All;
+use stepping::decoded::AllEvents;
 use stepping::record::options;
 use stepping::small::{CODE, CODE_AT, check_seed, streams};
 
@@ -20,7 +20,7 @@ fn seeds_are_followed_through_their_code() {
         let mut image = Image::default();
         image.map(CODE_AT, &CODE);
         let options = options(&RecorderOptions::default());
-        let (all, counts) = decode(&Program::single(image), options, &bytes, All::default());
+        let (all, counts) = decode(&Program::single(image), options, &bytes, AllEvents::default());
         assert_eq!(counts.skipped_bytes, 0, "{name}");
         let overflows = usize::from(name == "events");
         assert_eq!(all.losses().len(), overflows, "{name}: {:?}", all.losses());

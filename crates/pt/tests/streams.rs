@@ -6,7 +6,7 @@ mod stepping;
 use std::sync::OnceLock;
 
 use spanwise_pt::{Event, Kind, Loss};
-use stepping::decoded::{All, decoded};
+use stepping::decoded::{AllEvents, decoded};
 use stepping::record::{CRYSTAL, CRYSTAL_SHIFT, instruction_at, without_repetitions};
 use stepping::{Code, Recorder, RecorderOptions, Step, Timing, build, step};
 
@@ -122,7 +122,7 @@ fn damage_is_over_at_the_next_place_to_begin() {
             1 => drop(bytes.drain(at..last)),
             _ => bytes[at..last].fill(0xff),
         }
-        let all: All = decoded(&bytes, code, &options);
+        let all: AllEvents = decoded(&bytes, code, &options);
         let found = all.instructions(code);
         damaged_rounds += usize::from(found != recorded.told);
         // The last hundred bytes or so have a place to begin of their own.

@@ -11,8 +11,8 @@ use crate::calls::patch;
 use crate::calls::target::OfMethods;
 use crate::calls::wrapper;
 use crate::core::{self, Rate};
-use crate::spans::hot;
 use crate::spans::probes;
+use crate::spans::record_call;
 use crate::spans::span;
 use crate::spans::values::Quantity;
 use crate::sums::store::{Audience, Meaning, Operation, SiteFacts, Subscriber, Sums, store};
@@ -97,7 +97,7 @@ fn make_span(class: &Bound<'_, PyAny>, site: u32, level: u8) -> PyResult<Py<PyAn
 /// Whether sites of a level are recorded now.
 #[pyfunction]
 fn is_on(level: u8) -> bool {
-    hot::is_on(level)
+    record_call::is_on(level)
 }
 
 /// Adds or changes a subscriber; what is recorded already is counted by the old rules. One
@@ -242,7 +242,7 @@ fn row<'py>(py: Python<'py>, operation: &Operation, rate: &Rate) -> PyResult<Bou
     row.set_item("duration", rate.seconds(operation.ticks))?;
     row.set_item("active", operation.active_ticks.map(|ticks| rate.seconds(ticks)))?;
     row.set_item("has_failed", operation.site & raw::HAS_FAILED != 0)?;
-    row.set_item("exception", hot::exception_name(operation.exception))?;
+    row.set_item("exception", record_call::exception_name(operation.exception))?;
     row.set_item("args_count", operation.site >> 32 & raw::ARGUMENTS_MAX)?;
     row.set_item("kwargs_count", operation.site >> 46 & raw::ARGUMENTS_MAX)?;
     let Some(values) = &operation.values else { return Ok(row) };

@@ -9,8 +9,8 @@ use std::time::Duration;
 use spanwise_probe::raw::{self, Record};
 use spanwise_probe::{Hub, HubOptions, Observer, Saved};
 
-use crate::spans::hot;
 use crate::spans::probes;
+use crate::spans::record_call;
 use crate::sums::store::store;
 
 /// Sites above this level are not recorded; 0 while nothing is.
@@ -151,7 +151,7 @@ pub(crate) fn after_fork_in_child() {
         // Its thread does not exist here, and its files must not be ended from here.
         std::mem::forget(hub.take());
     }
-    hot::forget_thread();
+    record_call::forget_thread();
     probes::reopen();
     store().forget_parent();
 }

@@ -13,7 +13,7 @@ use shadow::symbols::Symbols;
 use spanwise_model::{NoticeKind, SpanId, Trace, TrackKind};
 use spanwise_read::OpenOptions;
 use stepping::cpus::{Keeping, Sharing, write_on_cpus};
-use stepping::perf_data::{File, Kept, Place, Traced, ZERO, write};
+use stepping::perf_data::{AuxSource, File, PiecePlace, Traced, ZERO, write};
 use stepping::record::{Recorder, without_repetitions};
 use stepping::small::{CODE, CODE_AT, check_seed, streams};
 use stepping::{Built, Code, RecorderOptions, Step, Stepped, build, step};
@@ -236,7 +236,7 @@ fn threads() {
 fn seeds_of_recordings() {
     for (name, bytes) in streams(CODE_AT) {
         let mut file = File::default();
-        file.info(Kept::OfProcessors);
+        file.info(AuxSource::OfProcessors);
         file.named(5, 5, "small");
         let code =
             Code { start: CODE_AT, bytes: CODE.to_vec(), file: "/code".to_owned(), file_offset: 0 };
@@ -244,7 +244,7 @@ fn seeds_of_recordings() {
         file.switched((5, 5), ZERO + 990, 0, false);
         let half = bytes.len() / 2;
         for (at, piece) in [(0, &bytes[..half]), (half, &bytes[half..])] {
-            file.piece(5, Place { queue: 0, tid: -1, cpu: 0, offset: at as u64 }, piece, 0);
+            file.piece(5, PiecePlace { queue: 0, tid: -1, cpu: 0, offset: at as u64 }, piece, 0);
         }
         file.switched((5, 5), ZERO + 9000, 0, true);
         let recording = file.finish_on("6.1.0", &RecorderOptions::default());
@@ -364,10 +364,10 @@ fn the_kernel() {
     std::fs::write(folder.join("kcore_dir/kallsyms"), symbols).expect("written");
     let stream = streams(base).remove(0).1;
     let mut file = File::default();
-    file.info(Kept::OfProcessors);
+    file.info(AuxSource::OfProcessors);
     file.named(5, 5, "small");
     file.switched((5, 5), ZERO + 990, 0, false);
-    file.piece(5, Place { queue: 0, tid: -1, cpu: 0, offset: 0 }, &stream, 0);
+    file.piece(5, PiecePlace { queue: 0, tid: -1, cpu: 0, offset: 0 }, &stream, 0);
     std::fs::write(folder.join("data"), file.finish(&RecorderOptions::default())).expect("written");
     let trace = read(&folder);
     let count = |name: &str| trace.spans().ids().filter(|&at| trace.name(at) == name).count();

@@ -4,7 +4,7 @@
 //! that order. A rule holds back where the verdict does: noise fails no build. What a rule
 //! names and neither side has makes it fail, for a gate that cannot see must not be open.
 
-use spanwise_analyze::{CompareRow, Comparison, Phase, Place, Verdict};
+use spanwise_analyze::{ComparePlace, CompareRow, Comparison, Phase, Verdict};
 use spanwise_write::nanos_text;
 
 use crate::{GateRow, ReportError};
@@ -16,7 +16,7 @@ pub struct Rule {
     what: What,
     more_than: Option<Amount>,
     name: Option<String>,
-    place: Option<Place>,
+    place: Option<ComparePlace>,
     /// Whatever the verdict.
     is_measured: bool,
 }
@@ -122,7 +122,7 @@ impl Rule {
         if next.next_if(|(_, word)| word == "on").is_some() {
             let wanted = "a place is needed here: gpu, host or waiting";
             let (at, word) = argument(&mut next, wanted)?;
-            let place = Place::parse(&word).filter(|&place| place != Place::Wall);
+            let place = ComparePlace::parse(&word).filter(|&place| place != ComparePlace::Wall);
             rule.place = Some(place.ok_or_else(|| mistake(text, at, wanted))?);
         }
         if let Some((at, _)) = next.next_if(|(_, word)| word == "measured") {
@@ -177,7 +177,7 @@ impl Rule {
             let what = "`on` a place in a phase needs --by phase";
             return Err(ReportError::Request(format!("{:?}: {what}", self.text)));
         }
-        let is_phase = |row: &&CompareRow| row.place == Place::Wall && row.key == *name;
+        let is_phase = |row: &&CompareRow| row.place == ComparePlace::Wall && row.key == *name;
         Ok(comparison.overall.iter().filter(is_phase).collect())
     }
 
@@ -238,7 +238,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 /// "aten::mm on host: slower, 1.165 ms → 1.332 ms".
 fn found_text(row: &CompareRow) -> String {
     let place = match row.place {
-        Place::Wall => String::new(),
+        ComparePlace::Wall => String::new(),
         place => format!(" on {}", place.text()),
     };
     let times = [row.base.step_ns(), row.other.step_ns()].map(nanos_text);
@@ -285,7 +285,7 @@ mod tests {
         let rule = Rule::parse("slower>2.5 % in \"aten::mm *\" on gpu measured").expect("a rule");
         assert_eq!((rule.what, rule.more_than), (What::Slower, Some(Amount::Percent(2.5))));
         assert_eq!(rule.name.as_deref(), Some("aten::mm *"));
-        assert_eq!((rule.place, rule.is_measured), (Some(Place::Gpu), true));
+        assert_eq!((rule.place, rule.is_measured), (Some(ComparePlace::Gpu), true));
         let rule = Rule::parse("changed > 2ms").expect("a rule");
         assert_eq!(rule.more_than, Some(Amount::Nanos(2e6)));
     }

@@ -20,7 +20,7 @@ pub use document::units::{
     bytes_text, count_text, decimal, nanos_rounded_text, nanos_text, percent_text,
 };
 pub use pictures::flame::{FlameBase, FlameNodes, FlameOptions, write_flame, write_flame_nodes};
-pub use pictures::report_page::{ReportPage, write_report_page};
+pub use pictures::html_report::{ReportPage, write_report_page};
 pub use pictures::steps_chart::CHART_CLASSES_MAX;
 pub use profile::{
     PprofOptions, ProfileView, write_firefox, write_folded, write_folded_pair, write_pprof,

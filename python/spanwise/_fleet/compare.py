@@ -78,7 +78,7 @@ class FleetComparison:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many ranks got slower, faster, stayed the same, or cannot be told."""
+        """How many ranks got slower, faster, stayed the same, or are inconclusive."""
         counts: dict[str, int] = {}
         for verdict in self.ranks()["verdict"]:
             if verdict is not None:
@@ -113,13 +113,13 @@ def compare_fleets(base: Fleet, other: Fleet, chosen: tuple[Any, ...]) -> FleetC
 
 
 def _by_rank(side: Fleet) -> dict[int, tuple[int | None, str]]:
-    """The files that could be read, by rank; by place where ranks do not tell them apart."""
+    """The files that could be read, by rank; by position if ranks do not distinguish them."""
     files = side.files()
     rows = list(zip(files["file_number"], files["rank"], files["file"], files["error"]))
     read = [(number, rank, file) for number, rank, file, error in rows if error is None]
     ranks = {rank for _, rank, _ in read}
-    tells = None not in ranks and len(ranks) == len(read)
-    return {rank if tells else number: (rank, file) for number, rank, file in read}
+    are_distinct = None not in ranks and len(ranks) == len(read)
+    return {rank if are_distinct else number: (rank, file) for number, rank, file in read}
 
 
 def _compare(pair: _Pair) -> tuple[Status, Tables]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from .. import _native
 from .compare import FleetComparison, compare_fleets
 from .files import Path, brought_near, find_files, in_words
-from .run import OnRay, Status, Tables, Threads, Tell, runner, timed
+from .run import OnRay, Status, Tables, Threads, ReportProgress, runner, timed
 from .._traces.table import Table
 from .._traces.trace import Trace, _Bar, open
 
@@ -28,7 +28,7 @@ def fleet(
     sections: Iterable[str] = _SECTIONS,
     fan_in: int = _FAN_IN,
     storage_options: Mapping[str, Any] | None = None,
-    progress: bool | Tell = False,
+    progress: bool | ReportProgress = False,
 ) -> Fleet:
     """Read the traces of many ranks, each to a small digest, and put the digests together.
 
@@ -129,7 +129,7 @@ class Fleet:
         index: bool,
         fan_in: int,
         storage: dict[str, Any],
-        progress: bool | Tell,
+        progress: bool | ReportProgress,
     ) -> None:
         self._there = there
         self._files = files
@@ -146,9 +146,9 @@ class Fleet:
     def _run(self, step: Any, jobs: list[Any], lost: Any) -> tuple[list[Status], Tables]:
         """A step with each job, with the progress that was asked for."""
         bar = _Bar("files") if self._progress is True else None
-        tell = bar or (self._progress if callable(self._progress) else None)
+        report = bar or (self._progress if callable(self._progress) else None)
         try:
-            return self._there.run(step, jobs, lost, self._fan_in, tell)
+            return self._there.run(step, jobs, lost, self._fan_in, report)
         finally:
             if bar is not None:
                 bar.close()

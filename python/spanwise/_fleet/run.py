@@ -18,11 +18,11 @@ from .._traces.table import Table
 #: What is made of one file, or of many: tables by name.
 Tables = dict[str, Table]
 #: Called with files done and files in all.
-Tell = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 #: How often Ray tries a file again whose worker was lost.
 _RETRIES = 3
-#: Progress is told when so many more files are done, or so many seconds have gone.
+#: Progress is reported after this many files, or this many seconds.
 _LOOKED_AT = 64
 _LOOK_S = 0.2
 
@@ -82,7 +82,7 @@ class Threads:
         jobs: Sequence[Any],
         lost: Callable[[Any, str], Tables],
         fan_in: int,
-        tell: Tell | None,
+        report: ReportProgress | None,
     ) -> tuple[list[Status], Tables]:
         """Does a step with each job, and puts the results together, in the order of jobs."""
         from concurrent.futures import ThreadPoolExecutor
@@ -94,8 +94,8 @@ class Threads:
             for status, tables in pool.map(step, jobs):
                 statuses.append(status)
                 parts.append(tables)
-                if tell is not None:
-                    tell(len(statuses), len(jobs))
+                if report is not None:
+                    report(len(statuses), len(jobs))
         finally:
             # After Ctrl-C, files that nobody has begun are left alone.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -139,7 +139,7 @@ class OnRay:
         jobs: Sequence[Any],
         lost: Callable[[Any, str], Tables],
         fan_in: int,
-        tell: Tell | None,
+        report: ReportProgress | None,
     ) -> tuple[list[Status], Tables]:
         """Does a step with each job, and puts the results together, in the order of jobs."""
         ray = self._ray
@@ -163,8 +163,8 @@ class OnRay:
                 why = f"lost {1 + _RETRIES} times: {type(reason).__name__}"
                 statuses[number] = Status(why, 0, 0.0, 0)
                 parts[number] = ray.put(lost(jobs[number], why))
-            if tell is not None:
-                tell(done, len(jobs))
+            if report is not None:
+                report(done, len(jobs))
             group = number // fan_in
             left[group] -= 1
             if left[group] == 0:

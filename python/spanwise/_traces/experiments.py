@@ -23,7 +23,7 @@ _ADVICE = (
     ("gpu_utilization", "<", 0.8, "low GPU utilization: consider larger batches"),
     ("data_loading_overhead", ">", 0.2, "high data loading overhead: consider more workers"),
     ("python_overhead", ">", 0.5, "Python itself takes most of the time: consider compiling"),
-    ("memory_allocation_cost", ">", 0.05, "allocations are dear: keep buffers, or cache them"),
+    ("memory_allocation_cost", ">", 0.05, "allocations are expensive: reuse buffers, or cache them"),
 )
 
 
@@ -137,7 +137,7 @@ def correlate_traces_with_metrics(
 
 
 def trigger_snapshot(number: int = 0) -> None:
-    """Ask a `spanwise attach --trigger .` that watches this program to save the moments before.
+    """Request a snapshot from a `spanwise attach --trigger .` that watches this program.
 
     Costs next to nothing while nobody watches. `number` goes along with the snapshot.
     """

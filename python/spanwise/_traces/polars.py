@@ -1,10 +1,10 @@
 """Tables for Polars with names that are shared too.
 
 Polars takes numbers as they are, but reads a dictionary column row by row, to number its texts
-anew. Since 2.0 it lets given numbers stand for given texts: then it only looks whether each has
+anew. Since 2.0 it lets given numbers stand for given texts: then it only checks whether each has
 its text, which costs a bit a row and, for two million rows, 3.3 ms a column on one core. Polars
-2.1 knows no way around that look: it refuses to cast numbers to names, alone or within lists and
-arrays. So a lazy frame leaves it to the queries, which look at the names that they ask for.
+2.1 has no way around that check: it refuses to cast numbers to names, alone or within lists and
+arrays. So a lazy frame leaves it to the queries, which check the names that they use.
 """
 
 from __future__ import annotations

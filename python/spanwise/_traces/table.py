@@ -123,7 +123,7 @@ class Table:
     def to_polars_lazy(self) -> Any:
         """A `polars.LazyFrame` with names shared as by `to_polars(share_names=True)`.
 
-        It is there at once. Polars looks whether each number has a name; here every query does
+        It is there at once. Polars checks whether each number has a name; here every query does
         so for the names that it asks for, and for no others. Needs Polars 2.
         """
         from .polars import lazy_frame_with_shared_names

@@ -106,8 +106,8 @@ class ProfiledOperation:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def operation_of(row: dict, site: Any, told: dict) -> ProfiledOperation:
-    """An operation, from what was recorded and what was told of it."""
+def operation_of(row: dict, site: Any, own_metrics: dict) -> ProfiledOperation:
+    """An operation, from what was recorded and its metrics."""
     metrics = site.metrics(row) if site.metrics is not None else {}
     if row["active"] is not None:
         metrics["active_time"] = row["active"]
@@ -117,7 +117,7 @@ def operation_of(row: dict, site: Any, told: dict) -> ProfiledOperation:
             metrics[key] = row[key]
     if row["exception"] is not None and "exception_type" not in metrics:
         metrics["exception"] = row["exception"]
-    metrics.update(told)
+    metrics.update(own_metrics)
     operation = ProfiledOperation(
         name=site.name,
         start_time=row["start_time"],

@@ -18,7 +18,7 @@ from .manager import get_global_profiler_manager
 
 
 class ProfilerContext:
-    """A block as an operation of the global manager, with what is told of it."""
+    """A block as an operation of the global manager, with metrics of it."""
 
     __slots__ = (
         "operation_name", "component", "profiler_names", "tags", "level", "enabled",
@@ -86,11 +86,11 @@ class ProfilerContext:
             deep.after(self._deep)
 
     def add_metric(self, name: str, value: Any) -> None:
-        """Tells something of the operation."""
+        """Adds a metric of the operation."""
         self.custom_metrics[name] = value
 
     def add_metrics(self, metrics: dict) -> None:
-        """Tells several things of the operation."""
+        """Adds several metrics of the operation."""
         self.custom_metrics.update(metrics)
 
 
@@ -136,7 +136,7 @@ class BatchProfilerContext:
             return
         for name, component, duration, metrics, ended_at in waiting:
             site = _sites.shared(name, component, None, manager._number, 0, None)
-            _sites.tell(_native.add_past(site, ended_at, float(duration)), metrics)
+            _sites.keep_metrics(_native.add_past(site, ended_at, float(duration)), metrics)
 
 
 _batch = BatchProfilerContext()
@@ -185,7 +185,7 @@ class profile_batch_operation:
 def profile_function_call(
     func: Callable, operation_name: Any = None, component: str = "general", *args: Any, **kwargs: Any
 ) -> Any:
-    """Calls a function as an operation, which tells how many items the result has."""
+    """Calls a function as an operation, with the number of items of the result as a metric."""
     name = operation_name or getattr(func, "__name__", type(func).__name__)
     with ProfilerContext(name, component) as operation:
         result = func(*args, **kwargs)

@@ -7,7 +7,7 @@ import inspect
 from typing import Any, Callable, Optional
 
 from .. import _native
-from ._core.wrap import Wanted, wrap
+from ._core.wrap import FunctionSpec, wrap
 from .config import ProfilerLevel
 
 # Where no component is given, names of modules and classes are searched for these: a convention of
@@ -38,7 +38,7 @@ def _finish(made: Any, function: Any, config: dict) -> Any:
     return made
 
 
-def _config(wanted: Wanted, **more: Any) -> dict:
+def _config(wanted: FunctionSpec, **more: Any) -> dict:
     return {
         "operation_name": wanted.name,
         "component": wanted.component,
@@ -71,7 +71,7 @@ def _function_metrics(name: str, module: Optional[str], **more: Any) -> Callable
     return metrics
 
 
-def _wrapped(function: Any, wanted: Wanted, **more: Any) -> Any:
+def _wrapped(function: Any, wanted: FunctionSpec, **more: Any) -> Any:
     return _finish(wrap(function, wanted), function, _config(wanted, **more))
 
 
@@ -118,7 +118,7 @@ def profile_function(
         def decorate(function: Any) -> Any:
             module = getattr(function, "__module__", None)
             name = getattr(function, "__name__", type(function).__name__)
-            return _wrapped(function, Wanted(
+            return _wrapped(function, FunctionSpec(
                 given or name,
                 component or _component_of_module(module),
                 tuple(tags or ()),
@@ -155,7 +155,7 @@ def profile_method(
 
 
 def _about_object(instance: Any) -> dict:
-    """What is told of an object: never more than its own dictionary has."""
+    """Metrics of an object: never more than its own dictionary has."""
     attributes = getattr(instance, "__dict__", {})
     metrics: dict = {"self_attributes_count": len(attributes), "has_config": "config" in attributes}
     name = attributes.get("name")
@@ -185,7 +185,7 @@ def _method(
     def name_of_class(class_: type) -> str:
         return f"{class_.__name__}.{function.__name__}"
 
-    wanted = Wanted(
+    wanted = FunctionSpec(
         name,
         component or _component_of_class(class_name, module),
         tuple(tags or ()),
@@ -283,7 +283,7 @@ def profile_async(
     """Profiles a coroutine: how long it took, and for how much of that it worked."""
 
     def named(given: Any) -> Callable:
-        return lambda function: _wrapped(function, Wanted(
+        return lambda function: _wrapped(function, FunctionSpec(
             given or function.__name__,
             component or "async",
             tuple(tags or ()),

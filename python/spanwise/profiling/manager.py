@@ -53,7 +53,7 @@ class MultiProfilerContext:
                 deep.after(self._deep)
 
     def add_metric(self, name: str, value: Any) -> None:
-        """Tells something of the operation."""
+        """Adds a metric of the operation."""
         self.custom_metrics[name] = value
 
 
@@ -350,10 +350,10 @@ class ProfilerManager:
         return operation_id
 
     def end_operation(self, operation_id: str, **custom_metrics: Any) -> None:
-        """Ends an operation, with what is to be told of it. Unknown ids do nothing."""
+        """Ends an operation, with metrics of it. Unknown ids do nothing."""
         token = self._open.pop(operation_id, None)
         if token is not None:
-            _sites.tell(token.end(custom_metrics.get("exception")), custom_metrics)
+            _sites.keep_metrics(token.end(custom_metrics.get("exception")), custom_metrics)
 
     # Sums.
 

@@ -46,7 +46,7 @@ class ProfiledOperationContext:
         self.profiler.end_operation(self.operation_id, **self.custom_metrics)
 
     def add_metric(self, name: str, value: Any) -> None:
-        """Tells something of the operation."""
+        """Adds a metric of the operation."""
         self.custom_metrics[name] = value
 
 
@@ -129,13 +129,13 @@ class BaseProfiler(ABC):
         return operation_id
 
     def end_operation(self, operation_id: str, **custom_metrics: Any) -> None:
-        """Ends an operation, with what is to be told of it. Unknown ids do nothing."""
+        """Ends an operation, with metrics of it. Unknown ids do nothing."""
         token = self._tokens.pop(operation_id, None)
         if token is None:
             return
         ended = token.end(custom_metrics.get("exception"))
         self.active_operations.pop(operation_id, None)
-        _sites.tell(ended, custom_metrics)
+        _sites.keep_metrics(ended, custom_metrics)
         self._save_if_alone()
 
     def profile_operation(
@@ -151,8 +151,8 @@ class BaseProfiler(ABC):
             rows, self._fetched_count = _native.operations(self._number, self._fetched_count)
             for row in rows:
                 site = _sites.site(row["site"])
-                told = _sites.told(row["thread_id"], row["start_tick"])
-                self._fetched.append(operation_of(row, site, told))
+                metrics = _sites.metrics_of(row["thread_id"], row["start_tick"])
+                self._fetched.append(operation_of(row, site, metrics))
             excess = len(self._fetched) - max(KEPT_MIN, self.config.max_samples)
             if excess > 0:
                 del self._fetched[:excess]

@@ -1,12 +1,12 @@
 // Colours of spans: a hue for each kind, a little lighter or darker by name, so that
-// neighbours can be told apart and the same name looks the same everywhere.
+// neighbors differ and the same name has the same color everywhere.
 
 import { kindOf, type Kind } from "./kinds";
 
 export type Theme = "light" | "dark";
 
 const LIGHTEST: Record<Theme, number> = { light: 68, dark: 54 };
-/** For spans that nothing but their name tells apart. */
+/** For spans that differ in nothing but their name. */
 const VARIED_HUES = [44, 207, 160, 272, 25, 325, 190, 100];
 const SHADES = 8;
 const SHADE_STEP = 2;

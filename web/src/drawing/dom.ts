@@ -1,5 +1,5 @@
 // Elements from script. Text of traces goes in as text, never as markup: there is no way
-// here to set markup, and a test looks for other ways.
+// here to set markup, and a test searches for other ways.
 
 import { printable } from "./printable";
 
@@ -41,7 +41,7 @@ export function button(
   return made;
 }
 
-/** A choice among values, told by their texts. */
+/** A choice among values, shown by their texts. */
 export function choice<T extends string>(
   label: string,
   options: readonly (readonly [value: T, text: string])[],

@@ -66,7 +66,7 @@ export function amountText(value: number, unit: Unit): string {
   }
 }
 
-/** "812.34567 ms": a time with just the digits that tell ticks `step` apart. */
+/** "812.34567 ms": a time with just the digits that distinguish ticks `step` apart. */
 export function tickText(ns: number, step: number): string {
   if (ns === 0) return "0";
   const [unit, size] =

@@ -1,6 +1,6 @@
 // What kinds of spans there are: the server sends their list, this page knows how each is
 // called and coloured. The hues follow Okabe and Ito's palette, which people with
-// colour-blindness can tell apart; what matters is never told by colour alone.
+// color blindness can distinguish; what matters is never shown by color alone.
 
 export interface Kind {
   title: string;
@@ -38,7 +38,7 @@ export function learnKinds(names: readonly string[]): void {
   known = names.map((name) => KINDS[name] ?? { ...OTHER, title: name.replaceAll("_", " ") });
 }
 
-/** The kind of a span. Communication has no kind of its own: its kernels' names tell it. */
+/** The kind of a span. Communication has no kind of its own: it is known by its kernels' names. */
 export function kindOf(index: number, name: string): Kind {
   const kind = known[index] ?? OTHER;
   return kind === KINDS["kernel"] && isCommunication(name) ? COMMUNICATION : kind;

@@ -8,7 +8,7 @@ export interface Range {
 
 /** Nobody needs to see less; the times are whole nanoseconds. */
 const LENGTH_MIN_NS = 20;
-/** How far one may look beyond the ends, as a share of what is on the screen. */
+/** How far one may scroll beyond the ends, as a share of what is on the screen. */
 const MARGIN_SHARE = 0.05;
 
 export function lengthOf(range: Range): number {

@@ -27,7 +27,7 @@ export class FlamePanel {
   readonly #state: State;
   readonly #surface = new Surface(element("canvas", { role: "img", "aria-label": "Flame graph" }));
   readonly #scroll = element("div", { class: "flame-scroll" }, this.#surface.canvas);
-  readonly #told = element("p", { class: "flame-told", role: "status" });
+  readonly #status = element("p", { class: "flame-status", role: "status" });
   readonly #table = element("div", { class: "flame-table" });
   readonly #tooltip = new Tooltip();
   readonly #repaint = new Repaint(() => this.#paint());
@@ -48,7 +48,7 @@ export class FlamePanel {
   constructor(state: State) {
     this.#state = state;
     const body = element("div", { class: "flame-body" }, this.#scroll, this.#table);
-    this.element.append(this.#controls, this.#told, body, this.#tooltip.element);
+    this.element.append(this.#controls, this.#status, body, this.#tooltip.element);
     this.#search.addEventListener("input", () => this.#repaint.ask());
     this.#attach();
   }
@@ -81,7 +81,7 @@ export class FlamePanel {
     });
     canvas.addEventListener("mousemove", (event) => {
       this.#hovered = at(event);
-      this.#tell(event);
+      this.#describe(event);
       this.#repaint.ask();
     });
     canvas.addEventListener("mouseleave", () => {
@@ -155,7 +155,7 @@ export class FlamePanel {
     this.#asked = key;
     this.#stop.abort();
     this.#stop = new AbortController();
-    this.#told.textContent = "Summing up …";
+    this.#status.textContent = "Summing up …";
     try {
       this.#answer = paired(await askFlame(question, this.#stop.signal));
       this.#take();
@@ -165,7 +165,7 @@ export class FlamePanel {
       if (isAborted(error)) return;
       this.#asked = "";
       this.#tree = null;
-      this.#told.textContent = reasonText(error);
+      this.#status.textContent = reasonText(error);
     }
   }
 
@@ -178,7 +178,7 @@ export class FlamePanel {
     replaceChildren(this.#table, nameTable(this.#tree, unit, (name) => this.#sandwich(name)));
   }
 
-  #tell(event: MouseEvent): void {
+  #describe(event: MouseEvent): void {
     if (this.#hovered === null || this.#answer === null) return this.#tooltip.hide();
     const { picture, node } = this.#hovered;
     const { tree, side } = picture;
@@ -260,7 +260,7 @@ export class FlamePanel {
     }
     if (found !== null) parts.push(`found: ${shareText(foundShare(tree, found))}`);
     if (answer.dropped > 0) parts.push(`${countText(answer.dropped)} frames too narrow to see`);
-    this.#told.textContent = parts.join(" · ");
+    this.#status.textContent = parts.join(" · ");
   }
 }
 

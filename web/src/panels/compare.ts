@@ -77,7 +77,7 @@ export class ComparePanel {
       this.#shift += Math.round(share * lengthOf(this.#state.view.value));
       this.#arrange();
     };
-    const told = this.#shift === 0 ? "aligned at their start" : `shifted by ${nanosText(this.#shift)}`;
+    const alignment = this.#shift === 0 ? "aligned at their start" : `shifted by ${nanosText(this.#shift)}`;
     replaceChildren(
       this.#controls,
       select("Base", 0),
@@ -90,7 +90,7 @@ export class ComparePanel {
       }),
       this.#alignButton(),
       button("Flame graph of the change", () => this.#actions.flame(...this.#chosen)),
-      element("span", { class: "quiet", text: told, "data-role": "shift" }),
+      element("span", { class: "quiet", text: alignment, "data-role": "shift" }),
     );
   }
 

@@ -107,10 +107,10 @@ export class SqlPanel {
   #show(answer: QueryAnswer): void {
     const { columns, rows, cut, took_ns: took } = answer;
     const unshown = cut === null ? "" : `; ${cut}`;
-    const told = `${countText(rows.length)} rows in ${nanosText(took)}${unshown}`;
+    const summary = `${countText(rows.length)} rows in ${nanosText(took)}${unshown}`;
     const table = valueTable(columns, rows, (row, at) => this.#link(columns, row, at));
     replaceChildren(this.#result,
-      element("p", { class: "quiet", text: told }),
+      element("p", { class: "quiet", text: summary }),
       element("div", { class: "table-wrap" }, table));
   }
 

@@ -1,5 +1,5 @@
 // Traces that still grow: asks each second how far they are, and follows their end until
-// the user looks elsewhere.
+// the user views another range.
 
 import type { TraceInfo } from "./protocol";
 import { insideOf, lengthOf } from "../drawing/scale";

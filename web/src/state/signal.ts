@@ -1,4 +1,4 @@
-// A value that tells its readers when it changes. This is all the page has of a framework.
+// A value that notifies its readers when it changes. This is all the page has of a framework.
 
 export class Signal<T> {
   readonly #readers = new Set<(value: T) => void>();

@@ -66,7 +66,7 @@ export function traceTitle(trace: TraceInfo): string {
   return trace.rank === null ? file : `rank ${trace.rank} · ${file}`;
 }
 
-/** "rank 0" where that tells the traces apart, else the file's name. */
+/** "rank 0" if that distinguishes the traces, else the file's name. */
 export function shortTitle(trace: TraceInfo, all: readonly Source[]): string {
   const same = all.filter((other) => other.trace.rank === trace.rank);
   return trace.rank !== null && same.length === 1 ? `rank ${trace.rank}` : traceTitle(trace);

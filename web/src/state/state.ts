@@ -15,7 +15,7 @@ export interface Selected {
   answer: SpanAnswer;
 }
 
-/** The request to show a span, which comes true when the server has told about it. */
+/** The request to show a span, fulfilled when the server has described it. */
 export interface SpanReference {
   trace: number;
   span: number;

@@ -26,7 +26,7 @@ const REST_MS = 40;
 export interface TimelineOptions {
   /** Which of the state's traces this one shows, and how they are shifted. */
   sources: () => readonly Source[];
-  /** What one may look at; more than the sources where two timelines move together. */
+  /** The range that can be shown; more than the sources where two timelines move together. */
   bounds: () => Range;
   pick: (trace: number, span: number) => void;
 }

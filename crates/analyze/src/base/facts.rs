@@ -8,7 +8,7 @@ use crate::cpu::host::HostStates;
 use crate::gpu::syncs::AskedOperators;
 use crate::{
     ClassRules, ClassUse, CpuTime, CriticalPath, Frames, GpuUse, LaunchedWork, Memory, Names,
-    PhaseUse, Phases, ProfileOptions, SelfTime, ThreadTime, TotalNanos, Waits, class_use,
+    PhaseUse, Phases, ProfileOptions, SelfTime, ThreadTime, TotalNanos, WaitClassifier, class_use,
     critical_path, gpu_use, phase_use, profile, self_time, thread_times,
 };
 
@@ -21,7 +21,7 @@ pub struct Facts {
     rules: OnceLock<ClassRules>,
     names: OnceLock<Names>,
     frames: OnceLock<Frames>,
-    waits: OnceLock<Waits>,
+    waits: OnceLock<WaitClassifier>,
     phases: OnceLock<Phases>,
     self_time: OnceLock<SelfTime>,
     gpu: OnceLock<GpuUse>,
@@ -104,8 +104,8 @@ impl Facts {
         self.frames.get_or_init(|| Frames::new(&self.trace))
     }
 
-    pub fn waits(&self) -> &Waits {
-        self.waits.get_or_init(|| Waits::new(&self.trace))
+    pub fn waits(&self) -> &WaitClassifier {
+        self.waits.get_or_init(|| WaitClassifier::new(&self.trace))
     }
 
     pub fn phases(&self) -> &Phases {

@@ -26,7 +26,7 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Correlations {
     pub samples: usize,
-    pub outcomes: Vec<Moved>,
+    pub outcomes: Vec<Association>,
     /// Metrics that do not vary, so that nothing can move with them.
     pub constant: Vec<String>,
     pub features: usize,
@@ -39,21 +39,21 @@ pub struct Correlations {
 
 /// One metric: what moves with it, the surest first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Moved {
+pub struct Association {
     pub name: String,
     /// Samples that have it.
     pub samples: usize,
     /// What grows when it grows.
-    pub with: Vec<Mover>,
+    pub with: Vec<CorrelatedFeature>,
     /// What shrinks when it grows.
-    pub against: Vec<Mover>,
+    pub against: Vec<CorrelatedFeature>,
     /// Rows of both lists that the limit left out.
     pub left_out: usize,
 }
 
 /// A feature beside a metric.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mover {
+pub struct CorrelatedFeature {
     pub feature: Feature,
     pub samples: usize,
     /// Spearman's.
@@ -95,7 +95,7 @@ pub fn correlate(
     for ((_, row), p) in pairs.iter_mut().zip(adjusted(&p_values)) {
         row.p_adjusted = p;
     }
-    let mut rows: Vec<Vec<Mover>> = moving.iter().map(|_| Vec::new()).collect();
+    let mut rows: Vec<Vec<CorrelatedFeature>> = moving.iter().map(|_| Vec::new()).collect();
     let pairs_all = pairs.len();
     for (at, row) in pairs {
         rows[at].push(row);
@@ -155,7 +155,7 @@ fn pair(
     feature: &Feature,
     values: &[Option<f64>],
     outcome: &Outcome,
-) -> Option<Mover> {
+) -> Option<CorrelatedFeature> {
     let (x, y) = both(values, &outcome.values);
     if x.len() < SAMPLES_MIN {
         return None;
@@ -163,7 +163,7 @@ fn pair(
     let (ranks_x, ranks_y) = (doubled_ranks(&x), doubled_ranks(&y));
     let least = x.iter().copied().fold(f64::INFINITY, f64::min);
     let most = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Some(Mover {
+    Some(CorrelatedFeature {
         feature: feature.clone(),
         samples: x.len(),
         rho: rho(&ranks_x, &ranks_y)?,
@@ -176,12 +176,12 @@ fn pair(
 
 fn moved(
     outcome: &Outcome,
-    mut rows: Vec<Mover>,
+    mut rows: Vec<CorrelatedFeature>,
     features: &BTreeMap<Feature, Vec<Option<f64>>>,
     rows_max: Option<usize>,
-) -> Moved {
+) -> Association {
     // Of equally sure rows, what moves most comes first.
-    let moves = |row: &Mover| row.range.1 - row.range.0;
+    let moves = |row: &CorrelatedFeature| row.range.1 - row.range.0;
     rows.sort_by(|a, b| {
         let sure = a.p_adjusted.total_cmp(&b.p_adjusted).then(a.p.total_cmp(&b.p));
         let size = (b.feature.group.is_time(), moves(b));
@@ -189,7 +189,7 @@ fn moved(
         sure.then(size).then_with(|| a.feature.cmp(&b.feature))
     });
     let all = rows.iter().filter(|row| row.rho != 0.0).count();
-    let (mut with, mut against): (Vec<Mover>, Vec<Mover>) =
+    let (mut with, mut against): (Vec<CorrelatedFeature>, Vec<CorrelatedFeature>) =
         rows.into_iter().filter(|row| row.rho != 0.0).partition(|row| row.rho > 0.0);
     for rows in [&mut with, &mut against] {
         rows.truncate(rows_max.unwrap_or(usize::MAX));
@@ -201,7 +201,7 @@ fn moved(
     }
     let left_out = all - with.len() - against.len();
     let samples = outcome.values.iter().flatten().count();
-    Moved { name: outcome.name.clone(), samples, with, against, left_out }
+    Association { name: outcome.name.clone(), samples, with, against, left_out }
 }
 
 #[cfg(test)]

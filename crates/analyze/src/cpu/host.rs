@@ -6,7 +6,7 @@ use spanwise_model::{Nanos, SpanId, Trace, TrackId};
 
 use crate::base::intervals::IntervalSet;
 use crate::cpu::self_time::{innermost_pieces, takes_part};
-use crate::{WaitKind, Waits};
+use crate::{WaitClassifier, WaitKind};
 
 /// When a thread worked and when it waited; the sets share no moment.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct ThreadStates {
 pub(crate) struct HostStates(BTreeMap<TrackId, ThreadStates>);
 
 impl HostStates {
-    pub(crate) fn new(trace: &Trace, waits: &Waits) -> Self {
+    pub(crate) fn new(trace: &Trace, waits: &WaitClassifier) -> Self {
         let spans = trace.spans();
         let calls = spans.ids().filter_map(|span| spans.launch(span));
         let mut launching: Vec<TrackId> = calls.map(|call| spans.track(call)).collect();
@@ -44,7 +44,7 @@ impl HostStates {
 
 fn thread_states(
     trace: &Trace,
-    waits: &Waits,
+    waits: &WaitClassifier,
     thread: TrackId,
     takes_part: &[bool],
 ) -> ThreadStates {

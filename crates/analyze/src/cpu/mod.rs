@@ -3,7 +3,6 @@
 pub(super) mod calls;
 pub(super) mod counted_calls;
 pub(super) mod host;
-pub(super) mod hot;
 pub(super) mod locks;
 pub(super) mod off_cpu;
 pub(super) mod off_cpu_reasons;
@@ -11,4 +10,5 @@ pub(super) mod python;
 pub(super) mod sampled;
 pub(super) mod self_time;
 pub(super) mod threads;
+pub(super) mod top_functions;
 pub(super) mod waits;

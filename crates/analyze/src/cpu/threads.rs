@@ -2,7 +2,7 @@
 
 use spanwise_model::{SpanKind, Trace, TrackId};
 
-use crate::{SelfTime, TotalNanos, Waits};
+use crate::{SelfTime, TotalNanos, WaitClassifier};
 
 /// One thread, with self time by kind of span.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,11 @@ impl KindTimes {
 }
 
 /// Every thread that has spans, the one that worked longest first.
-pub(crate) fn thread_times(trace: &Trace, self_time: &SelfTime, waits: &Waits) -> Vec<ThreadTime> {
+pub(crate) fn thread_times(
+    trace: &Trace,
+    self_time: &SelfTime,
+    waits: &WaitClassifier,
+) -> Vec<ThreadTime> {
     let text = |id| trace.strings().get(id).to_owned();
     let with_spans = self_time.threads.iter().filter(|thread| thread.spans > 0);
     let mut rows: Vec<ThreadTime> = with_spans
@@ -108,7 +112,7 @@ mod tests {
         sample.span("main", SpanKind::Runtime, "cudaLaunchKernel", 15, 5);
         sample.span("main", SpanKind::Runtime, "cudaDeviceSynchronize", 50, 20);
         let trace = sample.finish();
-        let rows = thread_times(&trace, &self_time(&trace), &Waits::new(&trace));
+        let rows = thread_times(&trace, &self_time(&trace), &WaitClassifier::new(&trace));
         let main = main_thread(&rows).expect("two threads");
         assert_eq!(main.thread, "main");
         assert_eq!((main.busy_ns, main.waiting_ns), (90, 20));

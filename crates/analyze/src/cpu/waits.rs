@@ -137,14 +137,14 @@ impl<'a> WaitMarks<'a> {
 ///
 /// Only the self time of such a span is waiting: what it calls may well work, as
 /// the backward pass of a model on the CPU does inside `run_backward`.
-pub struct Waits {
+pub struct WaitClassifier {
     kinds: Vec<Option<WaitKind>>,
     /// The outermost waiting span around each: a queue waits by taking locks, and
     /// it is the queue that the program asked for.
     calls: Vec<u32>,
 }
 
-impl Waits {
+impl WaitClassifier {
     /// One forward pass: a parent always stands before its children (I3).
     pub fn new(trace: &Trace) -> Self {
         let spans = trace.spans();
@@ -161,7 +161,7 @@ impl Waits {
                 _ => around,
             };
         }
-        Waits { kinds, calls }
+        WaitClassifier { kinds, calls }
     }
 
     /// What the span itself waits for.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, TrackId};
 
-use super::{Doing, Finding, FindingKind, Thresholds, reaches};
+use super::{Finding, FindingKind, Thresholds, TopFunction, reaches};
 use crate::cpu::self_time::self_time_within;
 use crate::gpu::usage::gpu_work;
 use crate::{DeviceUse, Facts, Origin, ThreadTime, TotalNanos, main_thread};
@@ -27,7 +27,7 @@ pub struct GpuIdle {
     pub longest_gap_from: TotalNanos,
     pub longest_gap_ns: TotalNanos,
     /// What the main thread did most of that time.
-    pub in_gap: Option<Doing>,
+    pub in_gap: Option<TopFunction>,
 }
 
 /// What the numbers say about an idle GPU.

@@ -32,7 +32,7 @@ pub struct HostLine {
     pub line_ns: TotalNanos,
     pub window_ns: TotalNanos,
     /// What took most of it there.
-    pub inside: Option<Doing>,
+    pub inside: Option<TopFunction>,
     /// First and last moment spent there.
     pub from: TotalNanos,
     pub to: TotalNanos,
@@ -40,7 +40,7 @@ pub struct HostLine {
 
 /// A function, the line it runs under, and its self time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doing {
+pub struct TopFunction {
     pub function: String,
     pub line: Option<String>,
     pub self_ns: TotalNanos,
@@ -140,7 +140,7 @@ pub(super) fn host_line(facts: &Facts, thresholds: &Thresholds) -> Option<Findin
         line: facts.text(line),
         line_ns,
         window_ns: facts.window_ns(),
-        inside: facts.mostly(self_times).map(|doing| Doing { line: None, ..doing }),
+        inside: facts.mostly(self_times).map(|doing| TopFunction { line: None, ..doing }),
         from: facts.since_start(spans.start(first)),
         to: facts.since_start(end),
     });

@@ -10,19 +10,19 @@ use spanwise_model::{Nanos, SpanId, StrId};
 
 use crate::{Facts, TotalNanos};
 
+mod allocation_burst;
 mod gpu;
 mod host;
 mod observed;
-mod spent;
-mod storm;
+mod overheads;
 mod transfers;
 
+pub use allocation_burst::AllocationStorm;
 pub use gpu::{GpuIdle, GpuIdleCause, NotRecorded, TinyKernels};
-pub use host::{Doing, HostLine, Waiting};
+pub use host::{HostLine, TopFunction, Waiting};
 pub use observed::{CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits};
-pub(crate) use spent::{Spending, spent_on};
-pub use spent::{Spent, SpentOn};
-pub use storm::AllocationStorm;
+pub use overheads::{Overhead, SpentOn};
+pub(crate) use overheads::{Spending, spent_on};
 pub use transfers::{Copied, HostCopies, LostOverlap, Synchronisation};
 
 /// When something becomes a finding.
@@ -182,7 +182,7 @@ pub enum FindingKind {
     HostLine(HostLine),
     TinyKernels(TinyKernels),
     NotRecorded(NotRecorded),
-    Spent(Spent),
+    Overhead(Overhead),
     Synchronisation(Synchronisation),
     HostCopies(HostCopies),
     LostOverlap(LostOverlap),
@@ -213,9 +213,9 @@ pub fn findings(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     found.extend(host::host_line(facts, thresholds));
     found.extend(gpu::tiny_kernels(facts, thresholds));
     found.extend(gpu::not_recorded(facts, thresholds));
-    found.extend(spent::spent(facts, thresholds));
+    found.extend(overheads::spent(facts, thresholds));
     found.extend(transfers::transfers(facts, thresholds));
-    found.extend(storm::storms(facts, thresholds));
+    found.extend(allocation_burst::storms(facts, thresholds));
     found.extend(observed::observed(facts, thresholds));
     found.sort_by_key(|finding| (finding.kind.is_of_others(), Reverse(finding.about_ns)));
     found
@@ -235,7 +235,7 @@ impl Facts {
     pub(super) fn mostly(
         &self,
         self_times: impl Iterator<Item = (SpanId, Nanos)>,
-    ) -> Option<Doing> {
+    ) -> Option<TopFunction> {
         let mut sums: BTreeMap<StrId, BTreeMap<Option<StrId>, TotalNanos>> = BTreeMap::new();
         for (span, self_ns) in self_times.filter(|&(_, ns)| ns > 0) {
             let function = self.names().merged(self.trace().spans().name(span));
@@ -244,7 +244,7 @@ impl Facts {
         }
         let total = |by_line: &BTreeMap<_, TotalNanos>| by_line.values().sum::<TotalNanos>();
         let most = sums.iter().max_by_key(|&(&name, lines)| (total(lines), Reverse(name)));
-        most.map(|(&function, by_line)| Doing {
+        most.map(|(&function, by_line)| TopFunction {
             function: self.text(function),
             line: largest(by_line).0.filter(|&line| line != function).map(|line| self.text(line)),
             self_ns: total(by_line),
@@ -303,7 +303,7 @@ mod tests {
             host_working_ns: 100,
             longest_gap_from: 0,
             longest_gap_ns: 15,
-            in_gap: Some(Doing {
+            in_gap: Some(TopFunction {
                 function: "cudaLaunchKernel".into(),
                 line: Some("part0.py(1): step".into()),
                 self_ns: 15,
@@ -345,7 +345,7 @@ mod tests {
             line: "a.py(5): load".into(),
             line_ns: 70,
             window_ns: 100,
-            inside: Some(Doing {
+            inside: Some(TopFunction {
                 function: "<built-in function crunch>".into(),
                 line: None,
                 self_ns: 60,

@@ -99,7 +99,7 @@ fn cpu_spent(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let cpu_ns = facts.cpu_time().total_ns();
     let rows = SpentOn::ALL.into_iter().filter_map(|on| {
         let spent = spending.total(on);
-        let is_much = reaches(spent.cpu_ns, cpu_ns, super::spent::limit(thresholds, on));
+        let is_much = reaches(spent.cpu_ns, cpu_ns, super::overheads::limit(thresholds, on));
         if !is_much || spent.samples < SAMPLES_MIN {
             return None;
         }

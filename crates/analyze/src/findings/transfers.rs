@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use spanwise_model::{ArgValue, SpanKind, StrId};
 
 use super::{Finding, FindingKind, Thresholds, reaches};
-use crate::gpu::launcher::Launchers;
+use crate::gpu::launching_frame::Launchers;
 use crate::gpu::usage::gpu_work;
 use crate::{Facts, SyncRow, TotalNanos, breakdown, syncs};
 

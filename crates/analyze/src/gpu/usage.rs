@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use spanwise_model::{Device, Nanos, SpanId, SpanKind, StrId, Trace, Track, TrackKind};
 
-use crate::gpu::launcher::{LauncherKey, Launchers};
+use crate::gpu::launching_frame::{LauncherKey, Launchers};
 use crate::{Frames, Launcher, Names, Origin, TotalNanos};
 
 /// All answers about GPUs; empty lists where the trace has no GPU.

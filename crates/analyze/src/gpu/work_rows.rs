@@ -3,7 +3,7 @@
 
 use spanwise_model::{SpanId, StrId};
 
-use crate::gpu::launcher::Launchers;
+use crate::gpu::launching_frame::Launchers;
 use crate::gpu::usage::gpu_work;
 use crate::{Facts, Origin};
 

@@ -8,7 +8,7 @@ use spanwise_model::{Nanos, ProfileBuilder, SpanId, SpanKind, StackId, StrId, Tr
 
 use super::frames::{FrameTable, made_up};
 use super::labels::{Context, Labels};
-use super::stretches::AllLaunches;
+use super::time_slices::AllLaunches;
 use super::{ProfileOptions, value};
 use crate::Names;
 

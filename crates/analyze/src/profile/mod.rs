@@ -15,10 +15,10 @@ mod off_cpu;
 mod prefix;
 pub(super) mod profile_use;
 pub(super) mod span_stacks;
-mod stretches;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod time_slices;
 
 use spanwise_model::{Profile, ProfileBuilder, Trace, both};
 
@@ -30,7 +30,7 @@ pub use prefix::without_prefix;
 use crate::cpu::sampled::{ObservedStacks, WeightColumns, add_cpu_time};
 use crate::training::steps::ignored_steps;
 use crate::{CpuTime, FunctionBy, Memory, Names};
-use stretches::Shares;
+use time_slices::Shares;
 
 /// Which frames make up a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -115,8 +115,8 @@ fn profile_in(shares: Shares, trace: &Trace, options: &ProfileOptions) -> Profil
     };
     let of_gpu = || (Names::new(trace), gpu::busy_shares(trace));
     let ((memory, allocations), (names, busy)) = both(of_memory, of_gpu);
-    let walked = stretches::threads(trace, options, &names, &allocations, shares);
-    let stretches::AllWalked { mut builder, launches, comments } = walked;
+    let walked = time_slices::threads(trace, options, &names, &allocations, shares);
+    let time_slices::AllWalked { mut builder, launches, comments } = walked;
     memory::before(trace, options, &memory, &mut builder);
     let unlinked = gpu::work(trace, options, &names, &launches, &busy, &mut builder);
     observed(trace, options, &mut builder);

@@ -111,7 +111,7 @@ fn cpu(trace: &Trace, options: &ProfileOptions) -> Profile {
 
 /// Waits of all threads by stack, with their state as the innermost frame.
 pub(super) fn add_waits(trace: &Trace, stacks: &ObservedStacks<'_>, builder: &mut ProfileBuilder) {
-    let mut waits = Waits::new(trace, stacks);
+    let mut waits = WaitLabels::new(trace, stacks);
     for state in trace.thread_states().iter_counted() {
         if state.state == ThreadState::Running {
             continue;
@@ -124,15 +124,15 @@ pub(super) fn add_waits(trace: &Trace, stacks: &ObservedStacks<'_>, builder: &mu
 }
 
 /// Labels of states.
-struct Waits<'a> {
+struct WaitLabels<'a> {
     trace: &'a Trace,
     stacks: &'a ObservedStacks<'a>,
     threads: Vec<Option<String>>,
 }
 
-impl<'a> Waits<'a> {
+impl<'a> WaitLabels<'a> {
     fn new(trace: &'a Trace, stacks: &'a ObservedStacks<'a>) -> Self {
-        Waits { trace, stacks, threads: vec![None; trace.tracks().len()] }
+        WaitLabels { trace, stacks, threads: vec![None; trace.tracks().len()] }
     }
 
     fn labels(
@@ -156,7 +156,7 @@ impl<'a> Waits<'a> {
 fn off_cpu_profile(trace: &Trace, options: &ProfileOptions) -> Profile {
     let mut builder = builder(trace, &OFF_CPU, 1);
     let stacks = ObservedStacks::new(trace, options, &mut builder);
-    let mut waits = Waits::new(trace, &stacks);
+    let mut waits = WaitLabels::new(trace, &stacks);
     // A wait for a processor belongs to the wait before it.
     let mut period: Option<(StateRow, StackId, u32)> = None;
     for state in trace.thread_states().iter_counted() {

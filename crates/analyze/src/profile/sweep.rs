@@ -16,7 +16,7 @@ use spanwise_model::{NO_ROW, Nanos, ProfileBuilder, RowId, SpanId, StackId, Trac
 use super::frames::{FrameTable, made_up};
 use super::labels::{Context, Labels};
 use super::memory::Allocated;
-use super::stretches::Stretch;
+use super::time_slices::TimeSlice;
 use super::{ProfileOptions, VALUE_TYPES, value};
 use crate::cpu::self_time::is_asynchronous;
 use crate::cpu::waits::WaitMarks;
@@ -59,7 +59,7 @@ impl Launches {
 }
 
 /// What every walk needs to know, found once.
-pub(super) struct Ground<'a> {
+pub(super) struct SweepContext<'a> {
     pub(super) trace: &'a Trace,
     pub(super) options: &'a ProfileOptions,
     pub(super) names: &'a Names,
@@ -74,7 +74,7 @@ pub(super) struct Ground<'a> {
     pub(super) forward: Vec<u32>,
 }
 
-impl Ground<'_> {
+impl SweepContext<'_> {
     /// So many stacks are made anew. In recordings it is one for a few spans.
     pub(super) fn remade_max(&self) -> usize {
         16 * self.trace.spans().len() + 4096
@@ -112,7 +112,7 @@ pub(super) struct Walked {
 
 /// Adds wall time, calls and allocations of stretches that stand in order of their rows;
 /// says where launches among these `rows` stood.
-pub(super) fn walk(ground: &Ground, stretches: &[Stretch], rows: Range<usize>) -> Walked {
+pub(super) fn walk(ground: &SweepContext, stretches: &[TimeSlice], rows: Range<usize>) -> Walked {
     let mut sweep = Sweep {
         ground,
         builder: ProfileBuilder::new(&VALUE_TYPES, value::WALL),
@@ -149,7 +149,7 @@ struct Open {
 }
 
 struct Sweep<'a> {
-    ground: &'a Ground<'a>,
+    ground: &'a SweepContext<'a>,
     builder: ProfileBuilder,
     frames: FrameTable<'a>,
     labels: Labels<'a>,
@@ -179,7 +179,7 @@ struct Walk {
 }
 
 impl Sweep<'_> {
-    fn stretch(&mut self, stretch: &Stretch) {
+    fn stretch(&mut self, stretch: &TimeSlice) {
         let ground = self.ground;
         let spans = ground.trace.spans();
         let mut walk = Walk {

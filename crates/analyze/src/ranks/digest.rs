@@ -9,7 +9,7 @@ use spanwise_model::{Nanos, SpanId, SpanKind, StrId};
 
 use super::collective::{CollectiveCall, CollectiveKey, collective_calls, sort_calls};
 use crate::gpu::device::is_communication;
-use crate::gpu::launcher::Launchers;
+use crate::gpu::launching_frame::Launchers;
 use crate::gpu::usage::gpu_work;
 use crate::training::steps::Steps;
 use crate::{BreakdownRow, Facts, TotalNanos, WaitKind, breakdown, main_thread};

@@ -147,7 +147,7 @@ const EXCESS_SHOWN: usize = 5;
 pub fn ranks(mut digests: Vec<RankDigest>) -> Ranks {
     digests.sort_by(|a, b| (a.rank, &a.file).cmp(&(b.rank, &b.file)));
     let meetings = Meetings::new(&digests);
-    let waits = Waits::new(&meetings.rows);
+    let waits = RankWaits::new(&meetings.rows);
     let straggler = straggler(&digests, &meetings.rows, &waits);
     let numbers: Vec<Option<i64>> = digests.iter().map(|digest| digest.rank).collect();
     let number = |row: usize| numbers[row];
@@ -191,7 +191,7 @@ fn meeting_row(meeting: &Meeting, number: impl Fn(usize) -> Option<i64>) -> Meet
 }
 
 /// Who waited for whom, by rows.
-struct Waits {
+struct RankWaits {
     /// (who waited, for whom) → (time, how often).
     pairs: BTreeMap<(usize, usize), (TotalNanos, u64)>,
     last_count: BTreeMap<usize, u64>,
@@ -199,10 +199,13 @@ struct Waits {
     late: BTreeMap<usize, Vec<(i128, i128)>>,
 }
 
-impl Waits {
+impl RankWaits {
     fn new(meetings: &[Meeting]) -> Self {
-        let mut waits =
-            Waits { pairs: BTreeMap::new(), last_count: BTreeMap::new(), late: BTreeMap::new() };
+        let mut waits = RankWaits {
+            pairs: BTreeMap::new(),
+            last_count: BTreeMap::new(),
+            late: BTreeMap::new(),
+        };
         for meeting in meetings {
             let last = meeting.last();
             *waits.last_count.entry(last.rank).or_default() += 1;
@@ -273,7 +276,7 @@ fn collective_rows(
     rows
 }
 
-fn straggler(digests: &[RankDigest], meetings: &[Meeting], waits: &Waits) -> Option<Straggler> {
+fn straggler(digests: &[RankDigest], meetings: &[Meeting], waits: &RankWaits) -> Option<Straggler> {
     let covered = |times: &[(i128, i128)]| {
         let mut times = times.to_vec();
         times.sort_unstable();

@@ -5,15 +5,17 @@
 //! one, and those that share a pixel come as one, named after the longest. So a window over ten
 //! million spans costs what its pixels cost, and still nothing short is invisible.
 
-mod look_up;
+mod range_max;
 mod rows;
-mod tower;
+mod search;
 
 use spanwise_model::{Nanos, SpanId};
 
-pub use look_up::{Found, FoundName, LaunchedWork, NameUse, find_named, range_use, span_self_ns};
 use rows::Row;
 pub use rows::Rows;
+pub use search::{
+    FoundName, LaunchedWork, NameUse, SearchHit, find_named, range_use, span_self_ns,
+};
 
 /// Something to paint: a span, or several that share a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,19 +34,19 @@ pub struct Slice {
 
 /// A stretch of time and how finely it is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct Viewport {
     pub from: Nanos,
     pub to: Nanos,
     /// How many nanoseconds share a pixel; 1 at the least.
     pub pixel_ns: Nanos,
 }
 
-impl Look {
+impl Viewport {
     /// A window that is `pixels` wide; what ends before it begins is empty.
     pub fn new(from: Nanos, to: Nanos, pixels: u32) -> Self {
         let width = i128::from(to) - i128::from(from);
         let pixel = (width / i128::from(pixels.max(1))).clamp(1, i128::from(Nanos::MAX));
-        Look { from, to, pixel_ns: pixel as Nanos }
+        Viewport { from, to, pixel_ns: pixel as Nanos }
     }
 
     /// The end of the pixel in which a time lies. Pixels are counted from time 0 and not from
@@ -57,7 +59,7 @@ impl Look {
 
 impl Rows {
     /// What to paint of the first `rows_max` rows, row by row, in order of time.
-    pub fn slices(&self, look: Look, rows_max: usize) -> Vec<Slice> {
+    pub fn slices(&self, look: Viewport, rows_max: usize) -> Vec<Slice> {
         let mut slices = Vec::new();
         for row in 0..self.len().min(rows_max) {
             slices_of_row(self.row(row), look, row as u32, &mut slices);
@@ -66,7 +68,7 @@ impl Rows {
     }
 }
 
-fn slices_of_row(spans: Row<'_>, look: Look, row: u32, slices: &mut Vec<Slice>) {
+fn slices_of_row(spans: Row<'_>, look: Viewport, row: u32, slices: &mut Vec<Slice>) {
     // Spans of a row do not overlap, so all before the last that begins outside end there too.
     let mut at = spans.starts.partition_point(|&start| start < look.from);
     if at > 0 && spans.end(at - 1) > look.from {
@@ -77,7 +79,7 @@ fn slices_of_row(spans: Row<'_>, look: Look, row: u32, slices: &mut Vec<Slice>) 
             true => at + 1,
             false => end_of_pixel(spans, look, at),
         };
-        let part = spans.tower.of_range(spans.durs, at..next);
+        let part = spans.longest.of_range(spans.durs, at..next);
         slices.extend(part.map(|part| Slice {
             row,
             start: spans.starts[at],
@@ -93,7 +95,7 @@ fn slices_of_row(spans: Row<'_>, look: Look, row: u32, slices: &mut Vec<Slice>) 
 /// Behind the last span that shares the pixel of the one at `at`. Spans of a row do not
 /// overlap, so all but the last of them end inside the pixel; and the last, if it is wide
 /// enough to be seen, comes by itself.
-fn end_of_pixel(spans: Row<'_>, look: Look, at: usize) -> usize {
+fn end_of_pixel(spans: Row<'_>, look: Viewport, at: usize) -> usize {
     let pixel_end = look.pixel_end(spans.starts[at]);
     let end = at + 1 + gallop(&spans.starts[at + 1..], |&start| start < pixel_end);
     let last_is_wide = spans.durs[end - 1] >= look.pixel_ns;

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use spanwise_model::{Nanos, SpanId, Trace, Track, TrackKind};
 
-use super::tower::Tower;
+use super::range_max::RangeMax;
 
 /// Rows of a track, the outermost first; in each the spans in order of time, none of which
 /// begins before the one before it has ended.
@@ -18,7 +18,7 @@ pub struct Rows {
     durs: Vec<Nanos>,
     /// Where each row begins in `ids`, and the end of the last.
     begins: Vec<usize>,
-    towers: Vec<Tower>,
+    longest: Vec<RangeMax>,
     /// The row of each span of the track, in order of spans.
     row_of: Vec<u32>,
     first: u32,
@@ -49,9 +49,9 @@ impl Rows {
             durs[at] = trace.spans().dur(SpanId(id));
             next[row as usize] += 1;
         }
-        let tower = |row: &[usize]| Tower::of(&durs[row[0]..row[1]]);
-        let towers = begins.windows(2).map(tower).collect();
-        Rows { ids, starts, durs, begins, towers, row_of, first: track.spans.start }
+        let longest = |row: &[usize]| RangeMax::of(&durs[row[0]..row[1]]);
+        let longest = begins.windows(2).map(longest).collect();
+        Rows { ids, starts, durs, begins, longest, row_of, first: track.spans.start }
     }
 
     /// The row of each span of a track.
@@ -61,11 +61,11 @@ impl Rows {
 
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.towers.len()
+        self.longest.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.towers.is_empty()
+        self.longest.is_empty()
     }
 
     /// The row of a span of this track.
@@ -79,7 +79,7 @@ impl Rows {
             ids: &self.ids[range.clone()],
             starts: &self.starts[range.clone()],
             durs: &self.durs[range],
-            tower: &self.towers[row],
+            longest: &self.longest[row],
         }
     }
 }
@@ -90,7 +90,7 @@ pub(super) struct Row<'a> {
     pub(super) ids: &'a [u32],
     pub(super) starts: &'a [Nanos],
     pub(super) durs: &'a [Nanos],
-    pub(super) tower: &'a Tower,
+    pub(super) longest: &'a RangeMax,
 }
 
 impl Row<'_> {

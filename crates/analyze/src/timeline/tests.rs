@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use spanwise_model::{SpanId, SpanKind, Trace, TrackKind};
 
-use super::{Look, Rows, Slice, gallop};
+use super::{Rows, Slice, Viewport, gallop};
 use crate::base::sample::Sample;
 
 fn trace_of(kind: SpanKind, spans: &[(i64, i64)]) -> Arc<Trace> {
@@ -25,7 +25,7 @@ fn rows_of(trace: &Arc<Trace>) -> Rows {
 #[track_caller]
 fn check(spans: &[(i64, i64)], look: (i64, i64, u32), expected: &[(u32, i64, i64, u32, i64)]) {
     let trace = trace_of(SpanKind::Operator, spans);
-    let slices = rows_of(&trace).slices(Look::new(look.0, look.1, look.2), usize::MAX);
+    let slices = rows_of(&trace).slices(Viewport::new(look.0, look.1, look.2), usize::MAX);
     let short = |s: &Slice| (s.row, s.start, s.end, s.count, s.covered_ns);
     assert_eq!(slices.iter().map(short).collect::<Vec<_>>(), expected);
 }
@@ -102,7 +102,7 @@ proptest! {
             prop_assert!(ids.windows(2).all(is_apart));
             prop_assert!(ids.iter().all(|&id| rows.row_of(SpanId(id)) == Some(row as u32)));
         }
-        let look = Look::new(from, from + width, pixels);
+        let look = Viewport::new(from, from + width, pixels);
         let slices = rows.slices(look, usize::MAX);
         check_against_all(&trace, &rows, look, &slices)?;
     }
@@ -112,7 +112,7 @@ proptest! {
 fn check_against_all(
     trace: &Arc<Trace>,
     rows: &Rows,
-    look: Look,
+    look: Viewport,
     slices: &[Slice],
 ) -> Result<(), TestCaseError> {
     let spans = trace.spans();
@@ -147,7 +147,7 @@ fn long_rows_are_summed_by_blocks() {
     let spans: Vec<(i64, i64)> = (0..5000).map(|at| (at * 10, 1 + (at * 7) % 9)).collect();
     let trace = trace_of(SpanKind::Operator, &spans);
     let rows = rows_of(&trace);
-    let slices = rows.slices(Look::new(0, 50_000, 1), usize::MAX);
+    let slices = rows.slices(Viewport::new(0, 50_000, 1), usize::MAX);
     let covered: i64 = spans.iter().map(|span| span.1).sum();
     assert_eq!(slices.len(), 1);
     assert_eq!((slices[0].count, slices[0].covered_ns), (5000, covered));

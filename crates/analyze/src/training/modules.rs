@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use spanwise_model::{NO_ROW, SpanId, SpanKind, StrId, Trace};
 
-use crate::gpu::launcher::ForwardOperators;
+use crate::gpu::launching_frame::ForwardOperators;
 use crate::gpu::usage::gpu_work;
 use crate::{Facts, TotalNanos};
 

@@ -3,7 +3,7 @@
 use spanwise_model::Nanos;
 
 use super::thread::{CallStack, Thread};
-use super::{Location, Outside, Scope, Symbol};
+use super::{Outside, Scope, Symbol, SymbolLocation};
 use crate::ocaml::TrapChange;
 use crate::{Branch, BranchKind, FunctionId, TraceEdge};
 
@@ -19,7 +19,7 @@ impl Thread {
     }
 
     fn within(&mut self, branch: &Branch, time: Nanos, outside: &mut Outside<'_>) {
-        let to = Location::of(&branch.to, outside.names);
+        let to = SymbolLocation::of(&branch.to, outside.names);
         match branch.kind {
             BranchKind::Call => self.call(to, time, outside),
             BranchKind::Return => {
@@ -58,7 +58,7 @@ impl Thread {
     }
 
     fn start(&mut self, branch: &Branch, time: Nanos, outside: &mut Outside<'_>) {
-        let to = Location::of(&branch.to, outside.names);
+        let to = SymbolLocation::of(&branch.to, outside.names);
         if outside.scope == Scope::Kernel {
             self.clear(time, outside);
             return self.new_stack(to.ip, time);
@@ -73,7 +73,7 @@ impl Thread {
     fn stop(&mut self, branch: &Branch, time: Nanos, outside: &mut Outside<'_>) {
         let function = match branch.kind {
             BranchKind::Call => {
-                let to = Location::of(&branch.to, outside.names);
+                let to = SymbolLocation::of(&branch.to, outside.names);
                 return self.call(to, time, outside);
             }
             BranchKind::Syscall => FunctionId::SYSCALL,
@@ -84,7 +84,7 @@ impl Thread {
             }
             _ => FunctionId::UNTRACED,
         };
-        self.call(Location::built_in(function, outside.names), time, outside);
+        self.call(SymbolLocation::built_in(function, outside.names), time, outside);
     }
 
     /// Returns; and where OCaml's runtime raises an exception that way, from as many
@@ -138,7 +138,7 @@ impl Thread {
     }
 
     /// Goes on at a handler: everything above its frame is left.
-    fn raise(&mut self, to: Location, time: Nanos, outside: &mut Outside<'_>) -> bool {
+    fn raise(&mut self, to: SymbolLocation, time: Nanos, outside: &mut Outside<'_>) -> bool {
         if !outside.traps.is_handler(to.ip) {
             return false;
         }

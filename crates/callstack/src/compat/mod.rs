@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use spanwise_model::{Nanos, StrId};
 
-use crate::{Branch, BranchKind, FunctionId, Names, Place, ThreadKey, Traps};
+use crate::{Branch, BranchKind, FunctionId, Location, Names, ThreadKey, Traps};
 pub use line::Line;
 use thread::Thread;
 
@@ -61,23 +61,23 @@ pub(crate) enum Symbol {
 
 /// A frame: its symbol, and the instruction that showed it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Location {
+pub(crate) struct SymbolLocation {
     pub(crate) symbol: Symbol,
     pub(crate) ip: u64,
 }
 
-impl Location {
-    pub(crate) fn of(place: &Place, names: &Names) -> Location {
+impl SymbolLocation {
+    pub(crate) fn of(place: &Location, names: &Names) -> SymbolLocation {
         let symbol = match names.is_unknown(place.function) {
             true => Symbol::Unknown(place.ip, place.function),
             false => Symbol::Named(names.name(place.function)),
         };
-        Location { symbol, ip: place.ip }
+        SymbolLocation { symbol, ip: place.ip }
     }
 
     /// One of the frames that stand for time outside the recording.
-    pub(crate) fn built_in(function: FunctionId, names: &Names) -> Location {
-        Location { symbol: Symbol::Named(names.name(function)), ip: 0 }
+    pub(crate) fn built_in(function: FunctionId, names: &Names) -> SymbolLocation {
+        SymbolLocation { symbol: Symbol::Named(names.name(function)), ip: 0 }
     }
 }
 
@@ -119,7 +119,7 @@ impl Machine {
     }
 
     /// A stack, outermost frame first.
-    pub fn sample(&mut self, key: ThreadKey, time: Option<Nanos>, frames: &[Place]) {
+    pub fn sample(&mut self, key: ThreadKey, time: Option<Nanos>, frames: &[Location]) {
         self.begin_snapshot(time);
         let (id, time) = self.thread(key, time);
         let (thread, mut outside) = self.parts(id);

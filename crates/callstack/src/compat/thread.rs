@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use spanwise_model::Nanos;
 
-use super::{Line, Location, Outside, Symbol};
-use crate::{Branch, Names, Place};
+use super::{Line, Outside, Symbol, SymbolLocation};
+use crate::{Branch, Location, Names};
 
 /// A stack, and since when it is known.
 #[derive(Debug, Clone)]
 pub(super) struct CallStack {
-    pub(super) frames: Vec<Location>,
+    pub(super) frames: Vec<SymbolLocation>,
     pub(super) create_time: Nanos,
 }
 
@@ -65,7 +65,12 @@ impl Thread {
         }
     }
 
-    pub(super) fn call(&mut self, location: Location, time: Nanos, outside: &mut Outside<'_>) {
+    pub(super) fn call(
+        &mut self,
+        location: SymbolLocation,
+        time: Nanos,
+        outside: &mut Outside<'_>,
+    ) {
         self.queue(Waiting::Begin(location.symbol), time, outside);
         self.stack.frames.push(location);
     }
@@ -80,7 +85,7 @@ impl Thread {
 
     /// Returns; and where that was Go's scheduler, leaves the scheduler's stack too.
     fn ret_through_go(&mut self, time: Nanos, outside: &mut Outside<'_>) {
-        let named = |frame: &Location, names: &Names, wanted: &[&str]| match frame.symbol {
+        let named = |frame: &SymbolLocation, names: &Names, wanted: &[&str]| match frame.symbol {
             Symbol::Named(name) => wanted.contains(&names.text(name)),
             Symbol::Unknown(..) => false,
         };
@@ -103,7 +108,12 @@ impl Thread {
     }
 
     /// Makes `location` the innermost frame.
-    pub(super) fn check(&mut self, location: Location, time: Nanos, outside: &mut Outside<'_>) {
+    pub(super) fn check(
+        &mut self,
+        location: SymbolLocation,
+        time: Nanos,
+        outside: &mut Outside<'_>,
+    ) {
         match self.stack.frames.last() {
             Some(top) if top.symbol == location.symbol => {}
             Some(_) => {
@@ -163,7 +173,7 @@ impl Thread {
         self.end(time, ip >> 63 == 1, outside);
     }
 
-    pub(super) fn sample(&mut self, frames: &[Place], time: Nanos, outside: &mut Outside<'_>) {
+    pub(super) fn sample(&mut self, frames: &[Location], time: Nanos, outside: &mut Outside<'_>) {
         let pairs = self.stack.frames.iter().zip(frames);
         let same = pairs.take_while(|(open, frame)| open.ip == frame.ip).count();
         while self.stack.frames.len() > same {
@@ -171,7 +181,7 @@ impl Thread {
         }
         // Go's rules may have left more.
         for frame in &frames[self.stack.frames.len().min(same)..] {
-            self.call(Location::of(frame, outside.names), time, outside);
+            self.call(SymbolLocation::of(frame, outside.names), time, outside);
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use spanwise_model::BlockedOn;
 
-use crate::{Names, Place};
+use crate::{Location, Names};
 use tables::{FUNCTIONS, LOCKS, PARKED, UNCLEAR};
 
 /// What a function on the stack of a thread that waits says.
@@ -72,7 +72,7 @@ fn plain(name: &str) -> Option<String> {
 const RUNTIMES: [BlockedOn; 2] = [BlockedOn::Gil, BlockedOn::Lock];
 
 /// What the stack says, outermost frame first; `None` where it says nothing.
-pub(crate) fn by_stack(names: &Names, frames: &[Place]) -> Option<BlockedOn> {
+pub(crate) fn by_stack(names: &Names, frames: &[Location]) -> Option<BlockedOn> {
     let mut roles = frames.iter().rev().filter_map(|place| role(names.name_text(place.function)));
     let mut is_unclear = false;
     let mut around = Vec::new();
@@ -87,7 +87,7 @@ pub(crate) fn by_stack(names: &Names, frames: &[Place]) -> Option<BlockedOn> {
     let innermost = match innermost {
         _ if is_unclear && innermost.is_none_or(BlockedOn::is_of_threads) => Some(BlockedOn::Io),
         None => {
-            let is_futex = |place: &Place| names.name_text(place.function).contains("futex");
+            let is_futex = |place: &Location| names.name_text(place.function).contains("futex");
             frames.iter().any(is_futex).then_some(BlockedOn::Futex)
         }
         known => known,
@@ -126,7 +126,7 @@ pub(crate) fn by_name(name: &str) -> Option<BlockedOn> {
 
 /// True for a stack below which an interrupt was served: whoever ran there has nothing to
 /// do with it.
-pub(crate) fn is_interrupt(names: &Names, frames: &[Place]) -> bool {
+pub(crate) fn is_interrupt(names: &Names, frames: &[Location]) -> bool {
     frames.iter().filter(|place| place.is_kernel()).any(|place| {
         let name = names.name_text(place.function);
         ["asm_sysvec_", "asm_common_interrupt", "hrtimer_interrupt", "handle_softirqs"]
@@ -142,8 +142,9 @@ mod tests {
     #[track_caller]
     fn check(stack: &[&str], expected: Option<BlockedOn>) {
         let mut names = Names::default();
-        let place = |name: &&str| Place { function: names.function(name, "x"), ..Place::NOWHERE };
-        let frames: Vec<Place> = stack.iter().map(place).collect();
+        let place =
+            |name: &&str| Location { function: names.function(name, "x"), ..Location::NOWHERE };
+        let frames: Vec<Location> = stack.iter().map(place).collect();
         assert_eq!(by_stack(&names, &frames), expected, "{stack:?}");
     }
 

@@ -40,7 +40,7 @@ impl LeftAs {
 
 /// When something happened, and on which processor, where that was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct EventTime {
     pub time: Nanos,
     pub cpu: Option<u32>,
 }

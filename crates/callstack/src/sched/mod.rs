@@ -17,15 +17,15 @@ use std::collections::BTreeMap;
 
 use spanwise_model::{AwaitedLock, BlockedOn, Nanos, ThreadState};
 
-pub use event::{LeftAs, Moment, SchedEvent};
+pub use event::{EventTime, LeftAs, SchedEvent};
 
-use crate::{Names, Place, ThreadKey};
+use crate::{Location, Names, ThreadKey};
 use futex::{Purpose, Wakes};
-use thread::{By, RecordedFrom, Stood, Thread, Wait};
+use thread::{OffCpuStack, RecordedFrom, SwitchSource, Thread, Wait};
 
 /// A thread's state from one time to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct StateInterval {
     pub state: ThreadState,
     pub start: Nanos,
     pub end: Nanos,
@@ -56,7 +56,7 @@ impl StackRef {
 /// The stack of an event: the frames, outermost first, and their number.
 #[derive(Debug, Clone, Copy)]
 pub struct EventStack<'a> {
-    pub frames: &'a [Place],
+    pub frames: &'a [Location],
     pub number: StackRef,
     pub names: &'a Names,
 }
@@ -92,7 +92,7 @@ pub struct ThreadSched {
     pub tid: i64,
     /// One behind the other, without gaps between the first switch of all and the last of a
     /// snapshot.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<StateInterval>,
     pub waits: Vec<LockWait>,
     /// When it came to another processor, and to which.
     pub migrations: Vec<(Nanos, u32)>,
@@ -102,11 +102,11 @@ pub struct ThreadSched {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StackMove {
     /// It was found like this, and lasts until something else is known.
-    Found { tid: i64, at: Nanos, frames: Vec<Place> },
+    Found { tid: i64, at: Nanos, frames: Vec<Location> },
     /// Nothing is known from here on.
     Left { tid: i64, at: Nanos },
     /// It stood like this all the time between.
-    Stood { tid: i64, from: Nanos, to: Nanos, frames: Vec<Place> },
+    Stood { tid: i64, from: Nanos, to: Nanos, frames: Vec<Location> },
 }
 
 /// A thread at a time.
@@ -146,14 +146,14 @@ const RELEASES_GIL: &str = "drop_gil";
 
 impl Sched {
     /// An event that a thread raised says at least that it ran.
-    pub fn seen(&mut self, tid: i64, at: Moment) {
+    pub fn seen(&mut self, tid: i64, at: EventTime) {
         self.began.get_or_insert(at.time);
         self.mentioned(tid, at);
     }
 
     /// A record of bookkeeping, such as a thread's name: it ran then. Recorders write such
     /// records before they record anything else, so what it did until then stays unknown.
-    pub fn mentioned(&mut self, tid: i64, at: Moment) {
+    pub fn mentioned(&mut self, tid: i64, at: EventTime) {
         self.comes_from_idle(tid, at);
         let is_paused = self.is_paused;
         if let Some(thread) = self.thread(tid) {
@@ -200,7 +200,13 @@ impl Sched {
     }
 
     /// One event of a thread, with the stack that it was raised on, outermost frame first.
-    pub fn event(&mut self, key: ThreadKey, at: Moment, event: SchedEvent, stack: EventStack<'_>) {
+    pub fn event(
+        &mut self,
+        key: ThreadKey,
+        at: EventTime,
+        event: SchedEvent,
+        stack: EventStack<'_>,
+    ) {
         let (tid, time) = (key.tid, at.time);
         let EventStack { frames, names, .. } = stack;
         match event {
@@ -273,7 +279,7 @@ impl Sched {
         (tid > 0).then(|| self.threads.entry(tid).or_default())
     }
 
-    fn switch(&mut self, tid: i64, at: Moment, event: SchedEvent, stack: EventStack<'_>) {
+    fn switch(&mut self, tid: i64, at: EventTime, event: SchedEvent, stack: EventStack<'_>) {
         self.first_switch.get_or_insert(at.time);
         self.began.get_or_insert(at.time);
         match event {
@@ -281,13 +287,18 @@ impl Sched {
                 let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
                 self.comes_from_idle(tid, at);
                 self.on_cpu(tid, at);
-                self.left(ThreadTime { tid, time: at.time }, By::Record, left, stack);
+                self.left(ThreadTime { tid, time: at.time }, SwitchSource::Record, left, stack);
             }
             SchedEvent::Switch { prev, left, next } => {
                 self.comes_from_idle(prev, at);
                 self.on_cpu(prev, at);
-                self.left(ThreadTime { tid: prev, time: at.time }, By::Tracepoint, left, stack);
-                self.came(next, at.time, By::Tracepoint);
+                self.left(
+                    ThreadTime { tid: prev, time: at.time },
+                    SwitchSource::Tracepoint,
+                    left,
+                    stack,
+                );
+                self.came(next, at.time, SwitchSource::Tracepoint);
                 self.on_cpu(next, at);
                 match (next, at.cpu) {
                     (0, Some(cpu)) => drop(self.idle.insert(cpu, at.time)),
@@ -296,15 +307,15 @@ impl Sched {
                 }
             }
             _ => {
-                self.came(tid, at.time, By::Record);
+                self.came(tid, at.time, SwitchSource::Record);
                 self.on_cpu(tid, at);
                 at.cpu.map(|cpu| self.idle.remove(&cpu));
             }
         }
     }
 
-    /// Told when a wait is over: where the thread stood. While switches are not recorded, that it
-    /// has waited at all is news.
+    /// Reported when a wait is over: the stack of the wait. While switches are not recorded, it
+    /// also shows that there was a wait.
     fn stood(
         &mut self,
         ThreadTime { tid, time }: ThreadTime,
@@ -312,7 +323,8 @@ impl Sched {
         EventStack { frames, number, names }: EventStack<'_>,
     ) {
         let is_sampled = since.is_none();
-        let stood = Stood { on: blocked::by_stack(names, frames), frames, number, is_sampled };
+        let stood =
+            OffCpuStack { on: blocked::by_stack(names, frames), frames, number, is_sampled };
         let since = since.filter(|_| self.is_paused);
         let Some(thread) = self.thread(tid) else { return };
         let Some(since) = since else { return thread.stands(stood) };
@@ -322,7 +334,7 @@ impl Sched {
         }
     }
 
-    fn on_cpu(&mut self, tid: i64, at: Moment) {
+    fn on_cpu(&mut self, tid: i64, at: EventTime) {
         if let Some(thread) = self.thread(tid) {
             thread.on_cpu(at);
         }
@@ -332,21 +344,21 @@ impl Sched {
     /// of, and nobody told of the switch from idle, it came when it was woken: an idle
     /// processor takes what it is given at once. Some machines never tell what the idle
     /// loops of their second and later processors do.
-    fn comes_from_idle(&mut self, tid: i64, at: Moment) {
+    fn comes_from_idle(&mut self, tid: i64, at: EventTime) {
         if tid <= 0 {
             return;
         }
         let Some(idle_since) = at.cpu.and_then(|cpu| self.idle.remove(&cpu)) else { return };
         let thread = self.threads.get(&tid);
         if let Some(woken) = thread.and_then(|thread| thread.woken_since(idle_since)) {
-            self.came(tid, woken.min(at.time), By::Waking);
+            self.came(tid, woken.min(at.time), SwitchSource::Waking);
         }
     }
 
     fn left(
         &mut self,
         ThreadTime { tid, time }: ThreadTime,
-        by: By,
+        by: SwitchSource,
         left: LeftAs,
         stack: EventStack<'_>,
     ) {
@@ -358,13 +370,14 @@ impl Sched {
         };
         let on = blocked::by_stack(names, frames).or(on);
         let Some(thread) = self.thread(tid) else { return };
-        let is_new = thread.left(time, by, left, Stood { on, frames, number, is_sampled: false });
+        let is_new =
+            thread.left(time, by, left, OffCpuStack { on, frames, number, is_sampled: false });
         if is_new && !thread.has_known_stack() {
             self.moves.push(StackMove::Left { tid, at: time });
         }
     }
 
-    fn came(&mut self, tid: i64, time: Nanos, by: By) {
+    fn came(&mut self, tid: i64, time: Nanos, by: SwitchSource) {
         let Some(thread) = self.thread(tid) else { return };
         let has_known_stack = thread.has_known_stack();
         let Some(off) = thread.came(time, by) else { return };
@@ -413,7 +426,7 @@ impl Sched {
         }
     }
 
-    fn found(&mut self, ThreadTime { tid, time }: ThreadTime, frames: &[Place]) {
+    fn found(&mut self, ThreadTime { tid, time }: ThreadTime, frames: &[Location]) {
         if !frames.is_empty() {
             self.moves.push(StackMove::Found { tid, at: time, frames: frames.to_vec() });
         }

@@ -2,12 +2,12 @@
 
 use spanwise_model::{AwaitedLock, BlockedOn, Nanos, RunnableSince, ThreadState};
 
-use super::{LeftAs, LockWait, Moment, StackRef, Stretch, ThreadSched, Waker};
-use crate::Place;
+use super::{EventTime, LeftAs, LockWait, StackRef, StateInterval, ThreadSched, Waker};
+use crate::Location;
 
 /// Who told of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum SwitchSource {
     /// The recorder's own record.
     Record = 1,
     /// The scheduler's tracepoint.
@@ -17,7 +17,7 @@ pub(super) enum By {
 }
 
 /// Nobody needs to tell any more.
-const ALL: u8 = By::Record as u8 | By::Tracepoint as u8;
+const ALL: u8 = SwitchSource::Record as u8 | SwitchSource::Tracepoint as u8;
 
 /// A thread that has left its processor.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub(super) struct Off {
     left: LeftAs,
     /// What the stack says that it waits for.
     on: Option<BlockedOn>,
-    pub(super) frames: Vec<Place>,
+    pub(super) frames: Vec<Location>,
     number: StackRef,
     is_sampled: bool,
     /// When it was woken, and by whom.
@@ -58,10 +58,10 @@ pub(super) struct RecordedFrom {
 
 /// What is known of a thread that leaves its processor.
 #[derive(Clone, Copy)]
-pub(super) struct Stood<'a> {
+pub(super) struct OffCpuStack<'a> {
     /// What the stack says that it waits for.
     pub(super) on: Option<BlockedOn>,
-    pub(super) frames: &'a [Place],
+    pub(super) frames: &'a [Location],
     pub(super) number: StackRef,
     /// It was chosen among short waits, and stands for others of them.
     pub(super) is_sampled: bool,
@@ -72,7 +72,7 @@ pub(super) struct Stood<'a> {
 pub(super) struct Wait {
     pub(super) lock: AwaitedLock,
     pub(super) start: Nanos,
-    /// Told by probes, not by calls of the kernel.
+    /// Reported by probes, not by calls of the kernel.
     pub(super) is_probe: bool,
     /// The stack of its beginning holds until its end.
     pub(super) has_stack: bool,
@@ -94,7 +94,7 @@ pub(super) struct Thread {
     pub(super) wait: Option<Wait>,
     /// A call that wakes others: the lock, how many at most, whether it has a stack.
     pub(super) waking: Option<(u64, u64, bool)>,
-    stretches: Vec<Stretch>,
+    stretches: Vec<StateInterval>,
     pub(super) waits: Vec<LockWait>,
     /// The processor that it was last on.
     cpu: Option<u32>,
@@ -169,7 +169,7 @@ impl Thread {
     }
 
     /// The thread is on a processor, and may have been on another one before.
-    pub(super) fn on_cpu(&mut self, at: Moment) {
+    pub(super) fn on_cpu(&mut self, at: EventTime) {
         let Some(cpu) = at.cpu else { return };
         if self.cpu.replace(cpu).is_some_and(|before| before != cpu) {
             self.migrations.push((at.time.max(self.last_time), cpu));
@@ -177,7 +177,13 @@ impl Thread {
     }
 
     /// The thread left its processor. False where that was known already.
-    pub(super) fn left(&mut self, time: Nanos, by: By, left: LeftAs, stood: Stood<'_>) -> bool {
+    pub(super) fn left(
+        &mut self,
+        time: Nanos,
+        by: SwitchSource,
+        left: LeftAs,
+        stood: OffCpuStack<'_>,
+    ) -> bool {
         (self.has_switches, self.is_recorded) = (true, true);
         let left = if self.has_ended { LeftAs::Dead } else { left };
         if let State::Off(off) = &mut self.state
@@ -198,7 +204,7 @@ impl Thread {
                 self.push(ThreadState::Unrecorded, since, time);
             }
         }
-        let Stood { on, frames, number, is_sampled } = stood;
+        let OffCpuStack { on, frames, number, is_sampled } = stood;
         let (told, frames) = (by as u8, frames.to_vec());
         let off = Off { since: time, told, left, on, frames, number, is_sampled, woken: None };
         self.state = State::Off(off);
@@ -206,9 +212,9 @@ impl Thread {
     }
 
     /// The thread came to a processor: what it comes back from, where that is known.
-    pub(super) fn came(&mut self, time: Nanos, by: By) -> Option<Off> {
+    pub(super) fn came(&mut self, time: Nanos, by: SwitchSource) -> Option<Off> {
         self.has_switches = true;
-        self.is_recorded |= by == By::Record;
+        self.is_recorded |= by == SwitchSource::Record;
         if let State::Running { told, .. } = &mut self.state
             && *told & by as u8 == 0
         {
@@ -260,7 +266,7 @@ impl Thread {
 
     /// While nobody tells of switches: it has waited, and nothing is known of the time before.
     /// Gives since when, as far as that is new.
-    pub(super) fn waited(&mut self, since: Nanos, time: Nanos, stood: Stood<'_>) -> Nanos {
+    pub(super) fn waited(&mut self, since: Nanos, time: Nanos, stood: OffCpuStack<'_>) -> Nanos {
         let before = match self.state {
             State::Unknown(before) => before,
             State::Unseen => since,
@@ -277,7 +283,7 @@ impl Thread {
     }
 
     /// Where it waits, which is told when that is over.
-    pub(super) fn stands(&mut self, stood: Stood<'_>) {
+    pub(super) fn stands(&mut self, stood: OffCpuStack<'_>) {
         if let State::Off(off) = &mut self.state {
             off.on = off.on.or(stood.on);
             off.is_sampled |= stood.is_sampled;
@@ -412,7 +418,7 @@ impl Thread {
             let (cpu, waker, lock) = (self.cpu, None, None);
             let waker_stack = StackRef::NONE;
             let (is_sampled, stand_in) = (false, 0);
-            self.stretches.push(Stretch {
+            self.stretches.push(StateInterval {
                 state,
                 start,
                 end,
@@ -431,7 +437,7 @@ impl Thread {
 /// Finds for each wait without a stack the one that was sampled for it: the next of its sort, or
 /// the last where none follows. The recorder takes a stack whenever a thread has waited for some
 /// time in short waits, so that each stands for those before it.
-fn find_stand_ins(stretches: &mut [Stretch]) {
+fn find_stand_ins(stretches: &mut [StateInterval]) {
     if !stretches.iter().any(|stretch| stretch.is_sampled) {
         return;
     }
@@ -463,8 +469,8 @@ fn find_stand_ins(stretches: &mut [Stretch]) {
 }
 
 impl LockWait {
-    fn as_state(&self) -> Stretch {
-        Stretch {
+    fn as_state(&self) -> StateInterval {
+        StateInterval {
             state: ThreadState::Blocked(self.lock.on),
             start: self.start,
             end: self.end,
@@ -481,8 +487,8 @@ impl LockWait {
 
 impl Off {
     /// Another source tells of the same switch.
-    fn add(&mut self, by: By, left: LeftAs, stood: Stood<'_>) {
-        let Stood { on, frames, number, is_sampled } = stood;
+    fn add(&mut self, by: SwitchSource, left: LeftAs, stood: OffCpuStack<'_>) {
+        let OffCpuStack { on, frames, number, is_sampled } = stood;
         self.is_sampled |= is_sampled;
         self.told |= by as u8;
         if self.left == LeftAs::Waiting {

@@ -48,7 +48,7 @@ pub(crate) fn join(
     let Launches { mut launch, by_key, notices: launch_notices } = launches;
     notices.merge(&launch_notices);
     let flows = flows.unknown(&by_key);
-    let place = Place { columns, tracks, parent: &parent };
+    let place = SpanFinder { columns, tracks, parent: &parent };
     let (links, flow_notices) = link_flows(&place, flows, &kinds, &mut launch);
     notices.merge(&flow_notices);
     Joined { parent, launch, links, notices }
@@ -230,13 +230,13 @@ impl Flows<'_> {
 }
 
 /// Finds the span that a flow point stands on.
-struct Place<'a> {
+struct SpanFinder<'a> {
     columns: &'a SpanColumns,
     tracks: &'a [Track],
     parent: &'a [u32],
 }
 
-impl Place<'_> {
+impl SpanFinder<'_> {
     fn span_at(&self, flow: &FlowRow) -> Option<u32> {
         let range = self.tracks[flow.track.index()].rows();
         let starts = &self.columns.start[range.clone()];
@@ -261,7 +261,7 @@ impl Place<'_> {
 
 /// Makes links of flows, and launches of those flows that are the only evidence of a launch.
 fn link_flows(
-    place: &Place<'_>,
+    place: &SpanFinder<'_>,
     mut flows: Vec<FlowRow>,
     kinds: &[SpanKind],
     launch: &mut [u32],

@@ -7,9 +7,9 @@ use crate::{
 };
 
 /// A sample of a stack, from the root on, at a time of a thread.
-type Seen<'a> = (&'a str, Nanos, &'a [&'a str]);
+type ExpectedState<'a> = (&'a str, Nanos, &'a [&'a str]);
 
-fn batch(seen: &[Seen<'_>], waits: &[(&str, Nanos, Nanos)]) -> Batch {
+fn batch(seen: &[ExpectedState<'_>], waits: &[(&str, Nanos, Nanos)]) -> Batch {
     let mut batch = Batch::default();
     let event = SampleEvent {
         name: batch.string("cpu-clock"),

@@ -55,18 +55,18 @@ mod tests {
     use super::*;
 
     /// A folder that is gone after the test.
-    struct Place(PathBuf);
+    struct TemporaryFolder(PathBuf);
 
-    impl Place {
-        fn new(name: &str) -> Place {
+    impl TemporaryFolder {
+        fn new(name: &str) -> TemporaryFolder {
             let name = format!("spanwise-create-{name}-{}", std::process::id());
             let folder = std::env::temp_dir().join(name);
             fs::create_dir(&folder).expect("writable");
-            Place(folder)
+            TemporaryFolder(folder)
         }
     }
 
-    impl Drop for Place {
+    impl Drop for TemporaryFolder {
         fn drop(&mut self) {
             fs::remove_dir_all(&self.0).expect("ours");
         }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn only_regular_files_are_replaced() {
-        let Place(folder) = &Place::new("replaced");
+        let TemporaryFolder(folder) = &TemporaryFolder::new("replaced");
         fs::write(folder.join("file"), "").expect("writable");
         symlink("file", folder.join("link")).expect("writable");
         symlink("/dev/null", folder.join("device")).expect("writable");
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_a_link_leads_to_stays_and_a_file_of_several_names_too() {
-        let Place(folder) = &Place::new("links");
+        let TemporaryFolder(folder) = &TemporaryFolder::new("links");
         let (own, link, hard) = (folder.join("own"), folder.join("link"), folder.join("hard"));
         fs::write(&own, "mine").expect("writable");
         symlink(&own, &link).expect("writable");
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn names_cannot_be_foreseen() {
-        let Place(folder) = &Place::new("names");
+        let TemporaryFolder(folder) = &TemporaryFolder::new("names");
         let made = [(); 2].map(|()| create_beside(&folder.join("file")).expect("made").0);
         assert_ne!(made[0], made[1]);
     }

@@ -90,7 +90,7 @@ struct State<'a> {
     prefixes: Prefixes,
 }
 
-type Found = Option<(Kind, i64)>;
+type KindAndTarget = Option<(Kind, i64)>;
 
 const PLAIN: (Kind, i64) = (Kind::Plain, 0);
 
@@ -190,20 +190,20 @@ impl State<'_> {
         self.skip(len).map(|()| modrm)
     }
 
-    fn operands_and(&mut self, len: usize) -> Found {
+    fn operands_and(&mut self, len: usize) -> KindAndTarget {
         self.operands()?;
         self.skip(len).map(|()| PLAIN)
     }
 
-    fn plain(&mut self, len: usize) -> Found {
+    fn plain(&mut self, len: usize) -> KindAndTarget {
         self.skip(len).map(|()| PLAIN)
     }
 
-    fn direct(&mut self, kind: Kind, len: usize) -> Found {
+    fn direct(&mut self, kind: Kind, len: usize) -> KindAndTarget {
         Some((kind, self.number(len)?))
     }
 
-    fn one_byte(&mut self, opcode: u8) -> Found {
+    fn one_byte(&mut self, opcode: u8) -> KindAndTarget {
         let operand = self.operand_len();
         match opcode {
             0x00..=0x3f => match opcode & 7 {
@@ -237,7 +237,7 @@ impl State<'_> {
     }
 
     /// One byte, and not plain; or plain and alone.
-    fn branch(&mut self, opcode: u8) -> Found {
+    fn branch(&mut self, opcode: u8) -> KindAndTarget {
         let far = |kind| Some((kind, 0));
         match opcode {
             0xe8 => self.direct(Kind::Call, self.distance_len()),
@@ -266,7 +266,7 @@ impl State<'_> {
         }
     }
 
-    fn two_bytes(&mut self) -> Found {
+    fn two_bytes(&mut self) -> KindAndTarget {
         let opcode = self.next()?;
         match opcode {
             0x05 | 0x34 => Some((Kind::Syscall, 0)),
@@ -294,7 +294,7 @@ impl State<'_> {
     }
 
     /// `0f 01`, which holds a few that leave the program.
-    fn system(&mut self) -> Found {
+    fn system(&mut self) -> KindAndTarget {
         let kind = match (self.operands()?, self.prefixes.has_f3, self.prefixes.has_f2) {
             // Into a guest.
             (0xc2 | 0xc3, false, false) => Kind::FarJump,
@@ -318,7 +318,7 @@ impl State<'_> {
         self.bytes.get(self.at).is_some_and(|byte| byte & 0x1f >= 8)
     }
 
-    fn extended(&mut self) -> Found {
+    fn extended(&mut self) -> KindAndTarget {
         let map = self.next()? & 0x1f;
         self.skip(2)?;
         match map {
@@ -329,7 +329,7 @@ impl State<'_> {
         }
     }
 
-    fn vector(&mut self, opcode: u8) -> Found {
+    fn vector(&mut self, opcode: u8) -> KindAndTarget {
         let map = match opcode {
             0xc5 => {
                 self.skip(1)?;

@@ -1,7 +1,7 @@
 //! Threads that share processors: the trace of each processor holds what ran there, one thread
 //! after the other, and records of switches say whose it is.
 
-use super::perf_data::{File, Kept, Place, Traced, ZERO, is_told};
+use super::perf_data::{AuxSource, File, PiecePlace, Traced, ZERO, is_told};
 use super::record::{FIRST_TICK, Recorder, RecorderOptions};
 use super::step::Code;
 
@@ -79,7 +79,7 @@ pub fn write_on_cpus(
     let (turns, streams) = deal(threads, code, options, sharing);
     let mut file = File::default();
     let are_copies = matches!(sharing.keeping, Keeping::Copies(..));
-    file.info(if are_copies { Kept::CopiesOfProcessors } else { Kept::OfProcessors });
+    file.info(if are_copies { AuxSource::CopiesOfProcessors } else { AuxSource::OfProcessors });
     file.named(pid, pid, "stepped");
     for code in code.iter().filter(|code| is_told(code)) {
         file.mapped(pid, code);
@@ -100,7 +100,8 @@ pub fn write_on_cpus(
 }
 
 fn keep(file: &mut File, pid: i32, cpu: i32, stream: &[u8], keeping: Keeping) {
-    let place = |offset: usize| Place { queue: cpu as u32, tid: -1, cpu, offset: offset as u64 };
+    let place =
+        |offset: usize| PiecePlace { queue: cpu as u32, tid: -1, cpu, offset: offset as u64 };
     match keeping {
         Keeping::Whole => file.piece(pid, place(0), stream, 0),
         Keeping::Pieces(len) => {

@@ -9,12 +9,12 @@ use super::step::Code;
 
 /// Everything that is told.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct All {
+pub struct AllEvents {
     pub events: Vec<(EventTime, Event)>,
     pub runs: Vec<InstructionRun>,
 }
 
-impl Sink for All {
+impl Sink for AllEvents {
     const HAS_RUNS: bool = true;
 
     fn event(&mut self, at: EventTime, event: Event) {
@@ -26,7 +26,7 @@ impl Sink for All {
     }
 }
 
-impl All {
+impl AllEvents {
     pub fn instructions(&self, code: &[Code]) -> Vec<u64> {
         let (mut found, mut lengths) = (Vec::new(), HashMap::new());
         for run in &self.runs {
@@ -49,11 +49,12 @@ impl All {
 }
 
 /// Decodes at once and in parts, which must be the same.
-pub fn decoded(bytes: &[u8], code: &[Code], recorder: &RecorderOptions) -> All {
+pub fn decoded(bytes: &[u8], code: &[Code], recorder: &RecorderOptions) -> AllEvents {
     let program = Program::single(image(code));
-    let (serial, counts) = decode(&program, options(recorder), bytes, All::default());
-    let (parts, parallel_counts) = decode_parallel::<All>(&program, options(recorder), bytes, 5);
-    let mut joined = All::default();
+    let (serial, counts) = decode(&program, options(recorder), bytes, AllEvents::default());
+    let (parts, parallel_counts) =
+        decode_parallel::<AllEvents>(&program, options(recorder), bytes, 5);
+    let mut joined = AllEvents::default();
     for part in parts {
         joined.events.extend(part.events);
         joined.runs.extend(part.runs);

@@ -27,7 +27,7 @@ pub struct File {
 /// A piece of the trace: of which ring, whose (negative: of whatever ran there), and where in
 /// the ring it began.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct PiecePlace {
     pub queue: u32,
     pub tid: i32,
     pub cpu: i32,
@@ -36,7 +36,7 @@ pub struct Place {
 
 /// How pieces were kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum AuxSource {
     OfThreads,
     OfProcessors,
     CopiesOfProcessors,
@@ -49,7 +49,7 @@ const DATA_AT: u64 = HEADER_LEN + ATTR_LEN + 16 + 8;
 /// One file with the trace of each thread.
 pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderOptions) -> Vec<u8> {
     let mut file = File::default();
-    file.info(Kept::OfThreads);
+    file.info(AuxSource::OfThreads);
     for thread in threads {
         file.named(pid, thread.tid, "stepped");
     }
@@ -59,7 +59,7 @@ pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderO
     for (queue, thread) in threads.iter().enumerate() {
         let recorded = Recorder::record(thread.steps, code, options);
         file.started(pid, thread.tid);
-        let place = Place { queue: queue as u32, tid: thread.tid, cpu: -1, offset: 0 };
+        let place = PiecePlace { queue: queue as u32, tid: thread.tid, cpu: -1, offset: 0 };
         file.piece(pid, place, &recorded.bytes, 0);
     }
     file.finish(&options)
@@ -101,11 +101,11 @@ impl File {
         bytes
     }
 
-    pub fn info(&mut self, kept: Kept) {
+    pub fn info(&mut self, kept: AuxSource) {
         let ratio = 24;
         let is = |what: bool| u64::from(what);
         // 2: records of switches are there, of the threads that were traced.
-        let switches = 2 * is(kept != Kept::OfThreads);
+        let switches = 2 * is(kept != AuxSource::OfThreads);
         let about = [
             1,
             SOURCE.into(),
@@ -116,8 +116,8 @@ impl File {
             1 << 10,
             NO_SHORT_RETURNS,
             switches,
-            is(kept == Kept::CopiesOfProcessors),
-            is(kept != Kept::OfThreads),
+            is(kept == AuxSource::CopiesOfProcessors),
+            is(kept != AuxSource::OfThreads),
             1 << 9,
             CRYSTAL_BITS,
             CRYSTAL,
@@ -172,7 +172,7 @@ impl File {
 
     /// A piece of the trace, with what the kernel says of it. `flags` has 1 where there was no
     /// room behind it.
-    pub fn piece(&mut self, pid: i32, place: Place, bytes: &[u8], flags: u64) {
+    pub fn piece(&mut self, pid: i32, place: PiecePlace, bytes: &[u8], flags: u64) {
         self.told(pid, place, bytes.len(), flags);
         let mut bytes = bytes.to_vec();
         bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -185,7 +185,7 @@ impl File {
     }
 
     /// What the kernel says of a piece.
-    pub fn told(&mut self, pid: i32, place: Place, len: usize, flags: u64) {
+    pub fn told(&mut self, pid: i32, place: PiecePlace, len: usize, flags: u64) {
         let told = words(&[place.offset, len as u64, flags]);
         let (end, cpu) = (FIRST_TICK + ZERO, place.cpu.max(0) as u32);
         let tid = if place.tid < 0 { pid } else { place.tid };

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 use crate::calls::target::{CallArguments, OfMethods, Target, recorded};
 use crate::calls::version::Version;
-use crate::spans::hot;
+use crate::spans::record_call;
 use crate::sums::numbers::NumberMap;
 use crate::sums::tally;
 
@@ -112,7 +112,7 @@ unsafe extern "C" fn call(
         }
         let (plain, target) = ((*patched).plain, &raw mut (*patched).target);
         // Another thread may be about to change what is recorded.
-        if !hot::is_on((*target).level) {
+        if !record_call::is_on((*target).level) {
             return plain(function, arguments, count, keywords);
         }
         recorded(target, function, plain, CallArguments { arguments, count, keywords })
@@ -244,7 +244,7 @@ fn switch(address: usize, patched: &mut Patched) -> Option<Version> {
     // site for each class stays patched: its sites are off one by one.
     let is_off = unsafe { (*patched.target.tally).mode == tally::OFF }
         && patched.target.site_of_class.is_null();
-    let is_on = hot::is_on(level) && !is_off || level == COUNTS_ONLY;
+    let is_on = record_call::is_on(level) && !is_off || level == COUNTS_ONLY;
     if is_on == patched.is_on { None } else { set(address, patched, is_on) }
 }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use spanwise_probe::raw::{self, Here};
 
 use crate::calls::watch;
-use crate::spans::hot;
+use crate::spans::record_call;
 use crate::sums::tally::{self, Tally};
 
 /// Classes whose own site is remembered, for methods that are named after their class.
@@ -83,7 +83,7 @@ pub(crate) unsafe fn recorded(
     unsafe {
         let tally = tally_of(target, given.arguments, given.count);
         (*tally).calls += 1;
-        if (*tally).mode > tally::ROWS || hot::is_measured(&*tally) {
+        if (*tally).mode > tally::ROWS || record_call::is_measured(&*tally) {
             return seldom(target, tally, function, on, given);
         }
         row::<false>(target, tally, function, on, given)
@@ -103,7 +103,7 @@ unsafe fn row<const IS_MEASURED: bool>(
     unsafe {
         let CallArguments { arguments, count, keywords } = given;
         let here = raw::here_under_lock();
-        let Some(open) = hot::begin_with(here, &*tally, IS_MEASURED) else {
+        let Some(open) = record_call::begin_with(here, &*tally, IS_MEASURED) else {
             return on(function, arguments, count, keywords);
         };
         let result = on(function, arguments, count, keywords);
@@ -114,7 +114,7 @@ unsafe fn row<const IS_MEASURED: bool>(
         if result.is_null() {
             end_failed(here, open, word);
         } else {
-            hot::end(here, open, word);
+            record_call::end(here, open, word);
         }
         if IS_MEASURED && positional > 0 && !(*target).about_self.is_null() {
             tell_of_self((*target).about_self, *arguments, start);
@@ -166,7 +166,7 @@ unsafe fn summed_up(
             return result;
         }
         let here = raw::here_under_lock();
-        let timed = (*tally).begin(here, hot::state_for_sums(here));
+        let timed = (*tally).begin(here, record_call::state_for_sums(here));
         let result = on(function, arguments, count, keywords);
         (*tally).end(here, timed, result.is_null());
         result
@@ -182,7 +182,7 @@ unsafe fn tell_of_self(about_self: *mut ffi::PyObject, object: *mut ffi::PyObjec
         let (mut kind, mut value, mut trace) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
         ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace);
-        let thread = ffi::PyLong_FromUnsignedLongLong(hot::thread_id());
+        let thread = ffi::PyLong_FromUnsignedLongLong(record_call::thread_id());
         let start = ffi::PyLong_FromUnsignedLongLong(start);
         let end = ptr::null_mut::<ffi::PyObject>();
         if !thread.is_null() && !start.is_null() {
@@ -198,15 +198,15 @@ unsafe fn tell_of_self(about_self: *mut ffi::PyObject, object: *mut ffi::PyObjec
 
 /// Ends a span while an exception is on its way, which stays.
 #[cold]
-fn end_failed(here: Here, open: hot::Open, word: u64) {
+fn end_failed(here: Here, open: record_call::Open, word: u64) {
     // SAFETY: called with the interpreter's lock; what is taken out is put back.
     unsafe {
         let name = type_name(ffi::PyErr_Occurred());
-        let exception = name.map(|name| hot::exception_site(&name));
+        let exception = name.map(|name| record_call::exception_site(&name));
         let (mut kind, mut value, mut trace) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
         ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut trace);
-        hot::end_failed(here, open, word, exception);
+        record_call::end_failed(here, open, word, exception);
         #[allow(deprecated, reason = "what replaces it came with Python 3.12")]
         ffi::PyErr_Restore(kind, value, trace);
     }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use spanwise_probe::raw;
 
-use crate::spans::hot;
+use crate::spans::record_call;
 use crate::sums::store::store;
 use crate::sums::tally;
 
@@ -91,7 +91,7 @@ fn step<'py>(
     // SAFETY: the interpreter's lock is held, and tallies are never freed.
     let open = unsafe {
         (*tally).calls += 1;
-        hot::begin(raw::here(), &*tally)
+        record_call::begin(raw::here(), &*tally)
     };
     if let Some(open) = &open {
         this.borrow_mut().began.get_or_insert((open.state, open.start));
@@ -100,7 +100,7 @@ fn step<'py>(
     let mut parts = this.borrow_mut();
     if let Some(open) = open {
         let start = open.start;
-        let end = hot::end(raw::here(), open, parts.part);
+        let end = record_call::end(raw::here(), open, parts.part);
         parts.active += end.saturating_sub(start);
     }
     if let Err(error) = &result {
@@ -126,11 +126,11 @@ impl Parts {
             return;
         }
         let end = raw::now(state);
-        store().note_active(hot::thread_id(), start, self.active);
+        store().note_active(record_call::thread_id(), start, self.active);
         let mut word = self.whole;
         if let Some(name) = exception {
             word |= raw::HAS_FAILED;
-            raw::record(state, [end, end, hot::exception_site(&name)]);
+            raw::record(state, [end, end, record_call::exception_site(&name)]);
         }
         raw::record(state, [start, end, word]);
     }

@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::calls::target::{CallArguments, OfMethods, Target, recorded};
-use crate::spans::hot;
+use crate::spans::record_call;
 
 #[repr(C)]
 pub(crate) struct Wrapper {
@@ -36,7 +36,7 @@ unsafe extern "C" fn call(
     // SAFETY: only wrappers have this function; Python holds its lock and the arguments.
     unsafe {
         let (function, on) = ((*wrapper).function, (*wrapper).function_vectorcall);
-        if !hot::is_on((*wrapper).target.level) {
+        if !record_call::is_on((*wrapper).target.level) {
             return on(function, arguments, count, keywords);
         }
         let target = &raw mut (*wrapper).target;

@@ -19,7 +19,7 @@ use spanwise_probe::raw;
 
 use crate::calls::target;
 use crate::calls::watch;
-use crate::spans::hot;
+use crate::spans::record_call;
 use crate::sums::tally::{self, Tally, Timed};
 
 #[repr(C)]
@@ -34,8 +34,8 @@ struct SpanObject {
 enum Block {
     /// Nothing is recorded of it.
     Unseen,
-    Row(hot::Open),
-    Watched(hot::Open, watch::Around),
+    Row(record_call::Open),
+    Watched(record_call::Open, watch::Around),
     Summed(Timed),
 }
 
@@ -70,7 +70,8 @@ unsafe fn enter(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: a span that Python holds.
     unsafe {
         let span = object.cast::<SpanObject>();
-        let block = if hot::is_on((*span).level) { begin((*span).tally) } else { Block::Unseen };
+        let block =
+            if record_call::is_on((*span).level) { begin((*span).tally) } else { Block::Unseen };
         OPEN.with(|spans| spans.borrow_mut().push((object as usize, block)));
         ffi::Py_INCREF(object);
     }
@@ -87,12 +88,12 @@ unsafe fn begin(tally: *mut Tally) -> Block {
             return begin_watched(tally);
         }
         if (*tally).mode <= tally::ROWS {
-            return hot::begin(here, &*tally).map_or(Block::Unseen, Block::Row);
+            return record_call::begin(here, &*tally).map_or(Block::Unseen, Block::Row);
         }
         if !(*tally).is_timed() {
             return Block::Unseen;
         }
-        Block::Summed((*tally).begin(here, hot::state_for_sums(here)))
+        Block::Summed((*tally).begin(here, record_call::state_for_sums(here)))
     }
 }
 
@@ -102,7 +103,7 @@ unsafe fn begin_watched(tally: *mut Tally) -> Block {
     // while Python code runs.
     unsafe {
         let around = watch::before((*tally).site);
-        match hot::begin(raw::here_under_lock(), &*tally) {
+        match record_call::begin(raw::here_under_lock(), &*tally) {
             Some(open) => Block::Watched(open, around),
             None => {
                 around.end();
@@ -144,15 +145,16 @@ unsafe fn exit(object: *mut ffi::PyObject, raised: *mut ffi::PyObject) -> *mut f
 }
 
 #[inline(always)]
-unsafe fn end_row(tally: *mut Tally, open: hot::Open, raised: *mut ffi::PyObject) {
+unsafe fn end_row(tally: *mut Tally, open: record_call::Open, raised: *mut ffi::PyObject) {
     // SAFETY: as for leaving.
     unsafe {
         let site = (*tally).site;
         if raised == ffi::Py_None() {
-            hot::end(raw::here_under_lock(), open, site);
+            record_call::end(raw::here_under_lock(), open, site);
         } else {
-            let exception = target::type_name(raised).map(|name| hot::exception_site(&name));
-            hot::end_failed(raw::here_under_lock(), open, site, exception);
+            let exception =
+                target::type_name(raised).map(|name| record_call::exception_site(&name));
+            record_call::end_failed(raw::here_under_lock(), open, site, exception);
         }
     }
 }

@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 use spanwise_probe::raw;
 
 use crate::core::rate;
-use crate::spans::hot::{self, Open};
 use crate::spans::probes;
+use crate::spans::record_call::{self, Open};
 use crate::spans::values::Values;
 use crate::sums::store::{Operation, store};
 use crate::sums::tally;
@@ -29,8 +29,8 @@ pub(crate) fn begin(site: u32, probes: u8) -> Token {
         (*tally).calls += 1;
         &*tally
     };
-    let open = hot::begin(raw::here(), tally).unwrap_or_else(|| alone(probes));
-    Token { open: Some(open), site, thread_id: hot::thread_id(), probes }
+    let open = record_call::begin(raw::here(), tally).unwrap_or_else(|| alone(probes));
+    Token { open: Some(open), site, thread_id: record_call::thread_id(), probes }
 }
 
 /// Begins an operation of nobody, to see what one costs.
@@ -38,7 +38,7 @@ pub(crate) fn begin(site: u32, probes: u8) -> Token {
 pub(crate) fn begin_trial(probes: u8) -> Token {
     // One after the other, they would find the memory read already.
     probes::forget_memory();
-    Token { open: Some(alone(probes)), site: 0, thread_id: hot::thread_id(), probes }
+    Token { open: Some(alone(probes)), site: 0, thread_id: record_call::thread_id(), probes }
 }
 
 fn alone(probes: u8) -> Open {
@@ -74,16 +74,16 @@ impl Token {
     fn end(&mut self, exception: Option<&str>) -> Option<Ended> {
         let open = self.open.take()?;
         let (start, state) = (open.start, open.state);
-        let exception = exception.map(hot::exception_site);
+        let exception = exception.map(record_call::exception_site);
         let site = u64::from(self.site) | raw::IS_BY_HAND;
         let end = if state != raw::OFF && state == raw::state() {
             // Where it ends on another thread, that thread has it in its records.
-            let is_here = hot::thread_id() == self.thread_id;
-            self.thread_id = hot::thread_id();
+            let is_here = record_call::thread_id() == self.thread_id;
+            self.thread_id = record_call::thread_id();
             if is_here {
-                hot::end_failed(raw::here(), open, site, exception)
+                record_call::end_failed(raw::here(), open, site, exception)
             } else {
-                hot::end_elsewhere(open, site, exception)
+                record_call::end_elsewhere(open, site, exception)
             }
         } else {
             self.end_alone(&open, exception)
@@ -102,7 +102,7 @@ impl Token {
     fn end_alone(&self, open: &Open, exception: Option<u64>) -> u64 {
         let end = raw::now_always();
         if open.state != raw::OFF {
-            hot::give_up(raw::here(), open);
+            record_call::give_up(raw::here(), open);
         }
         let mut values = Values::default();
         if let Some(before) = &open.before {
@@ -136,7 +136,7 @@ pub(crate) fn add_past(site: u32, ended_at: u64, seconds: f64) -> Ended {
 /// An operation between two ticks that have passed; gives the thread that has it.
 #[pyfunction]
 pub(crate) fn add_past_ticks(site: u32, start: u64, ended_at: u64) -> u64 {
-    let (site, thread_id, state) = (u64::from(site), hot::thread_id(), raw::state());
+    let (site, thread_id, state) = (u64::from(site), record_call::thread_id(), raw::state());
     if state == raw::OFF {
         store().add(Operation {
             start,

@@ -254,16 +254,16 @@ const PENDING_MAX: usize = 64;
 
 static STORE: Mutex<Option<Store>> = Mutex::new(None);
 
-pub(crate) struct Held(MutexGuard<'static, Option<Store>>);
+pub(crate) struct StoreGuard(MutexGuard<'static, Option<Store>>);
 
 /// The one store. Never held while Python code runs, nor while a hub is asked for something.
-pub(crate) fn store() -> Held {
+pub(crate) fn store() -> StoreGuard {
     let mut guard = STORE.lock().unwrap_or_else(PoisonError::into_inner);
     guard.get_or_insert_with(Store::default);
-    Held(guard)
+    StoreGuard(guard)
 }
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for StoreGuard {
     type Target = Store;
 
     fn deref(&self) -> &Store {
@@ -271,7 +271,7 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl std::ops::DerefMut for Held {
+impl std::ops::DerefMut for StoreGuard {
     fn deref_mut(&mut self) -> &mut Store {
         self.0.as_mut().expect("made when it was taken")
     }

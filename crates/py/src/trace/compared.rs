@@ -11,8 +11,8 @@ use spanwise_report::{
 use spanwise_write::{CompareView, Document, compare_document};
 
 use super::error::{asked, of_report};
-use super::held::Held;
 use super::opened::{Trace, rows_shown, section_of, sections_of, written};
+use super::shared::SharedTrace;
 use super::worker::work;
 use crate::trace::tables::table::Table;
 
@@ -41,10 +41,10 @@ fn options(request: CompareRequest) -> PyResult<CompareOptions> {
 
 /// One side: series of all its traces.
 fn series(
-    side_of: &[Arc<Held>],
+    side_of: &[Arc<SharedTrace>],
     options: &CompareOptions,
 ) -> Result<Vec<CompareSeries>, ReportError> {
-    let one = |held: &Arc<Held>| held.ask(|facts| side(facts, &held.file, options));
+    let one = |held: &Arc<SharedTrace>| held.ask(|facts| side(facts, &held.file, options));
     side_of.iter().map(one).collect()
 }
 
@@ -103,13 +103,13 @@ pub(crate) fn save_baseline(
     done.map_err(|error: ReportError| of_report(&error))
 }
 
-fn held(traces: &[Py<Trace>]) -> Vec<Arc<Held>> {
+fn held(traces: &[Py<Trace>]) -> Vec<Arc<SharedTrace>> {
     traces.iter().map(|trace| Arc::clone(&trace.get().held)).collect()
 }
 
 fn compared(
     [base, other]: [Vec<CompareSeries>; 2],
-    firsts: [Option<&Arc<Held>>; 2],
+    firsts: [Option<&Arc<SharedTrace>>; 2],
     options: &CompareOptions,
     view: (Option<usize>, bool),
 ) -> Comparison {

@@ -15,8 +15,8 @@ use spanwise_report::{
 use spanwise_write::{FlameOptions, ProfileView, write_flame};
 
 use super::error::{asked, of_report};
-use super::held::Held;
 use super::opened::Trace;
+use super::shared::SharedTrace;
 use super::worker::work;
 
 /// The profile of a trace: which one, which column, which frames, the stack of backward work, and
@@ -74,7 +74,7 @@ fn unknown(option: &str, value: &str, known: &str) -> PyErr {
 
 impl ParsedRequest {
     /// The profile, and the column to show first.
-    fn profile(&self, held: &Held) -> Result<(Profile, usize), ReportError> {
+    fn profile(&self, held: &SharedTrace) -> Result<(Profile, usize), ReportError> {
         let mut options = self.options.clone();
         options.rank = rank_of(Path::new(&held.file));
         let made = match self.what {

@@ -13,7 +13,7 @@ use spanwise_report::{ReportError, ReportRequest, SECTIONS, open_as_one, report,
 use spanwise_write::{Document, Format, Section, Style, Top};
 
 use super::error::{asked, of_report};
-use super::held::Held;
+use super::shared::SharedTrace;
 use super::worker::work;
 use crate::trace::tables::table::{Table, of_arrow};
 use crate::trace::tables::{columns, rows};
@@ -21,7 +21,7 @@ use crate::trace::tables::{columns, rows};
 /// A trace that was opened, or several on one timeline.
 #[pyclass(frozen, module = "spanwise._native")]
 pub(crate) struct Trace {
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<SharedTrace>,
     /// Not every part says when it was recorded: each begins at zero.
     #[pyo3(get)]
     starts_aligned: bool,
@@ -56,7 +56,7 @@ pub(crate) fn open_trace(
             1 => on_one_thread(|| open_as_one(&paths, &options))?,
             _ => open_as_one(&paths, &options)?,
         };
-        let held = Arc::new(Held::new(merged.trace, names.join(", "), threads == 1));
+        let held = Arc::new(SharedTrace::new(merged.trace, names.join(", "), threads == 1));
         Ok::<_, ReportError>(Trace {
             held,
             starts_aligned: merged.clock == MergedClock::StartsAligned,

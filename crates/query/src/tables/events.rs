@@ -5,15 +5,15 @@ use std::sync::Arc;
 use spanwise_model::{TrackId, TrackKind};
 
 use super::parts::{Len, known, number, relation, text, trace};
-use super::{Opened, Traces, int};
+use super::{QueriedTrace, Traces, int};
 use crate::relation::{Column, Relation, Source};
 
 pub(super) fn tracks(traces: &Arc<Traces>) -> Relation {
     let len: Len = |opened| opened.trace.tracks().len();
-    let of = |opened: &Opened, row: usize| opened.trace.tracks().rows()[row].clone();
+    let of = |opened: &QueriedTrace, row: usize| opened.trace.tracks().rows()[row].clone();
     let kinds = TrackKind::ALL.map(|kind| traces.texts.find(kind.text()).unwrap_or(0));
     let text = |name, about, code: fn(&spanwise_model::Track) -> spanwise_model::StrId| {
-        let code = move |opened: &Opened, row| opened.codes[code(&of(opened, row)).index()];
+        let code = move |opened: &QueriedTrace, row| opened.codes[code(&of(opened, row)).index()];
         super::parts::text(traces, len, name, about, code)
     };
     let columns = vec![

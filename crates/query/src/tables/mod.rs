@@ -17,12 +17,12 @@ use crate::relation::{Column, Relation, Source};
 
 /// The open traces, with what tables need of them and is dear enough to be made when asked for.
 pub(crate) struct Traces {
-    traces: Vec<Opened>,
+    traces: Vec<QueriedTrace>,
     /// Texts of all traces.
     texts: Arc<Dictionary>,
 }
 
-struct Opened {
+struct QueriedTrace {
     trace: Arc<Trace>,
     /// The number of its first span among all.
     first_span: usize,
@@ -53,7 +53,7 @@ impl Traces {
             let (spans, tracks) = (trace.spans().len(), trace.tracks().len());
             let observed = Observed::new(first);
             first = first.behind(&trace);
-            opened.push(Opened {
+            opened.push(QueriedTrace {
                 first_span,
                 first_track,
                 zero: trace.window().map_or(0, |(from, _)| from),
@@ -88,7 +88,7 @@ impl Traces {
     }
 
     /// The trace that a row belongs to, by where the rows of each begin.
-    fn of_row(&self, row: usize, first: impl Fn(&Opened) -> usize) -> Option<usize> {
+    fn of_row(&self, row: usize, first: impl Fn(&QueriedTrace) -> usize) -> Option<usize> {
         // Most of the time there is one.
         match self.traces.len() {
             1 => Some(0),
@@ -97,7 +97,7 @@ impl Traces {
     }
 }
 
-impl Opened {
+impl QueriedTrace {
     fn self_ns(&self, span: SpanId) -> Nanos {
         let time = self.self_time.get_or_init(|| self_time(&self.trace));
         let track = self.trace.spans().track(span);

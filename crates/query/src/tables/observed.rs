@@ -9,7 +9,7 @@ use spanwise_model::{
 };
 
 use super::parts::{Len, known, number, relation, text, trace};
-use super::{Opened, Traces, int};
+use super::{QueriedTrace, Traces, int};
 use crate::dictionary::NO_TEXT;
 use crate::relation::{Ascending, Column, Relation};
 
@@ -53,7 +53,7 @@ impl Observed {
     }
 }
 
-impl Opened {
+impl QueriedTrace {
     fn cpu(&self) -> &CpuTime {
         self.observed.cpu.get_or_init(|| CpuTime::new(&self.trace))
     }
@@ -190,7 +190,7 @@ pub(super) fn thread_states(traces: &Arc<Traces>) -> Relation {
 
 /// The rows of each track, which ascend by time.
 pub(super) fn runs_of_tracks(
-    opened: &Opened,
+    opened: &QueriedTrace,
     first: usize,
     of_track: impl Fn(TrackId) -> std::ops::Range<usize>,
 ) -> Vec<std::ops::Range<usize>> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use spanwise_model::{StrId, TrackId};
 
-use super::{Opened, Traces, int};
+use super::{QueriedTrace, Traces, int};
 use crate::dictionary::NO_TEXT;
 use crate::relation::{Column, Relation, Source};
 
 /// How many rows of a table each trace has.
-pub(super) type Len = fn(&Opened) -> usize;
+pub(super) type Len = fn(&QueriedTrace) -> usize;
 
-impl Opened {
+impl QueriedTrace {
     pub(super) fn category(&self, id: u16) -> u32 {
         self.codes[self.trace.categories().get(id.into()).name.index()]
     }
@@ -32,7 +32,7 @@ impl Opened {
 
 impl Traces {
     /// The trace of a row and its row there.
-    pub(super) fn locate(&self, mut row: usize, len: Len) -> (&Opened, usize) {
+    pub(super) fn locate(&self, mut row: usize, len: Len) -> (&QueriedTrace, usize) {
         let mut found = &self.traces[0];
         for opened in &self.traces {
             found = opened;
@@ -60,7 +60,7 @@ pub(super) fn trace(traces: &Arc<Traces>, len: Len) -> Column {
     let traces = Arc::clone(traces);
     int("trace", "number of the trace, from 0", move |row| {
         let mut rows = 0;
-        let behind = |opened: &Opened| {
+        let behind = |opened: &QueriedTrace| {
             rows += len(opened);
             row < rows
         };
@@ -73,7 +73,7 @@ pub(super) fn number(
     len: Len,
     name: &'static str,
     about: &'static str,
-    value: impl Fn(&Opened, usize) -> i64 + Send + Sync + 'static,
+    value: impl Fn(&QueriedTrace, usize) -> i64 + Send + Sync + 'static,
 ) -> Column {
     let traces = Arc::clone(traces);
     int(name, about, move |row| {
@@ -88,7 +88,7 @@ pub(super) fn known(
     len: Len,
     name: &'static str,
     about: &'static str,
-    value: impl Fn(&Opened, usize) -> Option<i64> + Send + Sync + 'static,
+    value: impl Fn(&QueriedTrace, usize) -> Option<i64> + Send + Sync + 'static,
 ) -> Column {
     let traces = Arc::clone(traces);
     int(name, about, move |row| {
@@ -102,7 +102,7 @@ pub(super) fn text(
     len: Len,
     name: &'static str,
     about: &'static str,
-    code: impl Fn(&Opened, usize) -> u32 + Send + Sync + 'static,
+    code: impl Fn(&QueriedTrace, usize) -> u32 + Send + Sync + 'static,
 ) -> Column {
     let (texts, traces) = (Arc::clone(&traces.texts), Arc::clone(traces));
     let code = move |row| {

@@ -6,7 +6,7 @@ use spanwise_model::{FrameId, FrameKind, NO_CPU, NO_TIME, StackId, Track, TrackI
 
 use super::observed::{runs_of_tracks, stack_rows};
 use super::parts::{Len, known, number, relation, text, trace};
-use super::{Opened, Traces, int};
+use super::{QueriedTrace, Traces, int};
 use crate::dictionary::NO_TEXT;
 use crate::relation::{Ascending, Column, Relation};
 
@@ -140,7 +140,7 @@ pub(super) fn samples(traces: &Arc<Traces>) -> Relation {
 }
 
 fn sample_columns(traces: &Arc<Traces>, len: Len) -> Vec<Column> {
-    fn track_of(opened: &Opened, row: usize) -> &Track {
+    fn track_of(opened: &QueriedTrace, row: usize) -> &Track {
         opened.trace.tracks().get(TrackId(opened.trace.samples().track[row]))
     }
     vec![

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use spanwise_analyze::{ClassRules, Facts, span_classes};
 use spanwise_model::{SpanId, SpanKind, StrId};
 
-use super::{Opened, Traces, int};
+use super::{QueriedTrace, Traces, int};
 use crate::dictionary::NO_TEXT;
 use crate::relation::{Ascending, Column, Relation, Source};
 
@@ -29,7 +29,7 @@ fn by_start(traces: &Traces, columns: &[Column]) -> Ascending {
 
 fn columns(traces: &Arc<Traces>) -> Vec<Column> {
     let kinds = SpanKind::ALL.map(|kind| traces.texts.find(kind.text()).unwrap_or(NO_TEXT));
-    let kind_of = move |opened: &Opened, span| kinds[opened.trace.kind(span) as usize];
+    let kind_of = move |opened: &QueriedTrace, span| kinds[opened.trace.kind(span) as usize];
     vec![
         int("id", "its number", |row| Some(row as i64)),
         number(traces, "trace", "number of the trace, from 0", |_, at, _| Some(at as i64)),
@@ -108,7 +108,7 @@ fn class(traces: &Arc<Traces>) -> Column {
     })
 }
 
-impl Opened {
+impl QueriedTrace {
     fn id(&self, span: Option<SpanId>) -> Option<i64> {
         span.map(|span| (self.first_span + span.index()) as i64)
     }
@@ -129,7 +129,7 @@ fn number(
     traces: &Arc<Traces>,
     name: &'static str,
     about: &'static str,
-    value: impl Fn(&Opened, usize, SpanId) -> Option<i64> + Send + Sync + 'static,
+    value: impl Fn(&QueriedTrace, usize, SpanId) -> Option<i64> + Send + Sync + 'static,
 ) -> Column {
     let traces = Arc::clone(traces);
     int(name, about, move |row| {
@@ -143,7 +143,7 @@ fn text(
     traces: &Arc<Traces>,
     name: &'static str,
     about: &'static str,
-    code: impl Fn(&Opened, SpanId) -> u32 + Send + Sync + 'static,
+    code: impl Fn(&QueriedTrace, SpanId) -> u32 + Send + Sync + 'static,
 ) -> Column {
     let (texts, traces) = (Arc::clone(&traces.texts), Arc::clone(traces));
     let code = move |row| {

@@ -256,7 +256,7 @@ mod tests {
             let What::Sample(sample) = &record.what else { return format!("{:?}", record.what) };
             let (comm, event) = (names.text(record.comm), names.text(sample.event));
             let name =
-                |place: &spanwise_callstack::Place| names.name_text(place.function).to_owned();
+                |place: &spanwise_callstack::Location| names.name_text(place.function).to_owned();
             let frames: Vec<String> = sample.frames.iter().map(name).collect();
             let (tid, time, period) = (record.thread.tid, record.time, sample.period);
             let time = time.map_or("?".to_owned(), |time| time.to_string());

@@ -4,7 +4,7 @@
 //! `perf trace` prints a call when it has returned, `perf sched timehist` how long a thread
 //! waited when it leaves its processor. So all records are gathered first.
 
-use spanwise_callstack::{FlowOptions, FunctionId, Names, Place, ThreadKey};
+use spanwise_callstack::{FlowOptions, FunctionId, Location, Names, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use super::LINES_BEFORE_MAX;
@@ -62,7 +62,7 @@ impl Gathered {
     }
 
     /// A frame that is told by name; the file may be empty.
-    pub(super) fn place(&mut self, name: &[u8], file: &[u8]) -> Place {
+    pub(super) fn place(&mut self, name: &[u8], file: &[u8]) -> Location {
         let is_inlined = file == b"inlined";
         let file = if is_inlined { b"" } else { file };
         let function = match name {
@@ -75,7 +75,7 @@ impl Gathered {
                 self.names().function(&name, &file)
             }
         };
-        Place { function, is_inlined, ..Place::NOWHERE }
+        Location { function, is_inlined, ..Location::NOWHERE }
     }
 
     pub(super) fn push(&mut self, doer: Doer, time: Nanos, offset: u64, what: What) {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use spanwise_callstack::{FunctionId, Place, StackRef, ThreadKey};
+use spanwise_callstack::{FunctionId, Location, StackRef, ThreadKey};
 use spanwise_model::{
     Frame, FrameId, FrameKind, NO_CPU, NO_LOCK, NO_TIME, Nanos, QuickMap, SampleEvent, SampleRow,
     SampleRows, StackId, StateRow, StrId, TrackId, TrackKind,
@@ -72,7 +72,7 @@ impl Observations {
     pub(super) fn stack(
         &mut self,
         callers: StackRef,
-        places: &[Place],
+        places: &[Location],
         is_unknown: impl Fn(FunctionId) -> bool,
     ) -> StackRef {
         places.iter().fold(callers, |caller, place| {
@@ -233,7 +233,7 @@ impl Output<'_> {
     pub(super) fn states(
         &mut self,
         key: ThreadKey,
-        states: &[spanwise_callstack::Stretch],
+        states: &[spanwise_callstack::StateInterval],
         stacks: &[StackId],
         key_of: impl Fn(i64) -> Option<ThreadKey>,
     ) {

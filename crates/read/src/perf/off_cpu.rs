@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use spanwise_callstack::{
-    EventStack, Flow, Moment, Place, SampleReach, Sched, SchedEvent, StackMove, StackRef, Stretch,
-    ThreadCalls, ThreadKey, ThreadSched, Wakeup,
+    EventStack, EventTime, Flow, Location, SampleReach, Sched, SchedEvent, StackMove, StackRef,
+    StateInterval, ThreadCalls, ThreadKey, ThreadSched, Wakeup,
 };
 use spanwise_model::{
     FlowPhase, FlowRow, InstantRow, LOCK_WAIT_CATEGORY, MIGRATION_CATEGORY, NO_KEY, NO_OFFSET,
@@ -32,7 +32,7 @@ pub(super) struct OffCpu {
 
 impl OffCpu {
     /// A record that the thread raised while it ran.
-    pub(super) fn seen(&mut self, thread: ThreadKey, at: Option<Moment>) {
+    pub(super) fn seen(&mut self, thread: ThreadKey, at: Option<EventTime>) {
         // What perf makes up at the start of a recording has no time.
         if let Some(at) = at.filter(|at| at.time != 0) {
             self.keys.insert(thread.tid, thread);
@@ -41,7 +41,7 @@ impl OffCpu {
     }
 
     /// A record of bookkeeping that the thread raised.
-    pub(super) fn mentioned(&mut self, thread: ThreadKey, at: Option<Moment>) {
+    pub(super) fn mentioned(&mut self, thread: ThreadKey, at: Option<EventTime>) {
         if let Some(at) = at.filter(|at| at.time != 0) {
             self.keys.insert(thread.tid, thread);
             self.sched.mentioned(thread.tid, at);
@@ -83,9 +83,9 @@ impl OffCpu {
     /// An event, and what it says about stacks.
     pub(super) fn event(
         &mut self,
-        (thread, at): (ThreadKey, Option<Moment>),
+        (thread, at): (ThreadKey, Option<EventTime>),
         event: SchedEvent,
-        (frames, number): (&[Place], StackRef),
+        (frames, number): (&[Location], StackRef),
         (flow, processes): (&mut Flow, &BTreeMap<i64, i64>),
     ) {
         let Some(at) = at else { return };
@@ -178,7 +178,7 @@ impl Output<'_> {
             let category = (LOCK_WAIT_CATEGORY, SpanKind::LockWait);
             self.made_up(track, (&name, category), (wait.start, wait.end));
         }
-        for &Stretch { state, start, end, .. } in &thread.stretches {
+        for &StateInterval { state, start, end, .. } in &thread.stretches {
             let name = (&*state.span_name(), state.category());
             // That a thread runs is a state, and nothing to draw beside the calls that it runs.
             if state == ThreadState::Running {

@@ -191,7 +191,7 @@ impl Parser<'_> {
         let to = match text.from.is_same_function(&text.to) {
             true => {
                 let (ip, is_entry) = (text.to.ip, text.to.is_entry);
-                spanwise_callstack::Place { ip, is_entry, ..from }
+                spanwise_callstack::Location { ip, is_entry, ..from }
             }
             false => text.to.resolve(self.names, self.options.map),
         };

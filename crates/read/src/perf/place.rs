@@ -1,6 +1,6 @@
 //! `IP NAME+0xOFFSET (FILE)`: an instruction as perf prints it.
 
-use spanwise_callstack::{FunctionId, Names, Place};
+use spanwise_callstack::{FunctionId, Location, Names};
 use spanwise_symbols::JitMap;
 
 use super::text::{hexadecimal, skip_spaces, split_word};
@@ -33,7 +33,7 @@ impl<'a> PlaceText<'a> {
         self.name == other.name && self.file == other.file && self.name != UNKNOWN
     }
 
-    pub(super) fn resolve(&self, names: &mut Names, map: &JitMap) -> Place {
+    pub(super) fn resolve(&self, names: &mut Names, map: &JitMap) -> Location {
         let is_inlined = self.file == b"inlined";
         let file = if is_inlined || self.file == UNKNOWN { b"" } else { self.file };
         let function = match self.name {
@@ -43,7 +43,7 @@ impl<'a> PlaceText<'a> {
             },
             name => known_function(names, name, file),
         };
-        Place { ip: self.ip, function, is_entry: self.is_entry, is_inlined, ..Place::NOWHERE }
+        Location { ip: self.ip, function, is_entry: self.is_entry, is_inlined, ..Location::NOWHERE }
     }
 }
 

@@ -5,7 +5,7 @@
 //! later line of the same bytes says the same. Only what is surely so is kept: a line that
 //! is not recognised in full is taken apart as if this were not here.
 
-use spanwise_callstack::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Location, ThreadKey, TraceEdge};
 use spanwise_model::{Nanos, StrId};
 
 use super::branch::BranchText;
@@ -184,7 +184,7 @@ pub(super) struct Places {
 struct Entry {
     start: u32,
     len: u32,
-    place: Place,
+    place: Location,
 }
 
 const ENTRIES_BITS: u32 = 14;
@@ -199,20 +199,20 @@ const KEY_BYTES: usize = 16;
 impl Places {
     /// The place that the text begins with, and the length of its text.
     #[inline]
-    pub(super) fn find(&self, text: &[u8]) -> Option<(Place, usize)> {
+    pub(super) fn find(&self, text: &[u8]) -> Option<(Location, usize)> {
         let slot = slot(text)?;
         self.find_in(slot, text).or_else(|| self.find_in(slot ^ 1, text))
     }
 
     #[inline]
-    fn find_in(&self, slot: usize, text: &[u8]) -> Option<(Place, usize)> {
+    fn find_in(&self, slot: usize, text: &[u8]) -> Option<(Location, usize)> {
         let entry = self.entries.get(slot)?;
         let known = &self.texts[entry.start as usize..][..entry.len as usize];
         (!known.is_empty() && text.starts_with(known)).then_some((entry.place, known.len()))
     }
 
     /// Keeps a place, unless its text alone does not say all.
-    pub(super) fn learn(&mut self, text: &PlaceText<'_>, place: Place) {
+    pub(super) fn learn(&mut self, text: &PlaceText<'_>, place: Location) {
         let whole = text.whole;
         let Some(slot) = slot(whole) else { return };
         if self.find(whole).is_some() {
@@ -225,7 +225,7 @@ impl Places {
             return;
         }
         if self.entries.is_empty() || self.texts.len() + whole.len() > TEXTS_BYTES_MAX {
-            let nothing = Entry { start: 0, len: 0, place: Place::NOWHERE };
+            let nothing = Entry { start: 0, len: 0, place: Location::NOWHERE };
             self.entries.clear();
             self.entries.resize(1 << ENTRIES_BITS, nothing);
             self.texts.clear();
@@ -263,7 +263,7 @@ mod tests {
         let names = &lane.names;
         let text = |record: &Record| {
             let What::Branch(branch) = &record.what else { return format!("{:?}", record.what) };
-            let place = |place: spanwise_callstack::Place| {
+            let place = |place: spanwise_callstack::Location| {
                 let function = place.function;
                 let (name, file) = (names.name_text(function), names.file_text(function));
                 (place.ip, name, file, place.is_entry, place.is_inlined)

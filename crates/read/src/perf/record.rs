@@ -1,6 +1,6 @@
 //! What a line says, once read.
 
-use spanwise_callstack::{Branch, Place, SchedEvent, ThreadKey};
+use spanwise_callstack::{Branch, Location, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, StrId};
 
 /// One event of the recording.
@@ -38,7 +38,7 @@ pub(crate) enum What {
     Sched(Box<Scheduled>),
     /// The stack stood like this all the time, from the outermost frame on.
     Stood {
-        frames: Vec<Place>,
+        frames: Vec<Location>,
         until: Nanos,
     },
     /// The thread ran, and nothing else is known.
@@ -59,7 +59,7 @@ pub(crate) enum What {
 pub(crate) struct Sample {
     pub(crate) event: StrId,
     pub(crate) period: u64,
-    pub(crate) frames: Vec<Place>,
+    pub(crate) frames: Vec<Location>,
     /// The frames are a stack, not the one instruction alone.
     pub(crate) is_stack: bool,
 }
@@ -68,5 +68,5 @@ pub(crate) struct Sample {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scheduled {
     pub(crate) event: SchedEvent,
-    pub(crate) frames: Vec<Place>,
+    pub(crate) frames: Vec<Location>,
 }

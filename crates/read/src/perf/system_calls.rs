@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use memchr::memmem;
-use spanwise_callstack::{LeftAs, Place, SchedEvent, ThreadKey};
+use spanwise_callstack::{LeftAs, Location, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, StrId};
 
 use super::gathered::{Doer, Gathered, Lines};
@@ -39,7 +39,7 @@ struct Latest {
     offset: u64,
     what: Happened,
     /// From the innermost on, without a call itself.
-    frames: Vec<Place>,
+    frames: Vec<Location>,
 }
 
 enum Happened {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use spanwise_callstack::{
-    Adopted, Call, Flow, FlowOptions, FunctionId, Moment, Names, Oddities, Place, SampleReach,
-    SchedEvent, StackRef, ThreadCalls, ThreadKey,
+    Adopted, Anomalies, Call, EventTime, Flow, FlowOptions, FunctionId, Location, Names,
+    SampleReach, SchedEvent, StackRef, ThreadCalls, ThreadKey,
 };
 use spanwise_model::{
     Batch, CategoryId, CounterRow, InstantRow, NO_KEY, NO_OFFSET, Nanos, NoticeKind, Notices,
@@ -55,7 +55,7 @@ pub(super) struct SampleOf<'a> {
     pub(super) stack: StackRef,
     pub(super) is_drawn: bool,
     /// Of one that is drawn.
-    pub(super) frames: &'a [Place],
+    pub(super) frames: &'a [Location],
 }
 
 /// A counter over time.
@@ -120,7 +120,7 @@ impl Timeline {
     }
 
     /// The number of a stack: that of its callers, and further frames, outermost first.
-    pub(super) fn stack(&mut self, callers: StackRef, frames: &[Place]) -> StackRef {
+    pub(super) fn stack(&mut self, callers: StackRef, frames: &[Location]) -> StackRef {
         let names = &self.flow.names;
         self.seen.stack(callers, frames, |function| names.is_unknown(function))
     }
@@ -165,7 +165,7 @@ impl Timeline {
     pub(super) fn push_sample(
         &mut self,
         thread: ThreadKey,
-        at: Option<Moment>,
+        at: Option<EventTime>,
         sample: &SampleOf<'_>,
     ) {
         let thread = self.named(thread, StrId::EMPTY, at.and_then(|at| at.cpu));
@@ -236,7 +236,7 @@ impl Timeline {
 
     fn record(&mut self, record: Record) {
         let Record { offset, thread, time, cpu, what, .. } = record;
-        let at = time.map(|time| Moment { time, cpu });
+        let at = time.map(|time| EventTime { time, cpu });
         match what {
             What::Branch(branch) => self.flow.branch(thread, time, &branch),
             What::Sample(sample) => {
@@ -297,9 +297,9 @@ impl Timeline {
 
     fn scheduled(
         &mut self,
-        of: (ThreadKey, Option<Moment>),
+        of: (ThreadKey, Option<EventTime>),
         event: SchedEvent,
-        frames: &[spanwise_callstack::Place],
+        frames: &[spanwise_callstack::Location],
     ) {
         let Timeline { off_cpu, flow, seen, processes, .. } = self;
         let is_unknown = |function| flow.names.is_unknown(function);
@@ -307,7 +307,7 @@ impl Timeline {
         off_cpu.event(of, event, (frames, stack), (flow, processes));
     }
 
-    fn sample(&mut self, thread: ThreadKey, at: Option<Moment>, sample: &SampleOf<'_>) {
+    fn sample(&mut self, thread: ThreadKey, at: Option<EventTime>, sample: &SampleOf<'_>) {
         let time = at.map(|at| at.time);
         let not_before = self.off_cpu.may_run_since(thread);
         self.off_cpu.seen(thread, at);
@@ -398,7 +398,7 @@ impl Join for Timeline {
     }
 }
 
-fn tell(notices: &mut Notices, oddities: Oddities) {
+fn tell(notices: &mut Notices, oddities: Anomalies) {
     notices.add_count(NoticeKind::TimeWentBack, oddities.time_went_back, NO_OFFSET);
     notices.add_count(NoticeKind::AbortedTransaction, oddities.aborted, NO_OFFSET);
 }
@@ -407,7 +407,7 @@ fn tell(notices: &mut Notices, oddities: Oddities) {
 pub(super) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
     let text = |id: &mut StrId| *id = numbers.text(*id);
     let function = |id: &mut FunctionId| *id = numbers.function(*id);
-    let place = |place: &mut Place| {
+    let place = |place: &mut Location| {
         function(&mut place.function);
         text(&mut place.source);
     };

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use spanwise_capture::{TraceClock, TraceRings};
 
-use crate::stepping::perf_data::{File, Place, ZERO};
+use crate::stepping::perf_data::{File, PiecePlace, ZERO};
 
 pub(crate) const TRUNCATED: u64 = 1;
 pub(crate) const PARTIAL: u64 = 4;
@@ -102,7 +102,7 @@ impl Rings {
         let flags = if is_full { self.flags | TRUNCATED } else { self.flags };
         // Rings that are overwritten are not told of without a reason.
         if flags != 0 || !self.is_overwritten {
-            let place = Place { queue: ring as u32, tid: -1, cpu: ring as i32, offset: start };
+            let place = PiecePlace { queue: ring as u32, tid: -1, cpu: ring as i32, offset: start };
             let mut file = File::default();
             file.told(self.pid, place, room, flags);
             self.say(file.into_records());

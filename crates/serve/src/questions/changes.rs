@@ -1,7 +1,7 @@
 //! Counters and moments, thinned to what a screen can show.
 
 use serde_json::{Value, json};
-use spanwise_analyze::Look;
+use spanwise_analyze::Viewport;
 use spanwise_model::{Column, StrId, TrackId};
 
 use super::slices::short;
@@ -11,7 +11,7 @@ use crate::route::{Asked, Refusal};
 pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
-    let look = Look::new(from, to, asked.pixels()?);
+    let look = Viewport::new(from, to, asked.pixels()?);
     let mut tracks: Vec<Value> = Vec::new();
     for id in asked.track_numbers() {
         let id = id?;
@@ -44,7 +44,7 @@ pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
 pub(crate) fn marks(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
-    let look = Look::new(from, to, asked.pixels()?);
+    let look = Viewport::new(from, to, asked.pixels()?);
     let instants = viewed.trace.instants();
     let mut names: Vec<u32> = Vec::new();
     let mut tracks: Vec<Value> = Vec::new();
@@ -78,7 +78,7 @@ fn rows_of(tracks: &Column<u32>, track: TrackId) -> std::ops::Range<usize> {
 }
 
 /// Behind the last entry that shares the pixel of the one at `at`.
-fn end_of_pixel(times: &[i64], look: Look, at: usize, end: usize) -> usize {
+fn end_of_pixel(times: &[i64], look: Viewport, at: usize, end: usize) -> usize {
     let pixel_end = times[at].saturating_add(look.pixel_ns);
     at + times[at..end].partition_point(|&time| time < pixel_end).max(1)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use spanwise_analyze::{Look, Slice};
+use spanwise_analyze::{Slice, Viewport};
 use spanwise_model::{Nanos, map_indices, threads_available};
 
 use crate::connection::http::Response;
@@ -20,7 +20,7 @@ const MUCH: i64 = 64;
 pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
-    let look = Look::new(from, to, asked.pixels()?);
+    let look = Viewport::new(from, to, asked.pixels()?);
     let mut all: Vec<Slice> = Vec::new();
     let mut parts: Vec<Value> = Vec::new();
     let tracks = asked.tracks(viewed)?;

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
-use spanwise_analyze::{Look, Rows, Slice};
+use spanwise_analyze::{Rows, Slice, Viewport};
 use spanwise_model::{SpanKind, Trace, Track, TrackKind};
 
 use crate::document::escape::{escape_markup, printable};
@@ -37,7 +37,7 @@ pub(crate) fn write_timeline(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let Some((from, to)) = trace.window() else { return Ok(()) };
-    let look = Look::new(from, to.saturating_add(1), WIDTH as u32);
+    let look = Viewport::new(from, to.saturating_add(1), WIDTH as u32);
     let (tracks, left_out) = busiest(trace, size.tracks_max);
     let rows: Vec<Rows> = tracks.iter().map(|track| Rows::of(trace, track)).collect();
     let shown = |rows: &Rows| rows.len().min(size.rows_max);

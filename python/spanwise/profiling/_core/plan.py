@@ -2,7 +2,8 @@
 
 A site that costs much goes down steps: no probes, no rows but sums, the time of one call in 8
 and in 64, nothing. What each step costs a call is known, and how often each site was called;
-so the dearest ones go down first, a step a window each, until what is left fits the budget.
+so the most expensive ones go down first, one step per window each, until the rest fits the
+budget.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 FULL, ROWS, SUMS, SAMPLED, OFF = range(5)
 
 CALM_WINDOWS = 3
-# A site that is off is looked at again after so many windows: 5 seconds.
+# A site that is off is tried again after this many windows: 5 seconds.
 OFF_WINDOWS = 25
 
 
@@ -101,7 +102,7 @@ def percent_of(loads: list, costs: Costs, busy_s: float) -> float:
 
 
 def down(loads: list, costs: Costs, busy_s: float, budget: float) -> list:
-    """Moves that save what is over the budget, dearest sites first; a step each."""
+    """Moves that save what is over the budget, most expensive sites first; one step each."""
     over_s = (percent_of(loads, costs, busy_s) - budget) / 100.0 * busy_s
     moves: list = []
 
@@ -142,8 +143,8 @@ def up(loads: list, costs: Costs, busy_s: float, budget: float) -> Move | None:
     return None if found is None else found[1]
 
 
-def look_again(loads: list) -> list:
-    """Sites that have been off for long: the time of some calls tells whether they still cost."""
+def try_again(loads: list) -> list:
+    """Sites that have been off for long: the time of some calls shows whether they still cost."""
     return [
         Move(load.site, load.step, load.step - 1, 0.0)
         for load in loads

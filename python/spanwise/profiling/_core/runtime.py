@@ -122,7 +122,7 @@ def refresh() -> None:
 
 def _after_fork_in_child() -> None:
     _native.after_fork_in_child()
-    _sites.forget_told()
+    _sites.forget_metrics()
     _gpu.forget()
     _last[0] = None
     for manager in list(_stack):

@@ -14,8 +14,8 @@ from ... import _native
 # A program that makes up a name for every operation would fill the memory with names.
 NAMES_MAX = 100_000
 OTHER_NAMES = "(other names)"
-# What was told of operations is kept for as many as profilers keep operations.
-TOLD_MAX = 200_000
+# Metrics of operations are kept for as many as profilers keep operations.
+METRICS_MAX = 200_000
 
 
 class Site(NamedTuple):
@@ -26,7 +26,7 @@ class Site(NamedTuple):
     tags: tuple
     # Gives custom metrics from what was recorded, for decorated functions.
     metrics: Optional[Callable]
-    # Each is told of by itself: custom metrics, parts of a task.
+    # Each operation has metrics of its own: custom metrics, parts of a task.
     keeps_rows: bool = False
 
 
@@ -52,7 +52,7 @@ _names = _Numbers()
 _components = _Numbers()
 _sites: dict = {}
 _known: dict = {}
-_told: dict = {}
+_metrics: dict = {}
 
 
 def site(number: int) -> Site:
@@ -118,39 +118,39 @@ def shared(name: str, component: str, tags: Any, manager: int, profiler: int, na
     return number
 
 
-def tell(ended: tuple, metrics: dict) -> None:
-    """Keeps what is told of an operation until someone asks for it."""
+def keep_metrics(ended: tuple, metrics: dict) -> None:
+    """Keeps the metrics of an operation until they are requested."""
     if metrics:
-        if len(_told) >= TOLD_MAX:
-            _told.pop(next(iter(_told)), None)
-        _told[ended[:2]] = metrics
+        if len(_metrics) >= METRICS_MAX:
+            _metrics.pop(next(iter(_metrics)), None)
+        _metrics[ended[:2]] = metrics
 
 
 def end(token: Any, kind: Any, value: Any, metrics: dict) -> tuple:
     """Ends an operation of a block that was left, maybe with something raised: thread, tick and
-    seconds. What was raised is told with the rest.
+    seconds. An exception is among the metrics.
     """
     ended = token.end(None if kind is None else kind.__name__)
     note_raised(metrics, kind, value)
-    tell(ended, metrics)
+    keep_metrics(ended, metrics)
     return ended
 
 
 def note_raised(metrics: dict, kind: Any, value: Any) -> None:
-    """Tells what was raised, if anything was."""
+    """Adds the exception, if there was one."""
     if kind is not None:
         metrics["exception"] = kind.__name__
         metrics["error"] = str(value)
 
 
-def told(thread_id: int, start_tick: int) -> dict:
-    """What was told of an operation."""
-    return _told.get((thread_id, start_tick), {})
+def metrics_of(thread_id: int, start_tick: int) -> dict:
+    """The metrics of an operation."""
+    return _metrics.get((thread_id, start_tick), {})
 
 
-def forget_told() -> None:
-    """In a forked child: what was told is its parent's."""
-    _told.clear()
+def forget_metrics() -> None:
+    """In a forked child: the metrics are its parent's."""
+    _metrics.clear()
 
 
 _spans: dict = {}

@@ -15,7 +15,7 @@ from ... import _native
 from . import sites as _sites
 
 
-class Wanted(NamedTuple):
+class FunctionSpec(NamedTuple):
     """How a function is to be profiled."""
 
     name: str
@@ -49,7 +49,7 @@ def place_of(function: Any) -> tuple:
     return ("", 0) if code is None else (code.co_filename, code.co_firstlineno)
 
 
-def wrap(function: Any, wanted: Wanted) -> Any:
+def wrap(function: Any, wanted: FunctionSpec) -> Any:
     """A function that does the same, and is recorded."""
     if inspect.isasyncgenfunction(function):
         return _around_async_generator(function, wanted)
@@ -71,7 +71,7 @@ def wrap(function: Any, wanted: Wanted) -> Any:
 
     of_methods = None
     if site_of_class is not None or wanted.about_self is not None:
-        of_methods = (site_of_class, _telling(wanted.about_self))
+        of_methods = (site_of_class, _describing(wanted.about_self))
     site = wanted.site(place=place)
     if isinstance(function, types.FunctionType) and can_patch():
         made = _copy(function)
@@ -84,14 +84,14 @@ def wrap(function: Any, wanted: Wanted) -> Any:
     return functools.update_wrapper(made, function)
 
 
-def _telling(about_self: Optional[Callable]) -> Optional[Callable]:
+def _describing(about_self: Optional[Callable]) -> Optional[Callable]:
     if about_self is None:
         return None
 
-    def tell(instance: Any, thread_id: int, start_tick: int) -> None:
-        _sites.tell((thread_id, start_tick), about_self(instance))
+    def describe(instance: Any, thread_id: int, start_tick: int) -> None:
+        _sites.keep_metrics((thread_id, start_tick), about_self(instance))
 
-    return tell
+    return describe
 
 
 def _copy(function: types.FunctionType) -> types.FunctionType:
@@ -140,7 +140,7 @@ def can_patch() -> bool:
     return seen == 6 * TRIAL_CALLS
 
 
-def _around_generator(function: Any, wanted: Wanted) -> Any:
+def _around_generator(function: Any, wanted: FunctionSpec) -> Any:
     place = place_of(function)
     part, whole = wanted.site("generator part", place=place), wanted.site("generator", place=place)
     level, is_on, parts = wanted.level, _native.is_on, _native.Parts
@@ -155,7 +155,7 @@ def _around_generator(function: Any, wanted: Wanted) -> Any:
     return profiled
 
 
-def _around_coroutine(function: Any, wanted: Wanted) -> Any:
+def _around_coroutine(function: Any, wanted: FunctionSpec) -> Any:
     place = place_of(function)
     part, whole = wanted.site("coroutine part", place=place), wanted.site("coroutine", place=place)
     level, is_on, parts = wanted.level, _native.is_on, _native.Parts
@@ -170,7 +170,7 @@ def _around_coroutine(function: Any, wanted: Wanted) -> Any:
     return profiled
 
 
-def _around_async_generator(function: Any, wanted: Wanted) -> Any:
+def _around_async_generator(function: Any, wanted: FunctionSpec) -> Any:
     place = place_of(function)
     part, whole = wanted.site("generator part", place=place), wanted.site("generator", place=place)
     level, is_on = wanted.level, _native.is_on

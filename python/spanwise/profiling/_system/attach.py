@@ -17,7 +17,7 @@ PYTHON_WITHIN_S = 2.0
 # A file that has no more is only begun.
 FILE_HEAD_BYTES = 64
 ENDS_WITHIN_S = 60
-# `prctl`: this process lets another one look at its memory.
+# `prctl`: this process lets another one read its memory.
 PR_SET_PTRACER = 0x59616D61
 BREAKPOINT = b"\xcc"
 
@@ -48,7 +48,7 @@ def is_someone_listening() -> bool:
 
 
 def ask_for_snapshot(argument: int) -> None:
-    """Has who listens save the moments before now."""
+    """Requests a snapshot from a recorder that listens."""
     _snapshot_function()(0, argument)
 
 
@@ -85,7 +85,7 @@ class Attach:
         return self._process.poll() is not None
 
     def _wait_until_ready(self) -> None:
-        """The kernel's records come first; functions of Python a moment later, if at all."""
+        """The kernel's records come first; Python functions shortly after, if at all."""
         recorded_at = None
         while self._process.poll() is None:
             if recorded_at is None and self._has("perf.data"):
@@ -130,7 +130,7 @@ class Attach:
 
 
 def _let_look(process_id: int) -> None:
-    """Where only parents may look into processes, a child needs leave."""
+    """Where only parents may trace processes, a child needs permission."""
     import ctypes
 
     try:

@@ -32,7 +32,7 @@ def torch_memory() -> Optional[float]:
 
 
 class Nvml:
-    """The first GPU, as NVML tells of it; an `OSError` where it does not."""
+    """The first GPU, as NVML reports it; an `OSError` if it does not."""
 
     def __init__(self) -> None:
         # Loaded only here: most programs that profile have no GPU.
@@ -51,16 +51,16 @@ class Nvml:
         # Of the GPU, and of its memory's bus.
         found = (self._ctypes.c_uint * 2)()
         ask = self._library.nvmlDeviceGetUtilizationRates
-        is_told = ask(self._device, self._ctypes.byref(found)) == 0
-        return float(found[0]) if is_told else None
+        has_answer = ask(self._device, self._ctypes.byref(found)) == 0
+        return float(found[0]) if has_answer else None
 
     def memory(self) -> Optional[tuple]:
         """MiB that are used, and that there are."""
         # Total, free, used.
         found = (self._ctypes.c_ulonglong * 3)()
         ask = self._library.nvmlDeviceGetMemoryInfo
-        is_told = ask(self._device, self._ctypes.byref(found)) == 0
-        return (found[2] / MEBIBYTE, found[0] / MEBIBYTE) if is_told else None
+        has_answer = ask(self._device, self._ctypes.byref(found)) == 0
+        return (found[2] / MEBIBYTE, found[0] / MEBIBYTE) if has_answer else None
 
 
 class NvmlSampler:

@@ -1,6 +1,6 @@
 """What the system says of this process and of the machine, from `/proc`.
 
-What a system does not tell is `None`, never a zero that looks like a measurement.
+What a system does not report is `None`, never a zero that resembles a measurement.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CpuMeter:
         return time.monotonic(), self._read()
 
     def percent(self) -> Optional[float]:
-        """Since the last time, in percent; `None` where the system does not tell."""
+        """Since the last time, in percent; `None` if the system does not report it."""
         now, busy = self._look()
         before, busy_before = self._last
         if busy is None or busy_before is None:

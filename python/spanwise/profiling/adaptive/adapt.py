@@ -1,10 +1,10 @@
 """Keeps within `max_overhead_percent`: what costs most is recorded more cheaply.
 
 Every 200 ms what the calls of each site cost is set against the processor time of the process
-in that while. Above the budget, the dearest sites go down a step (`_plan.STEPS`); when all of it
+in that while. Above the budget, the most expensive sites go down a step (`_plan.STEPS`); when all of it
 takes less than half of the budget three times in a row, the one that costs least to restore goes
 up a step. Only where no site is left to save at, the level is lowered. Each change is kept, with
-its reason, stands in the report and is a moment in the session's file; nothing is printed.
+its reason, is in the report, and an instant event in the session's file; nothing is printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .._core import wrap as _wrap
 from ..config import ProfilerLevel
 
 WINDOW_S = 0.2
-# A while in which the process did next to nothing tells nothing.
+# A period in which the process did next to nothing shows nothing.
 BUSY_MIN_S = 0.01
 # What writing a record takes until that was seen here, and how many records show it.
 RECORD_S = 2e-7
@@ -95,7 +95,7 @@ class Controller:
         self._busy_at = time.process_time()
         self._written_at = _native.writer_cost()
         self._record_s = RECORD_S
-        self._is_told = False
+        self._is_reported = False
         self._marks = 0
         # What recording has cost so far, of how much processor time: both in seconds.
         self.spent_s = self.seen_s = 0.0
@@ -125,11 +125,11 @@ class Controller:
             if manager is None or not manager.is_profiling:
                 return
             if _runtime.current() is manager:
-                self.look(manager)
+                self.check(manager)
             del manager
 
     def _loads(self) -> list:
-        """What was called since the last look."""
+        """What was called since the last check."""
         loads = []
         for number, _mode, _shift, calls in _native.tallies():
             seen = self._sites.setdefault(number, _Seen())
@@ -159,7 +159,7 @@ class Controller:
             by_hand=_cost.of_operation(0),
         )
 
-    def look(self, manager: Any) -> None:
+    def check(self, manager: Any) -> None:
         """One window: measures, decides, and changes what is to be changed."""
         busy_s = time.process_time() - self._busy_at
         if busy_s < BUSY_MIN_S:
@@ -178,8 +178,8 @@ class Controller:
         moves = _plan.down(loads, costs, busy_s, budget)
         for move in moves:
             self._move(manager, move, f"over the budget of {budget:g} %")
-        for move in _plan.look_again(loads):
-            self._move(manager, move, "a look at what it costs now")
+        for move in _plan.try_again(loads):
+            self._move(manager, move, "a check of its current cost")
         self._calm = self._calm + 1 if percent < budget / 2 else 0
         if self._calm >= _plan.CALM_WINDOWS:
             move = _plan.up(loads, costs, busy_s, budget)
@@ -207,9 +207,9 @@ class Controller:
             self._tell(manager, Adjustment(*_now(manager), level, chosen, share, reason))
             manager._cap = chosen
             _runtime.refresh()
-        elif percent > budget and not self._is_told:
+        elif percent > budget and not self._is_reported:
             # Nothing is left to save; said once.
-            self._is_told = True
+            self._is_reported = True
             reason = f"over the budget of {budget:g} % with nothing left to save"
             self._tell(manager, Adjustment(*_now(manager), level, level, percent, reason))
 

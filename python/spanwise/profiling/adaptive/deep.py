@@ -32,7 +32,7 @@ from ..profilers import numbers as profiler_numbers
 CAPTURES = ("snapshot", "torch")
 # How often operations that have ended are looked at.
 LOOK_EVERY_S = 0.02
-# Operations between two looks that are not missed.
+# Operations between two checks that are not missed.
 KEPT_MAX = 10_000
 
 
@@ -206,7 +206,7 @@ class DeepTrace:
             self._failed(armed.operation, armed.slow_ms, reason)
 
     def _finish(self, armed: _Armed, recorder: Attach, start_ns: int, end_ns: int) -> None:
-        """Ends a recording, which takes a moment, beside the program."""
+        """Ends a recording, which takes some time, beside the program."""
 
         def finish() -> None:
             reason = recorder.finish()
@@ -321,7 +321,7 @@ def _is_timed_by_python(number: int) -> bool:
 
 
 def _watch_calls(trace: DeepTrace, name: str) -> None:
-    """Has the next call of a name told to a trace: of a decorated function, or a span."""
+    """Notifies a trace of the next call of a name: of a decorated function, or a span."""
     _native.tell_of_watched(_before_call, after)
     with _watching:
         for number in _sites.numbers_of(name):
@@ -370,7 +370,7 @@ def deep_trace(
     output_dir: Any = "profiling_results",
 ) -> Callable:
     """Captures a function in depth once a call of it took longer than this: the next one,
-    so many times at most. `function.deep_trace.recordings` tells what there is.
+    so many times at most. `function.deep_trace.recordings` lists them.
     """
 
     def decorate(function: Any) -> Any:

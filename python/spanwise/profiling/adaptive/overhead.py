@@ -5,7 +5,7 @@
 Functions that take 5 µs, 50 µs and 1 ms run plain and decorated, at each level, in short
 blocks: plain, decorated, decorated, plain, so that a machine whose speed drifts slows both
 alike. Two blocks give one figure of processor time of the thread, unless it lost the processor
-meanwhile; what is told is the median, and the interval in which the true median lies with a
+meanwhile; the result is the median, and the interval in which the true median lies with a
 confidence of 99 %, whatever the figures are distributed like. A claim does not hold where the
 whole interval lies above it; where it lies on both sides, more blocks are run, until the claim
 is decided or the time is up. A thread that keeps losing the processor finds its caches cold, and
@@ -35,7 +35,7 @@ BLOCK_S = 0.001
 PAIRS = 300
 TIMES_MAX = 12
 ROW_MAX_S = 10.0
-# Fewer figures than this tell nothing.
+# Fewer figures than this show nothing.
 FIGURES_MIN = 30
 # A thread that went on for so much longer than it worked was not alone on its processor.
 AWAY_MAX = 1.02
@@ -131,7 +131,7 @@ def measure(
     level: ProfilerLevel, span_us: int, folder: str, claim: Optional[Claim] = None
 ) -> Measured:
     """Runs a function plain and decorated until the claim is decided, or the time is up."""
-    # Without the budget, which would soon turn the dearer levels into the cheapest.
+    # Without the budget, which would soon turn the more expensive levels into the cheapest.
     config = ProfilerConfig(
         level=level,
         profile_compute=True,
@@ -165,7 +165,7 @@ def measure(
 
 
 def summed_up(level: ProfilerLevel, span_us: int, pairs: list) -> Measured:
-    """What pairs of blocks tell: each block with its time of the thread and of the clock."""
+    """What pairs of blocks show: each block with its time of the thread and of the clock."""
     calm = [pair for pair in pairs if all(wall_s <= AWAY_MAX * cpu_s for cpu_s, wall_s in pair)]
     figures = calm if len(calm) >= FIGURES_MIN else pairs
     percents = [100.0 * (profiled[0] - plain[0]) / plain[0] for plain, profiled in figures]
@@ -188,13 +188,13 @@ def check(level: ProfilerLevel, span_us: int, folder: str, claim: Optional[Claim
     """Measures; gives the line to print, how it stands with the claim, and what was measured."""
     row = measure(level, span_us, folder, claim)
     low, middle, high = row.percent
-    told, word = "", HOLDS
+    verdict, word = "", HOLDS
     if claim is not None:
         word = row.judge(claim)
-        told = f"at most {claim.percent_max:g} %: {word}"
+        verdict = f"at most {claim.percent_max:g} %: {word}"
     span, cost = f"{1e6 * row.plain_s:.1f} µs", f"{row.cost_ns:.0f} ns"
     spread = f"{low:.2f} to {high:.2f} %"
-    line = f"{level.name:14} {span:>10} {cost:>9} {middle:7.2f} % {spread:>19}  {told}"
+    line = f"{level.name:14} {span:>10} {cost:>9} {middle:7.2f} % {spread:>19}  {verdict}"
     return line.rstrip(), word, row
 
 
@@ -218,7 +218,7 @@ def main(arguments: Optional[list] = None) -> int:
                 words.append(word)
                 lost.append(row.lost)
     if UNDECIDED in words:
-        print(f"{words.count(UNDECIDED)} not decided: this machine is too uneven just now to tell.")
+        print(f"{words.count(UNDECIDED)} not decided: this machine is too uneven just now.")
     if max(lost) > LOST_MAX:
         print(f"Up to {100 * max(lost):.0f} % of the pairs lost the processor to other programs.")
     return 1 if options.self_check and BROKEN in words else 0

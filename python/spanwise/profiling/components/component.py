@@ -92,7 +92,7 @@ class ComponentProfiler:
     # Operations.
 
     def profile_method(self, method_name: str, **metrics: Any) -> ComponentOperationContext:
-        """A call of a method, for `with`, with what is to be told of it."""
+        """A call of a method, for `with`, with metrics of it."""
         context = _Counted(self, method_name, method_name, None)
         context.custom_metrics.update(metrics)
         return context

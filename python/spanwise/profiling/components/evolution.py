@@ -10,7 +10,7 @@ from ..profilers import BaseProfiler
 
 
 def parameter_count(network: Any) -> int:
-    """How many parameters a network has; none where it does not tell."""
+    """How many parameters a network has; `None` if unknown."""
     parameters = getattr(network, "parameters", None)
     if not callable(parameters):
         return 0

@@ -104,34 +104,34 @@ class KernelProfiler(BaseProfiler):
         if operation is None:
             return None
         ended = operation.token.end(exception or (None if success else "unsuccessful"))
-        duration, told = ended[2], dict(metrics)
+        duration, all_metrics = ended[2], dict(metrics)
         cpu_percent = memory_delta = 0.0
         if operation.cpu_s is not None:
             cpu_s = max(0.0, time.thread_time() - operation.cpu_s)
             cpu_percent = 100.0 * cpu_s / duration if duration > 0 else 0.0
-            told["cpu_percent"] = cpu_percent
+            all_metrics["cpu_percent"] = cpu_percent
         if operation.memory is not None:
             memory_delta = (_native.memory() or operation.memory) - operation.memory
-            told["memory_delta"] = memory_delta
+            all_metrics["memory_delta"] = memory_delta
             with self.lock:
                 gained = self._memory_by_component
                 gained[operation.component] = gained.get(operation.component, 0.0) + memory_delta
         if operation.gpu_memory is not None:
             gpu_memory = _gpu.torch_memory()
             if gpu_memory is not None:
-                told["gpu_memory_delta"] = gpu_memory - operation.gpu_memory
-            told["gpu_utilization"] = _gpu.utilization()
-        told["success"] = success
-        _sites.tell(ended, told)
+                all_metrics["gpu_memory_delta"] = gpu_memory - operation.gpu_memory
+            all_metrics["gpu_utilization"] = _gpu.utilization()
+        all_metrics["success"] = success
+        _sites.keep_metrics(ended, all_metrics)
         self._save_if_alone()
-        return ProfileResult(operation.name, duration, memory_delta, cpu_percent, success, told)
+        return ProfileResult(operation.name, duration, memory_delta, cpu_percent, success, all_metrics)
 
     def start_operation(self, name: str, component: Any = None, tags: Any = None) -> str:
         """Begins an operation; gives its id, empty where the profiler is disabled."""
         return self._begin(name, component, tags)
 
     def end_operation(self, operation_id: str, **custom_metrics: Any) -> None:
-        """Ends an operation, with what is to be told of it. Unknown ids do nothing."""
+        """Ends an operation, with metrics of it. Unknown ids do nothing."""
         exception = custom_metrics.get("exception")
         success = bool(custom_metrics.get("success", exception is None))
         self._end(operation_id, success, exception, custom_metrics)
@@ -244,7 +244,7 @@ class KernelProfiler(BaseProfiler):
             self.profile_counts_by_component.clear()
             self._memory_by_component.clear()
 
-    # What it tells.
+    # Its metrics.
 
     def save_kernel_report(self, filepath: Any = None) -> str:
         """Saves all it knows as JSON, in its folder; gives the path."""
@@ -314,5 +314,5 @@ class ComponentOperationContext:
         )
 
     def add_metric(self, name: str, value: Any) -> None:
-        """Tells something of the operation."""
+        """Adds a metric of the operation."""
         self.custom_metrics[name] = value

@@ -1,4 +1,4 @@
-"""Threads that look at a program now and then, and say when something is wrong.
+"""Threads that check a program regularly, and report when something is wrong.
 
 Nothing here prints: alerts go to callbacks and to loggers.
 """

@@ -95,7 +95,7 @@ def _setting(stop: threading.Event) -> Callable:
 
 
 def _run(watcher: Any, stop: threading.Event, interval_s: float) -> None:
-    """The thread holds its watcher only while it looks, so that one may be forgotten."""
+    """The thread holds its watcher only during a check, so that one may be dropped."""
     while True:
         found = watcher()
         if found is None:
@@ -103,7 +103,7 @@ def _run(watcher: Any, stop: threading.Event, interval_s: float) -> None:
         try:
             found.look()
         except Exception as reason:
-            # One look that fails is no reason to look no more.
+            # One failed check is no reason to stop checking.
             found._log("error", f"{type(found).__name__} could not look: {reason!r}")
         del found
         if stop.wait(interval_s):

@@ -1,4 +1,4 @@
-"""Alerts of all monitors in one place: who is told, how often, and what is still open."""
+"""Alerts of all monitors in one place: who is notified, how often, and what is still open."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AlertSeverity(Enum):
 
 
 class AlertChannel(Enum):
-    """Ways to tell. Each hands the alert to its callbacks (`add_callback`); `LOGGING` logs it
+    """Ways to notify. Each hands the alert to its callbacks (`add_callback`); `LOGGING` logs it
     as well, and so does `CONSOLE` while it has no callback. Nothing is printed.
     """
 
@@ -127,7 +127,7 @@ def _default_rules() -> list:
 
 
 class AlertSystem:
-    """Takes alerts in, tells them by rules, and keeps those that are open."""
+    """Takes alerts in, notifies by rules, and keeps those that are open."""
 
     def __init__(self, logger: Any = None) -> None:
         self.logger = logger
@@ -137,7 +137,7 @@ class AlertSystem:
         self.alert_rules: dict = {rule.rule_name: rule for rule in _default_rules()}
         self.alert_callbacks: dict = {channel: [] for channel in AlertChannel}
         self._ids = itertools.count(1)
-        # When a rule last told of a type and component.
+        # When a rule last notified of a type and component.
         self._told_at: dict = {}
 
     # Rules and channels.
@@ -189,7 +189,7 @@ class AlertSystem:
         metrics: Optional[dict] = None,
         recommendations: Optional[list] = None,
     ) -> str:
-        """Takes an alert in and tells who is to know; gives its id."""
+        """Takes an alert in and notifies by the rules; gives its id."""
         now = time.time()
         alert = Alert(
             f"{alert_type}_{int(now * 1000)}_{next(self._ids)}", alert_type,

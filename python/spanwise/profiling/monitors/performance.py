@@ -29,7 +29,7 @@ class PerformanceAlert:
 
 @dataclass
 class PerformanceSnapshot:
-    """One look. CPU in percent of all processors, memory and GPU memory in MiB."""
+    """One check. CPU in percent of all processors, memory and GPU memory in MiB."""
 
     timestamp: float
     cpu_usage: float
@@ -38,7 +38,7 @@ class PerformanceSnapshot:
     operation_rate: float
     error_rate: float
     component_metrics: dict = field(default_factory=dict)
-    # Since the profiler began: rates are of what was added since the look before.
+    # Since the profiler began: rates are of what was added since the previous check.
     total_operations: int = 0
     total_errors: int = 0
 
@@ -47,7 +47,7 @@ class PerformanceMonitor(Watcher):
     """Looks at a kernel profiler every so often; alerts when a threshold is passed.
 
     Memory is judged in percent of the machine's, and against the baseline: the mean of the
-    last 60 looks, worked out anew every 60 (from the tenth on).
+    last 60 checks, computed anew every 60 (from the tenth on).
     """
 
     def __init__(

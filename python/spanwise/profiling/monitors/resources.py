@@ -14,7 +14,7 @@ from ._watching import Watcher, judged, since
 
 @dataclass
 class ResourceSnapshot:
-    """One look at the machine; what the system does not tell is `None`. Memory in MiB."""
+    """One check of the machine; what the system does not report is `None`. Memory in MiB."""
 
     timestamp: float
     cpu_percent: Optional[float]
@@ -166,8 +166,8 @@ class ResourceMonitor(Watcher):
             return {}
         trends = {}
         for name, attribute in TRENDS.items():
-            is_told = not name.startswith("gpu") or self.gpu_monitoring
-            values = [getattr(row, attribute) for row in rows] if is_told else []
+            is_measured = not name.startswith("gpu") or self.gpu_monitoring
+            values = [getattr(row, attribute) for row in rows] if is_measured else []
             trends[name] = [value for value in values if value is not None]
         return trends
 
@@ -225,8 +225,8 @@ class ResourceMonitor(Watcher):
             f"  CPU: {_percent(current.cpu_percent)}",
             f"  Memory: {_percent(current.memory_percent)}, {_mb(current.memory_used_mb)}",
             f"  Disk: {_percent(current.disk_usage_percent)}",
-            f"  Processes: {_told(current.process_count)}, "
-            f"threads of this one: {_told(current.thread_count)}",
+            f"  Processes: {_text_of(current.process_count)}, "
+            f"threads of this one: {_text_of(current.thread_count)}",
         ]
         if current.gpu_memory_percent is not None:
             lines.append(
@@ -246,7 +246,7 @@ class ResourceMonitor(Watcher):
         return "\n".join(lines)
 
 
-def _told(value: Any) -> str:
+def _text_of(value: Any) -> str:
     return "unknown" if value is None else str(value)
 
 

@@ -11,7 +11,7 @@ from .._core import sites as _sites
 
 
 def of_manager(manager: Any) -> dict:
-    """A look at a manager's session: sums so far, and what came since the look before."""
+    """The state of a manager's session: sums so far, and since the previous call."""
     now = time.monotonic()
     before, counted = manager._looked or (None, {})
     since = max(1e-9, now - before) if before is not None else max(1e-9, manager._duration())
@@ -51,7 +51,7 @@ def of_manager(manager: Any) -> dict:
 
 def _row(key: tuple, sums: tuple, before: tuple, since: float) -> dict:
     count, seconds, covered, least, most, failed = sums[:6]
-    # Forgotten and begun anew since the look before.
+    # Forgotten and begun anew since the previous call.
     before = before if before[0] <= count else (0, 0.0)
     return {
         "name": _sites.name_of(key[0]),
@@ -89,7 +89,7 @@ class LiveSession:
 
     def follow(self, interval_s: float = 1.0, looks: int = 0) -> Iterator[dict]:
         """Looks again and again until the session ends, or so often; each time only what is
-        new is read. Rates are of the time since the look before.
+        new is read. Rates are of the time since the previous call.
         """
         import json
         import subprocess

@@ -93,7 +93,7 @@ def mark_sums(manager: Any) -> None:
 
 
 def _session_memory(manager: Any) -> float:
-    """What the process gained during the session, where operations do not tell."""
+    """What the process gained during the session, if operations do not show it."""
     start = manager._memory_at_start
     end = manager._memory_at_end
     if start is None or not manager.global_config.profile_memory:

@@ -20,7 +20,7 @@ export class LabelImages {
     this.#height = height;
   }
 
-  /** Before the first name of a frame: how the names look. */
+  /** Before the first name of a frame: the appearance of names. */
   begin(colour: string, ratio: number): void {
     if (colour !== this.#colour || ratio !== this.#ratio || this.#pixels > PIXELS_MAX) this.#clear();
     this.#colour = colour;

@@ -44,7 +44,7 @@ export function spanAt(
   };
 }
 
-/** The point that tells a counter's value at a time: the last that is not after it. */
+/** The point with a counter's value at a time: the last that is not after it. */
 export function pointAt(points: readonly CounterPoint[], time: number): CounterPoint | null {
   let [low, high] = [0, points.length];
   while (low < high) {

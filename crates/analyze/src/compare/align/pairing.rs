@@ -119,14 +119,14 @@ fn symbol(tree: &CallTree, at: usize) -> Symbol<'_> {
     (node.kind as u8, node.name.as_str(), kernels)
 }
 
-type Place = (usize, usize);
+type Position = (usize, usize);
 type Children = [Vec<Child>; 2];
 
 enum Task {
-    Pair(Place),
+    Pair(Position),
     /// Children of both sides that do not correspond as they are.
     Gap {
-        place: Place,
+        place: Position,
         between: Children,
         opened: usize,
     },
@@ -138,13 +138,13 @@ struct Pairing<'a> {
     symbols: [Vec<Keys>; 2],
     work_under: [Vec<usize>; 2],
     open: Vec<Task>,
-    groups: Vec<(Place, [Vec<usize>; 2])>,
+    groups: Vec<(Position, [Vec<usize>; 2])>,
     is_bounded: bool,
 }
 
 impl Pairing<'_> {
     /// Pairs children that correspond; what is between them is looked at later.
-    fn align_children(&mut self, place: Place, children: Children, opened: usize) {
+    fn align_children(&mut self, place: Position, children: Children, opened: usize) {
         let pairs = self.aligned(&children);
         let mut from = [0, 0];
         let ends = [(children[0].len(), children[1].len())];
@@ -172,7 +172,7 @@ impl Pairing<'_> {
         found.pairs
     }
 
-    fn gap(&mut self, place: Place, between: Children, opened: usize) {
+    fn gap(&mut self, place: Position, between: Children, opened: usize) {
         if !between.iter().all(|children| children.iter().any(is_node)) {
             return self.collapse(place, between);
         }
@@ -242,7 +242,7 @@ impl Pairing<'_> {
     }
 
     /// No more nodes of both sides correspond: all work is of the place itself.
-    fn collapse(&mut self, place: Place, between: Children) {
+    fn collapse(&mut self, place: Position, between: Children) {
         let work = [0, 1].map(|side| {
             let (tree, mut rows) = (self.trees[side], Vec::new());
             let mut open: Vec<Child> = between[side].iter().rev().copied().collect();
@@ -280,7 +280,7 @@ fn is_node(child: &Child) -> bool {
 }
 
 /// Sorts by the base; groups of the other side alone follow what they follow there.
-fn in_order(groups: &mut [(Place, [Vec<usize>; 2])]) {
+fn in_order(groups: &mut [(Position, [Vec<usize>; 2])]) {
     let first = |work: &[Vec<usize>; 2], side: usize| work[side].first().copied();
     let both = groups.iter().filter_map(|(_, work)| Some((first(work, 1)?, first(work, 0)?)));
     let base_at: BTreeMap<usize, usize> = both.collect();

@@ -119,8 +119,8 @@ impl CallTree {
 /// All work by step, thread and time of launch.
 fn ordered(trace: &Trace, steps: &Steps) -> Vec<SpanId> {
     let spans = trace.spans();
-    type Place = (usize, Option<TrackId>, Nanos, Nanos, SpanId);
-    let mut work: Vec<Place> = gpu_work(trace)
+    type SortKey = (usize, Option<TrackId>, Nanos, Nanos, SpanId);
+    let mut work: Vec<SortKey> = gpu_work(trace)
         .map(|work| {
             let (start, call) = (spans.start(work), spans.launch(work));
             let launched = call.map_or(start, |call| spans.start(call));

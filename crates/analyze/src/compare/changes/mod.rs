@@ -24,7 +24,7 @@ pub use causes::{Cause, CauseKind};
 pub use sides::gather::{CompareOptions, compare_series, steps_of};
 use sides::pairs::{KeyPair, pairs};
 use sides::series::{Aspect, Behind, Cell};
-pub use sides::series::{CompareBy, CompareSeries, Place};
+pub use sides::series::{CompareBy, ComparePlace, CompareSeries};
 pub use verdict::baseline::{BaselineError, baseline_text, parse_baseline};
 pub use verdict::samples::ComparedBy;
 use verdict::samples::{SideCells, shift_of, spread_ns};
@@ -71,7 +71,7 @@ pub struct SideTotals {
 /// One key on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompareRow {
-    pub place: Place,
+    pub place: ComparePlace,
     pub key: String,
     pub base: StepTime,
     pub other: StepTime,
@@ -167,7 +167,7 @@ impl<'a> Sides<'a> {
             };
             side.iter().map(|series| (series, cells(series))).collect()
         };
-        let draft = draft(how, Place::Wall, "step".to_owned(), &walls(base), &walls(other));
+        let draft = draft(how, ComparePlace::Wall, "step".to_owned(), &walls(base), &walls(other));
         let gpu_ns = [base, other].map(gpu_step_ns).into_iter().min().unwrap_or(0);
         let wall = draft.row.clone();
         let mut sides = Sides { sides: [base, other], how, wall, gpu_ns, allowance: *allowance };
@@ -206,9 +206,9 @@ impl<'a> Sides<'a> {
     fn overall(&self) -> Vec<CompareRow> {
         let mut drafts = Vec::new();
         for (place, label) in [
-            (Place::Gpu, "all GPU work"),
-            (Place::Host, "all work"),
-            (Place::Waiting, "all waiting"),
+            (ComparePlace::Gpu, "all GPU work"),
+            (ComparePlace::Host, "all work"),
+            (ComparePlace::Waiting, "all waiting"),
         ] {
             let cells =
                 self.sides.map(|side| side.iter().map(|of| (of, summed(of, place))).collect());
@@ -300,12 +300,13 @@ fn filled(mut cells: Vec<Cell>, steps: usize) -> Vec<Cell> {
 
 /// GPU work a step of one side.
 fn gpu_step_ns(side: &[CompareSeries]) -> TotalNanos {
-    let cells: Vec<Cell> = side.iter().flat_map(|series| summed(series, Place::Gpu)).collect();
+    let cells: Vec<Cell> =
+        side.iter().flat_map(|series| summed(series, ComparePlace::Gpu)).collect();
     verdict::samples::per(sum(&cells).ns, cells.len())
 }
 
 /// All time of a place, step by step.
-fn summed(series: &CompareSeries, place: Place) -> Vec<Cell> {
+fn summed(series: &CompareSeries, place: ComparePlace) -> Vec<Cell> {
     let mut sums = vec![Cell::default(); series.steps.len()];
     let group = series.group(Aspect::Rows(CompareBy::Operator));
     for ((of, _), row) in group.into_iter().flatten() {
@@ -318,7 +319,7 @@ fn summed(series: &CompareSeries, place: Place) -> Vec<Cell> {
 
 fn draft(
     how: ComparedBy,
-    place: Place,
+    place: ComparePlace,
     key: String,
     base: &SideCells<'_>,
     other: &SideCells<'_>,
@@ -373,10 +374,10 @@ fn sum(cells: &[Cell]) -> Cell {
 }
 
 fn totals(side: &[CompareSeries]) -> SideTotals {
-    let inside = |place: Place| -> TotalNanos {
+    let inside = |place: ComparePlace| -> TotalNanos {
         side.iter().filter_map(|series| series.inside.get(&place)).sum()
     };
-    let outside = |places: &[Place]| -> TotalNanos {
+    let outside = |places: &[ComparePlace]| -> TotalNanos {
         let of = |series: &CompareSeries| -> TotalNanos {
             places.iter().filter_map(|place| series.outside.get(place)).sum()
         };
@@ -386,10 +387,10 @@ fn totals(side: &[CompareSeries]) -> SideTotals {
         traces: side.len() as u64,
         steps: side.iter().map(|series| series.steps.len() as u64).sum(),
         lacks_steps: side.iter().any(|series| !series.has_steps),
-        gpu_ns: inside(Place::Gpu),
-        host_ns: inside(Place::Host),
-        waiting_ns: inside(Place::Waiting),
-        outside_gpu_ns: outside(&[Place::Gpu]),
-        outside_host_ns: outside(&[Place::Host, Place::Waiting]),
+        gpu_ns: inside(ComparePlace::Gpu),
+        host_ns: inside(ComparePlace::Host),
+        waiting_ns: inside(ComparePlace::Waiting),
+        outside_gpu_ns: outside(&[ComparePlace::Gpu]),
+        outside_host_ns: outside(&[ComparePlace::Host, ComparePlace::Waiting]),
     }
 }

@@ -13,10 +13,10 @@ use crate::compare::align::tree::{CallTree, NOT_RECORDED, NodeKind};
 const MODULES_SHOWN: usize = 2;
 
 /// What a row stands for: its place and the items of both sides.
-type Key = (ReplacementKind, Place, [Vec<u32>; 2]);
+type Key = (ReplacementKind, LayerPosition, [Vec<u32>; 2]);
 
 /// The side whose modules tell more, and the innermost node there that holds all the work.
-type Place = (usize, u32);
+type LayerPosition = (usize, u32);
 
 struct Sum {
     key: Key,
@@ -129,7 +129,7 @@ fn is_unlike(sides: &[Side<'_>; 2], place: (usize, usize)) -> bool {
 }
 
 /// The innermost node around all rows of the side that tells more modules.
-fn place(sides: &[Side<'_>; 2], places: &[Places; 2], swap: &Swap) -> Place {
+fn place(sides: &[Side<'_>; 2], places: &[Places; 2], swap: &Swap) -> LayerPosition {
     let nodes = [0, 1].map(|side| {
         let tree = &sides[side].tree;
         let nodes = swap.rows[side].iter().map(|&row| tree.node_of_work[row]);

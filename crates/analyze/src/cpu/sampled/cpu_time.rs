@@ -18,7 +18,7 @@
 
 use spanwise_model::{Nanos, SampleEvent, ThreadState, Trace, TrackId, TrackKind};
 
-use super::pools::{Ran, pools};
+use super::pools::{RunningThread, pools};
 use super::switching::SwitchDistances;
 use crate::TotalNanos;
 
@@ -89,7 +89,7 @@ impl CpuTime {
         let threads = trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread);
         let threads: Vec<TrackId> = threads.map(|(track, _)| track).collect();
         let unseen_ns = time.unseen_ns(trace, &threads);
-        let ran: Vec<Ran> =
+        let ran: Vec<RunningThread> =
             threads.into_iter().map(|track| time.begin(trace, track, unseen_ns)).collect();
         for pool in pools(trace, &ran, time.interval_ns) {
             match pool[..] {
@@ -127,10 +127,10 @@ impl CpuTime {
     }
 
     /// Counts what a thread is known to have run, and samples beside that.
-    fn begin(&mut self, trace: &Trace, track: TrackId, unseen_ns: Nanos) -> Ran {
+    fn begin(&mut self, trace: &Trace, track: TrackId, unseen_ns: Nanos) -> RunningThread {
         let samples = trace.samples();
         let running = Running::of(trace, track, unseen_ns);
-        let mut ran = Ran { track, ns: running.seen_ns, samples: Vec::new() };
+        let mut ran = RunningThread { track, ns: running.seen_ns, samples: Vec::new() };
         let mut apart: Nanos = 0;
         let switching = running.total_ns - running.seen_ns;
         if switching > 0 {
@@ -167,7 +167,7 @@ impl CpuTime {
     }
 
     /// Divides the time of a thread that ran long enough for samples of its own.
-    fn divide_alone(&mut self, trace: &Trace, ran: &Ran) {
+    fn divide_alone(&mut self, trace: &Trace, ran: &RunningThread) {
         let reach = self.interval_ns.saturating_mul(REACH_INTERVALS);
         let mut silent = ran.ns;
         let mut from = 0;
@@ -208,7 +208,7 @@ impl CpuTime {
     }
 
     /// Divides the time of threads among all their samples.
-    fn divide_together(&mut self, trace: &Trace, pool: &[usize], ran: &[Ran]) {
+    fn divide_together(&mut self, trace: &Trace, pool: &[usize], ran: &[RunningThread]) {
         let threads = || pool.iter().map(|&at| &ran[at]);
         if threads().all(|thread| thread.samples.is_empty()) {
             threads().for_each(|thread| self.silent(thread.track, thread.ns));

@@ -26,5 +26,5 @@ pub use profile::{NO_SAMPLE, SWITCHING};
 pub(crate) use profile::{
     ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
-pub(crate) use spending::{ObservedSpending, Spent as ObservedSpent, main_observed};
+pub(crate) use spending::{ObservedSpending, SpentTime as ObservedSpent, main_observed};
 pub(crate) use waiting::{PythonWait, in_event_loop, python_waits};

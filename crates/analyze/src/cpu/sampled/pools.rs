@@ -15,7 +15,7 @@ const ENOUGH_SAMPLES: Nanos = 20;
 
 /// A thread that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ran {
+pub(super) struct RunningThread {
     pub(super) track: TrackId,
     pub(super) ns: Nanos,
     /// Rows of samples, with the CPU time that the thread had had by then.
@@ -23,7 +23,7 @@ pub(super) struct Ran {
 }
 
 /// Places in `ran`, by pool: long threads alone, others by process, by name, or all together.
-pub(super) fn pools(trace: &Trace, ran: &[Ran], interval_ns: Nanos) -> Vec<Vec<usize>> {
+pub(super) fn pools(trace: &Trace, ran: &[RunningThread], interval_ns: Nanos) -> Vec<Vec<usize>> {
     let enough = interval_ns.saturating_mul(ENOUGH_SAMPLES);
     let text = |id| trace.strings().get(id);
     let process = |at: usize| text(trace.tracks().get(ran[at].track).process).to_owned();

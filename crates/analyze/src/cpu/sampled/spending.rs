@@ -164,7 +164,7 @@ fn spending_of_stacks(trace: &Trace) -> Vec<u8> {
 
 /// Time of one thread by what it went into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Spent {
+pub(crate) struct SpentTime {
     pub(crate) cpu_ns: TotalNanos,
     /// Blocked, except where it waited for something to do.
     pub(crate) blocked_ns: TotalNanos,
@@ -176,12 +176,12 @@ pub(crate) struct Spent {
 /// What threads spent their time on; also by the Python function that they were in.
 #[derive(Debug, Default)]
 pub(crate) struct ObservedSpending {
-    pub(crate) by_thread: BTreeMap<(TrackId, SpentOn), Spent>,
+    pub(crate) by_thread: BTreeMap<(TrackId, SpentOn), SpentTime>,
     /// CPU time by the innermost Python function of the program's own, or else of any, and by
     /// the line that it was on.
     by_function: BTreeMap<(SpentOn, String), BTreeMap<u32, TotalNanos>>,
     /// CPU time of the interpreter at work on Python code, by thread; only threads that ran some.
-    pub(crate) python: BTreeMap<TrackId, Spent>,
+    pub(crate) python: BTreeMap<TrackId, SpentTime>,
 }
 
 impl ObservedSpending {
@@ -234,9 +234,9 @@ impl ObservedSpending {
     }
 
     /// CPU time of all threads, and how many samples show it.
-    pub(crate) fn total(&self, on: SpentOn) -> Spent {
+    pub(crate) fn total(&self, on: SpentOn) -> SpentTime {
         let rows = self.by_thread.iter().filter(|((_, of), _)| *of == on);
-        rows.fold(Spent::default(), |sum, (_, row)| Spent {
+        rows.fold(SpentTime::default(), |sum, (_, row)| SpentTime {
             cpu_ns: sum.cpu_ns + row.cpu_ns,
             blocked_ns: sum.blocked_ns + row.blocked_ns,
             runnable_ns: sum.runnable_ns + row.runnable_ns,

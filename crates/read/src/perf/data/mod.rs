@@ -25,7 +25,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use spanwise_callstack::{FlowOptions, Moment, Names, Place, SchedEvent, StackRef, ThreadKey};
+use spanwise_callstack::{
+    EventTime, FlowOptions, Location, Names, SchedEvent, StackRef, ThreadKey,
+};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
 use spanwise_symbols::{
     Files, Inlines, JitMap, JitMaps, KernelCode, Mapping, Maps, Shelf, Symbols, Unwinders,
@@ -276,9 +278,9 @@ struct State<'a> {
     /// Waits have samples of their own.
     has_waits: bool,
     /// Stacks of threads that are about to leave their processor.
-    leaving: HashMap<i32, Vec<Place>>,
+    leaving: HashMap<i32, Vec<Location>>,
     /// Stacks of threads that are about to wake another.
-    waking: HashMap<i32, Vec<Place>>,
+    waking: HashMap<i32, Vec<Location>>,
     python: &'a mut PythonStacks,
     calls: &'a mut Hits,
     steps: &'a mut Steps,
@@ -446,7 +448,7 @@ impl State<'_> {
         let time = of.time.and_then(|time| Nanos::try_from(time).ok());
         let is_plain = sample.stack.is_none() && self.python.is_empty();
         if tracepoint.is_none() && is_plain {
-            let at = time.map(|time| Moment { time, cpu: of.cpu });
+            let at = time.map(|time| EventTime { time, cpu: of.cpu });
             let is_drawn = self.timeline.draws_next();
             let frames = if is_drawn { self.native_frames(of.pid, sample) } else { Vec::new() };
             let stack = match is_drawn {
@@ -470,7 +472,7 @@ impl State<'_> {
     }
 
     /// A tracepoint: of the scheduler, of a lock, or one that says nothing to us.
-    fn moment(&mut self, sample: &sample::Sample<'_>, name: &str, frames: Vec<Place>) -> What {
+    fn moment(&mut self, sample: &sample::Sample<'_>, name: &str, frames: Vec<Location>) -> What {
         let known = self.formats.content(sample.raw).and_then(|content| content.scheduled(name));
         match known.or_else(|| super::tracepoint::probe(name.as_bytes(), self.names())) {
             Some(event) => What::Sched(Box::new(Scheduled { event, frames })),
@@ -479,7 +481,7 @@ impl State<'_> {
     }
 
     /// The stack, from the outermost frame on, with functions of Python in it.
-    fn frames(&mut self, of: Common, sample: &sample::Sample<'_>, when: When) -> Vec<Place> {
+    fn frames(&mut self, of: Common, sample: &sample::Sample<'_>, when: When) -> Vec<Location> {
         let frames = self.native_frames(of.pid, sample);
         match of.time.and_then(|time| Nanos::try_from(time).ok()) {
             Some(time) if !self.python.is_empty() => {
@@ -495,7 +497,7 @@ impl State<'_> {
         thread: ThreadKey,
         time: Option<Nanos>,
         is_out: bool,
-    ) -> Option<Vec<Place>> {
+    ) -> Option<Vec<Location>> {
         let tid = i32::try_from(thread.tid).ok()?;
         let at = (tid, time.filter(|_| is_out)?);
         let frames = self.python.join(at, When::Leaving, Vec::new(), self.timeline.names());

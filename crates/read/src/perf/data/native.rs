@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use spanwise_callstack::{FunctionId, Place, StackRef};
+use spanwise_callstack::{FunctionId, Location, StackRef};
 use spanwise_model::StrId;
 use spanwise_symbols::{Located, Mapping, Symbol};
 
@@ -78,7 +78,7 @@ fn without_innermost_of(ips: &mut Vec<u64>, unwound: &[u64]) {
 
 impl State<'_> {
     /// The stack, from the outermost frame on.
-    pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Place> {
+    pub(super) fn native_frames(&mut self, pid: i32, sample: &sample::Sample<'_>) -> Vec<Location> {
         let mut ips = innermost_first(sample);
         if let (Some(stacks), Some(stack)) = (&mut self.stacks, &sample.stack) {
             let word_at = |address| stack.word_at(address);
@@ -110,8 +110,8 @@ impl State<'_> {
         stack
     }
 
-    fn frames_of(&mut self, pid: i32, ips: &[u64]) -> Vec<Place> {
-        let mut frames: Vec<Place> = Vec::new();
+    fn frames_of(&mut self, pid: i32, ips: &[u64]) -> Vec<Location> {
+        let mut frames: Vec<Location> = Vec::new();
         for ChainAddress { ip, is_return } in addresses(ips) {
             self.push_places(pid, ip, is_return, &mut frames);
         }
@@ -125,7 +125,7 @@ impl State<'_> {
         pid: i32,
         ip: u64,
         is_return: bool,
-        frames: &mut Vec<Place>,
+        frames: &mut Vec<Location>,
     ) {
         let inside = if is_return { ip.saturating_sub(1) } else { ip };
         let mapping = self.maps.find(pid, ip).cloned();
@@ -143,10 +143,10 @@ impl State<'_> {
         let Found { function, is_entry, stands: (source, line), inlined } = found;
         frames.extend(inlined.iter().rev().map(|&InlinedFound { function, stands }| {
             let (source, line) = stands;
-            Place { ip, function, is_entry: false, is_inlined: true, source, line }
+            Location { ip, function, is_entry: false, is_inlined: true, source, line }
         }));
         let is_entry = is_entry && !is_return;
-        frames.push(Place { ip, function, is_entry, is_inlined: false, source, line });
+        frames.push(Location { ip, function, is_entry, is_inlined: false, source, line });
     }
 
     pub(super) fn kernel_function(&mut self, file: &str, ip: u64) -> Found {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use spanwise_callstack::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Location, ThreadKey, TraceEdge};
 use spanwise_model::Nanos;
 
 use super::header::Header;
@@ -197,13 +197,13 @@ impl State<'_> {
     }
 
     /// The function at an address.
-    fn place(&mut self, pid: i32, ip: u64) -> Place {
+    fn place(&mut self, pid: i32, ip: u64) -> Location {
         if ip == 0 {
-            return Place::NOWHERE;
+            return Location::NOWHERE;
         }
         let mut places = Vec::new();
         self.push_places(pid, ip, false, &mut places);
-        places.into_iter().find(|place| !place.is_inlined).unwrap_or(Place::NOWHERE)
+        places.into_iter().find(|place| !place.is_inlined).unwrap_or(Location::NOWHERE)
     }
 }
 

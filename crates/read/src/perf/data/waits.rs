@@ -4,7 +4,7 @@
 //! wait that it is of, up to the moment of the sample. Another, [`SHARE`], has samples that stand
 //! for as much waiting in shorter waits as their period says.
 
-use spanwise_callstack::{Names, Place, SchedEvent, ThreadKey};
+use spanwise_callstack::{Location, Names, SchedEvent, ThreadKey};
 use spanwise_model::Nanos;
 
 use super::header::Event;
@@ -97,15 +97,15 @@ impl State<'_> {
 
 /// Takes the recorder's own program off a stack: what stands inside of the switch to another
 /// thread, or, where it runs at the return of that, on the top.
-fn leave_program_out(names: &Names, frames: &mut Vec<Place>) {
+fn leave_program_out(names: &Names, frames: &mut Vec<Location>) {
     let top = frames.len().saturating_sub(PROGRAM_FRAMES_MAX);
-    let is_switch = |place: &Place| {
+    let is_switch = |place: &Location| {
         place.is_kernel() && matches!(names.name_text(place.function), "__schedule" | "schedule")
     };
     match frames[top..].iter().rposition(is_switch) {
         Some(at) => frames.truncate(top + at + 1),
         None => {
-            let is_program = |place: &Place| {
+            let is_program = |place: &Location| {
                 place.is_kernel() && names.name_text(place.function).starts_with("bpf_")
             };
             while frames.last().is_some_and(is_program) {
@@ -117,8 +117,8 @@ fn leave_program_out(names: &Names, frames: &mut Vec<Place>) {
 
 /// Takes the kernel's part of waking another thread off a stack, and with it the recorder's own
 /// program: what is left is who asked for it.
-fn leave_waking_out(names: &Names, frames: &mut Vec<Place>) {
-    let is_waking = |place: &Place| {
+fn leave_waking_out(names: &Names, frames: &mut Vec<Location>) {
+    let is_waking = |place: &Location| {
         let name = names.name_text(place.function);
         place.is_kernel() && (name.starts_with("try_to_wake_up") || name == "wake_up_q")
     };
@@ -135,12 +135,12 @@ mod tests {
     fn check(stack: &[&str], expected: usize) {
         const KERNEL: u64 = 1 << 63;
         let mut names = Names::default();
-        let place = |name: &&str| Place {
+        let place = |name: &&str| Location {
             function: names.function(name, "[kernel.kallsyms]"),
             ip: KERNEL,
-            ..Place::NOWHERE
+            ..Location::NOWHERE
         };
-        let mut frames: Vec<Place> = stack.iter().map(place).collect();
+        let mut frames: Vec<Location> = stack.iter().map(place).collect();
         leave_program_out(&names, &mut frames);
         assert_eq!(frames.len(), expected, "{stack:?}");
     }
@@ -149,13 +149,13 @@ mod tests {
     fn a_stack_of_a_waker_ends_where_it_wakes() {
         const KERNEL: u64 = 1 << 63;
         let mut names = Names::default();
-        let place = |name: &&str| Place {
+        let place = |name: &&str| Location {
             function: names.function(name, "[kernel.kallsyms]"),
             ip: KERNEL,
-            ..Place::NOWHERE
+            ..Location::NOWHERE
         };
         let stack = ["main", "futex_wake", "wake_up_q", "try_to_wake_up", "bpf_trace_run1"];
-        let mut frames: Vec<Place> = stack.iter().map(place).collect();
+        let mut frames: Vec<Location> = stack.iter().map(place).collect();
         leave_waking_out(&names, &mut frames);
         assert_eq!(frames.len(), 2);
     }

@@ -3,9 +3,9 @@
 mod observed;
 
 use spanwise_analyze::{
-    AllocationStorm, Copied, Doing, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies,
-    HostLine, LostOverlap, NotRecorded, Spent, SpentOn, Synchronisation, TinyKernels, TotalNanos,
-    WaitKind, Waiting,
+    AllocationStorm, Copied, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine,
+    LostOverlap, NotRecorded, Overhead, SpentOn, Synchronisation, TinyKernels, TopFunction,
+    TotalNanos, WaitKind, Waiting,
 };
 use spanwise_write::{
     Body, Column, Columns, Content, Paragraph, Top, bytes_text, count_text, nanos_rounded_text,
@@ -85,7 +85,7 @@ pub fn finding_key(kind: &FindingKind) -> &'static str {
         FindingKind::HostLine(_) => "host-line",
         FindingKind::TinyKernels(_) => "tiny-kernels",
         FindingKind::NotRecorded(_) => "not-recorded",
-        FindingKind::Spent(spent) => spent_key(spent.on),
+        FindingKind::Overhead(spent) => spent_key(spent.on),
         FindingKind::CpuSpent(spent) => spent_key(spent.on),
         FindingKind::CpuFunction(_) => "cpu-function",
         FindingKind::OffCpu(_) => "off-cpu",
@@ -126,7 +126,7 @@ fn place(kind: &FindingKind) -> (Option<Range>, Option<&str>) {
         FindingKind::CpuSpent(spent) => (None, spent.function.as_deref()),
         FindingKind::CpuFunction(function) => (None, Some(&function.function)),
         FindingKind::OffCpu(waits) => (range(waits.longest_from, waits.longest_ns), None),
-        FindingKind::Spent(spent) => {
+        FindingKind::Overhead(spent) => {
             (range(spent.longest_from, spent.longest_ns), spent.line.as_deref())
         }
         FindingKind::Synchronisation(sync) => (None, sync.row.line.as_deref()),
@@ -151,7 +151,7 @@ impl Words {
             FindingKind::HostLine(host) => self.host_line(host),
             FindingKind::TinyKernels(tiny) => self.tiny_kernels(tiny),
             FindingKind::NotRecorded(work) => not_recorded(work),
-            FindingKind::Spent(spent) => self.spent(spent),
+            FindingKind::Overhead(spent) => self.spent(spent),
             FindingKind::Synchronisation(sync) => self.synchronisation(sync),
             FindingKind::HostCopies(copies) => self.host_copies(copies),
             FindingKind::LostOverlap(lost) => lost_overlap(lost),
@@ -168,8 +168,8 @@ impl Words {
     }
 
     /// The introduction, then "f under model.py(5): forward (3.000 ms)".
-    fn doing(&self, introduction: &str, doing: Option<&Doing>) -> String {
-        let Some(Doing { function, line, self_ns }) = doing else { return String::new() };
+    fn doing(&self, introduction: &str, doing: Option<&TopFunction>) -> String {
+        let Some(TopFunction { function, line, self_ns }) = doing else { return String::new() };
         let line = line.as_ref().map(|line| format!(" under {}", self.name(line)));
         let under = line.unwrap_or_default();
         format!("{introduction} {}{under} ({})", self.name(function), nanos_rounded_text(*self_ns))
@@ -248,7 +248,7 @@ impl Words {
         }
     }
 
-    fn spent(&self, spent: &Spent) -> Paragraph {
+    fn spent(&self, spent: &Overhead) -> Paragraph {
         let (what, advice) = spent_words(spent.on);
         let place = match &spent.line {
             Some(line) => {

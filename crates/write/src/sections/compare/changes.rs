@@ -1,7 +1,8 @@
 //! Two sides of a comparison: the answer in a few lines, what explains it, row by row.
 
 use spanwise_analyze::{
-    CompareBy, CompareRow, ComparedBy, Comparison, Place, Reason, STEPS_MIN, SideTotals, StepTime,
+    CompareBy, ComparePlace, CompareRow, ComparedBy, Comparison, Reason, STEPS_MIN, SideTotals,
+    StepTime,
 };
 
 use crate::Top;
@@ -160,18 +161,18 @@ fn rows_section(key: &'static str, title: &str, rows: &[&CompareRow], top: Top) 
 /// Names in a sentence for people are kept short; programs get them in full.
 const NAME_WIDTH: usize = 60;
 
-fn place_text(place: Place) -> &'static str {
+fn place_text(place: ComparePlace) -> &'static str {
     match place {
-        Place::Gpu => "GPU",
-        Place::Host => "host",
-        Place::Waiting => "waiting",
-        Place::Wall => "clock",
+        ComparePlace::Gpu => "GPU",
+        ComparePlace::Host => "host",
+        ComparePlace::Waiting => "waiting",
+        ComparePlace::Wall => "clock",
     }
 }
 
 /// "2 → 3 launches per step; each 1.2 µs → 1.4 µs".
 fn why_text(row: &CompareRow, width: usize) -> String {
-    let counted = if row.place == Place::Gpu { "launches" } else { "calls" };
+    let counted = if row.place == ComparePlace::Gpu { "launches" } else { "calls" };
     let texts = row.why.reasons.iter().map(|reason| match reason {
         Reason::OtherCount => format!("{} {counted} per step", rates_text(row.base, row.other)),
         reason => reason_text(reason, width),

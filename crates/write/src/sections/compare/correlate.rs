@@ -1,7 +1,7 @@
 //! What moves with measured figures: a table a metric for people, one for programs.
 
 use spanwise_analyze::{
-    Correlations, FeatureGroup, MatchedBy, Matching, Moved, Mover, SAMPLES_MIN,
+    Association, CorrelatedFeature, Correlations, FeatureGroup, MatchedBy, Matching, SAMPLES_MIN,
 };
 
 use crate::document::sectioned::{Body, Document, Section};
@@ -133,7 +133,7 @@ fn columns_of_rows() -> [Column; 12] {
     ]
 }
 
-fn cells_of(row: &Mover) -> [Cell; 12] {
+fn cells_of(row: &CorrelatedFeature) -> [Cell; 12] {
     let (from, to) = row.range;
     let is_time = row.feature.group.is_time();
     let shown = |value: f64| match is_time {
@@ -181,7 +181,7 @@ fn group_text(group: FeatureGroup) -> &'static str {
     }
 }
 
-fn moved_section(moved: &Moved) -> Section {
+fn moved_section(moved: &Association) -> Section {
     let mut table = Table::new(columns_of_rows());
     for row in moved.with.iter().chain(&moved.against) {
         table.push(cells_of(row));

@@ -20,7 +20,7 @@ use crate::compare::changes::causes::why::{Reason, counts_differ, other_kernels}
 use crate::compare::changes::sides::aspects::{BUSY, EXPOSED, IN};
 use crate::compare::changes::sides::keys::function_text;
 use crate::compare::changes::sides::pairs::pairs;
-use crate::compare::changes::sides::series::{Aspect, Behind, CompareBy, Place};
+use crate::compare::changes::sides::series::{Aspect, Behind, CompareBy, ComparePlace};
 use crate::compare::changes::{CompareRow, Sides, StepTime};
 
 /// A difference that explains others; costs are time a step, more than 0 where the other
@@ -144,7 +144,8 @@ impl<'a, 's> Finding<'a, 's> {
     fn told_kernels(&self) -> BTreeSet<&str> {
         let is_told = |row: &&CompareRow| {
             let name = function(row);
-            row.place == Place::Gpu && name.is_some_and(|name| self.told_work.contains(&name))
+            row.place == ComparePlace::Gpu
+                && name.is_some_and(|name| self.told_work.contains(&name))
         };
         let names = self.lines.iter().filter(is_told).flat_map(|row| row.why.kernels.iter());
         names.flatten().map(String::as_str).collect()
@@ -165,7 +166,8 @@ impl<'a, 's> Finding<'a, 's> {
 
     /// Change of the time that threads spend in a function, and whether it counts.
     fn function_cost(&self, name: &str) -> (TotalNanos, bool) {
-        let of_host = |row: &&CompareRow| matches!(row.place, Place::Host | Place::Waiting);
+        let of_host =
+            |row: &&CompareRow| matches!(row.place, ComparePlace::Host | ComparePlace::Waiting);
         let rows = self.lines.iter().filter(of_host);
         let rows: Vec<&CompareRow> =
             rows.filter(|row| function(row).as_deref() == Some(name)).collect();
@@ -192,7 +194,7 @@ impl<'a, 's> Finding<'a, 's> {
     fn synchronisations(&mut self) {
         let rows = self.sides.rows(Aspect::Syncs);
         let (idle, calls): (Vec<CompareRow>, Vec<CompareRow>) =
-            rows.into_iter().partition(|row| row.place == Place::Wall);
+            rows.into_iter().partition(|row| row.place == ComparePlace::Wall);
         for row in calls {
             let (operator, name) = row.key.split_once(IN).unwrap_or((&row.key, ""));
             let (cost_ns, counts) = self.function_cost(name);
@@ -218,15 +220,15 @@ impl<'a, 's> Finding<'a, 's> {
         let walls = both(&self.sides.wall);
         let is_idle = |row: &CompareRow| {
             let most = |side: usize| both(row)[side].total_ns * 10 >= walls[side].total_ns * 9;
-            row.place == Place::Waiting && most(0) && most(1)
+            row.place == ComparePlace::Waiting && most(0) && most(1)
         };
-        let of_host = |row: &&CompareRow| row.place != Place::Gpu && !is_idle(row);
+        let of_host = |row: &&CompareRow| row.place != ComparePlace::Gpu && !is_idle(row);
         let counting = self.lines.iter().filter(of_host).filter(|row| self.counts(row));
         let rows: Vec<CompareRow> = counting.cloned().collect();
         for row in rows.into_iter().take(FUNCTIONS_MAX) {
             let Some(name) = function(&row) else { continue };
             if !self.told.contains(&name) {
-                let is_waiting = row.place == Place::Waiting;
+                let is_waiting = row.place == ComparePlace::Waiting;
                 let kind = CauseKind::HostCode { time: both(&row), is_waiting };
                 self.push(kind, row.change_ns(), &row);
             }
@@ -248,7 +250,7 @@ impl<'a, 's> Finding<'a, 's> {
     fn modules(&mut self) {
         for row in self.sides.rows(Aspect::Rows(CompareBy::Module)) {
             let is_there = row.base.is_there() && row.other.is_there();
-            if row.place != Place::Gpu || !is_there || !self.counts(&row) {
+            if row.place != ComparePlace::Gpu || !is_there || !self.counts(&row) {
                 continue;
             }
             let Some(kernels) = self.new_kernels(&row) else { continue };
@@ -262,12 +264,12 @@ impl<'a, 's> Finding<'a, 's> {
     /// Where modules tell nothing, as when a compiler took them away: the step as a whole.
     fn whole_step(&mut self, overall: &[CompareRow]) {
         let is_told = |cause: &Cause| matches!(cause.kind, CauseKind::OtherKernels { .. });
-        let gpu = overall.iter().find(|row| row.place == Place::Gpu && self.counts(row));
+        let gpu = overall.iter().find(|row| row.place == ComparePlace::Gpu && self.counts(row));
         let Some(gpu) = gpu.filter(|_| !self.found.iter().any(is_told)) else { return };
         let aspect = Aspect::Rows(CompareBy::Operator);
         let mut behind: [Behind; 2] = Default::default();
         for pair in pairs(aspect, self.sides.sides) {
-            if pair.place == Place::Gpu {
+            if pair.place == ComparePlace::Gpu {
                 behind[0].add(&self.sides.behind(aspect, &pair, 0));
                 behind[1].add(&self.sides.behind(aspect, &pair, 1));
             }
@@ -287,7 +289,7 @@ impl<'a, 's> Finding<'a, 's> {
 
     fn operators(&mut self) {
         for row in self.sides.rows(Aspect::Rows(CompareBy::Operator)) {
-            if row.place != Place::Gpu || !self.counts(&row) {
+            if row.place != ComparePlace::Gpu || !self.counts(&row) {
                 continue;
             }
             // It is part of what is told already.
@@ -310,7 +312,7 @@ impl<'a, 's> Finding<'a, 's> {
 
     /// What the host takes longer for all over.
     fn host_everywhere(&mut self, overall: &[CompareRow]) {
-        let Some(host) = overall.iter().find(|row| row.place == Place::Host) else { return };
+        let Some(host) = overall.iter().find(|row| row.place == ComparePlace::Host) else { return };
         let is_host = |cause: &&Cause| {
             matches!(
                 cause.kind,
@@ -322,7 +324,7 @@ impl<'a, 's> Finding<'a, 's> {
         let told: TotalNanos = self.found.iter().filter(is_host).map(|cause| cause.cost_ns).sum();
         let rest = host.change_ns() - told;
         let same_way = |row: &&CompareRow| {
-            row.place == Place::Host
+            row.place == ComparePlace::Host
                 && row.change_ns().signum() == rest.signum()
                 && function(row).is_some_and(|name| !self.told.contains(&name))
         };

@@ -6,8 +6,8 @@ use spanwise_model::{SpanId, TrackKind};
 
 use crate::compare::changes::CompareRow;
 use crate::compare::changes::sides::keys::{KeyId, Keyer};
-use crate::compare::changes::sides::series::{CompareBy, Place};
-use crate::gpu::launcher::Launchers;
+use crate::compare::changes::sides::series::{CompareBy, ComparePlace};
+use crate::gpu::launching_frame::Launchers;
 use crate::{ClassRules, Facts};
 
 /// A span for each row, in the order of the rows; none where this trace has no such work, and
@@ -26,10 +26,10 @@ pub fn row_spans(
     let launchers = Launchers::new(facts.trace(), facts.frames(), facts.names());
     let mut keyer = Keyer::new(facts, by, false, &launchers, rules);
     let numbered = rows.iter().enumerate();
-    let wanted: HashMap<(Place, &str), usize> =
+    let wanted: HashMap<(ComparePlace, &str), usize> =
         numbered.map(|(at, row)| ((row.place, &*row.key), at)).collect();
     // Looked up only.
-    let mut known: HashMap<(Place, KeyId), Option<usize>> = HashMap::new();
+    let mut known: HashMap<(ComparePlace, KeyId), Option<usize>> = HashMap::new();
     let spans = facts.trace().spans();
     for span in spans.ids() {
         let Some((place, key)) = key_of(&mut keyer, by, span) else { continue };
@@ -45,20 +45,20 @@ pub fn row_spans(
 }
 
 /// What a span is counted under.
-fn key_of(keyer: &mut Keyer<'_>, by: CompareBy, span: SpanId) -> Option<(Place, KeyId)> {
+fn key_of(keyer: &mut Keyer<'_>, by: CompareBy, span: SpanId) -> Option<(ComparePlace, KeyId)> {
     let facts = keyer.facts();
     let trace = facts.trace();
     let kind = trace.kind(span);
     if kind.is_gpu_work() {
-        return Some((Place::Gpu, keyer.gpu(by, span, 0)));
+        return Some((ComparePlace::Gpu, keyer.gpu(by, span, 0)));
     }
     let track = trace.tracks().get(trace.spans().track(span));
     if track.kind != TrackKind::Thread || !kind.is_on_stack() {
         return None;
     }
     let place = match facts.waits().kind(span) {
-        Some(_) => Place::Waiting,
-        None => Place::Host,
+        Some(_) => ComparePlace::Waiting,
+        None => ComparePlace::Host,
     };
     Some((place, keyer.host(by, span, 0)?))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::TotalNanos;
 use crate::compare::changes::sides::series::{Behind, Cell};
-use crate::compare::changes::{CompareRow, Place};
+use crate::compare::changes::{ComparePlace, CompareRow};
 
 /// What stands behind a row on both sides: base, then other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -97,7 +97,7 @@ fn reasons(row: &CompareRow, behind: &[Behind; 2]) -> Vec<Reason> {
     if counts_differ(row) {
         reasons.push(Reason::OtherCount);
     }
-    if row.place == Place::Gpu {
+    if row.place == ComparePlace::Gpu {
         reasons.extend(other_kernels(behind));
         reasons.extend(other_shapes(behind));
     }
@@ -115,7 +115,7 @@ fn reasons(row: &CompareRow, behind: &[Behind; 2]) -> Vec<Reason> {
     if let Some((base, other)) = speeds.filter(|&(base, other)| differ(base, other)) {
         reasons.push(Reason::OtherBandwidth { base, other });
     }
-    if row.place == Place::Gpu && base_ns != other_ns {
+    if row.place == ComparePlace::Gpu && base_ns != other_ns {
         reasons.extend(other_rate(behind).filter(|reason| match reason {
             // Of a sample: it must speak for all of it.
             Reason::OtherRate { base, other, .. } => (base_ns < other_ns) == (base > other),

@@ -5,12 +5,12 @@ use spanwise_model::{ArgValue, SpanId, SpanKind};
 
 use crate::compare::changes::sides::keys::function_text;
 use crate::compare::changes::sides::series::{
-    Aspect, Cell, CompareSeries, Group, Place, RowSeries,
+    Aspect, Cell, ComparePlace, CompareSeries, Group, RowSeries,
 };
 use crate::compare::changes::sides::sums::PlacedWork;
 use crate::compare::changes::sides::window::Window;
 use crate::gpu::breakdown::device_breakdown;
-use crate::gpu::launcher::Launchers;
+use crate::gpu::launching_frame::Launchers;
 use crate::gpu::syncs::{SyncCall, sync_costs};
 use crate::{Facts, TotalNanos};
 
@@ -37,7 +37,7 @@ pub(in crate::compare::changes) fn gather(
 fn add(
     group: &mut Group,
     steps: usize,
-    key: (Place, String),
+    key: (ComparePlace, String),
     at: usize,
     cell: Cell,
 ) -> &mut RowSeries {
@@ -62,12 +62,13 @@ fn syncs(facts: &Facts, window: &Window) -> Group {
         let function = line.as_deref().map(function_text).unwrap_or_default();
         let key = format!("{}{IN}{function}", name(asked));
         let blocked = Cell { ns: i128::from(spans.dur(call)), count: 1 };
-        let row = add(&mut group, window.count(), (Place::Waiting, key.clone()), at, blocked);
+        let row =
+            add(&mut group, window.count(), (ComparePlace::Waiting, key.clone()), at, blocked);
         if let Some(line) = line {
             row.behind.lines.entry(line).or_default().add(blocked);
         }
         let idle = Cell { ns: idle_ns, count: u64::from(idle_ns > 0) };
-        add(&mut group, window.count(), (Place::Wall, key), at, idle);
+        add(&mut group, window.count(), (ComparePlace::Wall, key), at, idle);
     }
     group
 }
@@ -83,7 +84,7 @@ fn copies(facts: &Facts, window: &Window, work: &[PlacedWork], launchers: &Launc
         let line = launchers.of(work).line.map(|line| facts.names().text(line).into_owned());
         let function = line.as_deref().map(function_text).unwrap_or_default();
         let cell = Cell { ns: i128::from(trace.spans().dur(work)), count: 1 };
-        let row = add(&mut group, window.count(), (Place::Gpu, function), at, cell);
+        let row = add(&mut group, window.count(), (ComparePlace::Gpu, function), at, cell);
         let bytes = trace.pick_args(work, &["bytes"]).ok();
         let bytes = bytes.and_then(|args| args.first()?.as_ref().and_then(ArgValue::as_i64));
         row.behind.copied_bytes += i128::from(bytes.unwrap_or(0).max(0));
@@ -111,7 +112,7 @@ fn devices(facts: &Facts, window: &Window, series: &CompareSeries) -> Group {
         let parts: [(&str, TotalNanos); 3] =
             [(IDLE, row.idle_ns), (BUSY, row.busy_ns()), (EXPOSED, row.exposed_communication_ns)];
         for (name, ns) in parts {
-            let key = (Place::Wall, name.to_owned());
+            let key = (ComparePlace::Wall, name.to_owned());
             add(&mut group, window.count(), key, at, Cell { ns, count: 1 });
         }
     }
@@ -122,7 +123,7 @@ fn phase_walls(window: &Window) -> Group {
     let mut group = Group::new();
     for (&(phase, row), &ns) in &window.phase_walls {
         let Some(at) = window.place(row) else { continue };
-        let key = (Place::Wall, phase.text().to_owned());
+        let key = (ComparePlace::Wall, phase.text().to_owned());
         add(&mut group, window.count(), key, at, Cell { ns, count: 1 });
     }
     group

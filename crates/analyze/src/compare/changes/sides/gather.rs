@@ -13,11 +13,11 @@ use crate::compare::changes::sides::aspects;
 use crate::compare::changes::sides::keys::{KeyId, Keyer};
 use crate::compare::changes::sides::observed;
 use crate::compare::changes::sides::series::{
-    Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries,
+    Aspect, Behind, Cell, CompareBy, ComparePlace, CompareSeries, Group, RowSeries,
 };
 use crate::compare::changes::sides::sums::{Kind, PlacedWork, Signature, Sum, Sums, placed_work};
 use crate::compare::changes::sides::window::Window;
-use crate::gpu::launcher::Launchers;
+use crate::gpu::launching_frame::Launchers;
 use crate::{ClassRules, Facts, Phase, TotalNanos};
 
 /// What to compare.
@@ -138,9 +138,9 @@ struct Gathering<'a, 'k> {
     with_stacks: bool,
     steps: usize,
     /// Looked up only.
-    numbers: HashMap<(Place, KeyId), usize>,
+    numbers: HashMap<(ComparePlace, KeyId), usize>,
     /// In order of first use.
-    rows: Vec<((Place, KeyId), Row)>,
+    rows: Vec<((ComparePlace, KeyId), Row)>,
 }
 
 impl<'a, 'k> Gathering<'a, 'k> {
@@ -153,7 +153,7 @@ impl<'a, 'k> Gathering<'a, 'k> {
     fn row(&mut self, kind: &Kind, at: usize) -> Option<usize> {
         let place = kind.signature.place;
         let key = match place {
-            Place::Gpu => self.keyer.gpu(self.by, kind.span, at),
+            ComparePlace::Gpu => self.keyer.gpu(self.by, kind.span, at),
             _ => self.keyer.host(self.by, kind.span, at)?,
         };
         let (steps, rows) = (self.steps, &mut self.rows);

@@ -8,7 +8,7 @@ use crate::compare::changes::sides::pairs::INSIDE;
 use crate::compare::changes::sides::series::CompareBy;
 use crate::cpu::python::Frame;
 use crate::gpu::classes::Classifier;
-use crate::gpu::launcher::{ForwardOperators, Launchers};
+use crate::gpu::launching_frame::{ForwardOperators, Launchers};
 use crate::training::layers::layer_nodes;
 use crate::training::modules::{ModuleTree, class_of};
 use crate::{ClassRules, Facts};

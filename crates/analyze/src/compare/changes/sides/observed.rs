@@ -10,7 +10,7 @@ use spanwise_model::{FrameId, FrameKind, Nanos, StackId, ThreadState, Trace, Tra
 
 use crate::compare::changes::sides::pairs::INSIDE;
 use crate::compare::changes::sides::series::{
-    Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries,
+    Aspect, Behind, Cell, CompareBy, ComparePlace, CompareSeries, Group, RowSeries,
 };
 use crate::compare::changes::sides::window::{StepCursor, Window};
 use crate::cpu::sampled::{NO_SAMPLE, frame_name};
@@ -56,18 +56,18 @@ pub(in crate::compare::changes) fn gather(
 
 /// What time was observed to be spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Spent {
+enum ObservedTime {
     Sampled(StackId),
     /// CPU time that no sample speaks for.
     NoSample,
     Waiting(ThreadState, StackId),
 }
 
-impl Spent {
-    fn place(self) -> Place {
+impl ObservedTime {
+    fn place(self) -> ComparePlace {
         match self {
-            Spent::Sampled(_) | Spent::NoSample => Place::Host,
-            Spent::Waiting(..) => Place::Waiting,
+            ObservedTime::Sampled(_) | ObservedTime::NoSample => ComparePlace::Host,
+            ObservedTime::Waiting(..) => ComparePlace::Waiting,
         }
     }
 }
@@ -76,7 +76,7 @@ impl Spent {
 struct Piece {
     /// The step among those that are compared.
     at: Option<usize>,
-    of: Spent,
+    of: ObservedTime,
     ns: Nanos,
 }
 
@@ -93,14 +93,14 @@ fn pieces(facts: &Facts, window: &Window) -> Vec<Piece> {
     for (row, sample) in samples.iter().enumerate() {
         if Some(sample.event) == time.event && is_observed(sample.track) {
             let (at, ns) = (in_phase(window.at(sample.time)), time.sample_ns[row]);
-            pieces.push(Piece { at, of: Spent::Sampled(sample.stack), ns });
+            pieces.push(Piece { at, of: ObservedTime::Sampled(sample.stack), ns });
         }
     }
     let unseen = time.no_sample.iter().chain(&time.switching);
     for &(_, ns) in unseen.filter(|row| is_observed(row.0)) {
         // Nobody knows in which step that was.
         let at = in_phase(window.only_step());
-        pieces.push(Piece { at, of: Spent::NoSample, ns });
+        pieces.push(Piece { at, of: ObservedTime::NoSample, ns });
     }
     let mut cursor = StepCursor::new(window);
     for state in trace.thread_states().iter_counted().filter(|row| is_observed(row.track)) {
@@ -111,7 +111,7 @@ fn pieces(facts: &Facts, window: &Window) -> Vec<Piece> {
         while from < end {
             let at = in_phase(cursor.place(from));
             let until = cursor.until.min(end);
-            let of = Spent::Waiting(state.state, state.stack);
+            let of = ObservedTime::Waiting(state.state, state.stack);
             pieces.push(Piece { at, of, ns: until.saturating_sub(from) });
             from = until;
         }
@@ -129,8 +129,8 @@ fn is_wait(state: ThreadState) -> bool {
 
 /// Adds pieces to a grouping.
 fn add_to(group: &mut Group, trace: &Trace, by: CompareBy, pieces: &[Piece], steps: usize) {
-    let mut numbers: HashMap<(Spent, usize), Option<usize>> = HashMap::new();
-    let mut by_text: BTreeMap<(Place, String), usize> = BTreeMap::new();
+    let mut numbers: HashMap<(ObservedTime, usize), Option<usize>> = HashMap::new();
+    let mut by_text: BTreeMap<(ComparePlace, String), usize> = BTreeMap::new();
     let mut rows: Vec<(Vec<Cell>, BTreeMap<String, Cell>)> = Vec::new();
     let frames = line_frames(trace);
     let mut lines: HashMap<StackId, Option<String>> = HashMap::new();
@@ -148,7 +148,9 @@ fn add_to(group: &mut Group, trace: &Trace, by: CompareBy, pieces: &[Piece], ste
         let Some((cells, of_lines)) = row.map(|row| &mut rows[row]) else { continue };
         let cell = Cell { ns: TotalNanos::from(piece.ns), count: 1 };
         cells[at].add(cell);
-        let (Spent::Sampled(stack) | Spent::Waiting(_, stack)) = piece.of else { continue };
+        let (ObservedTime::Sampled(stack) | ObservedTime::Waiting(_, stack)) = piece.of else {
+            continue;
+        };
         let line = lines.entry(stack).or_insert_with(|| line_text(trace, frames[stack.index()]));
         if let Some(line) = line {
             match of_lines.get_mut(line) {
@@ -176,27 +178,27 @@ fn key_text(
     trace: &Trace,
     line_frames: &[Option<FrameId>],
     by: CompareBy,
-    of: Spent,
+    of: ObservedTime,
     at: usize,
 ) -> Option<String> {
     let named = |stack: fn(&Trace, StackId) -> String| match of {
-        Spent::Sampled(id) => stack(trace, id),
-        Spent::NoSample => NO_SAMPLE.to_owned(),
-        Spent::Waiting(state, _) => state.span_name(),
+        ObservedTime::Sampled(id) => stack(trace, id),
+        ObservedTime::NoSample => NO_SAMPLE.to_owned(),
+        ObservedTime::Waiting(state, _) => state.span_name(),
     };
     Some(match by {
         CompareBy::Kernel | CompareBy::Class => return None,
         CompareBy::Operator => named(function_text),
         CompareBy::Function => named(function_of_file_text),
         CompareBy::PythonLine => match of {
-            Spent::Sampled(stack) | Spent::Waiting(_, stack) => {
+            ObservedTime::Sampled(stack) | ObservedTime::Waiting(_, stack) => {
                 let line = line_text(trace, line_frames[stack.index()]);
                 line.unwrap_or_else(|| NONE.to_owned())
             }
-            Spent::NoSample => NONE.to_owned(),
+            ObservedTime::NoSample => NONE.to_owned(),
         },
         CompareBy::Stack => match of {
-            Spent::Waiting(state, stack) => {
+            ObservedTime::Waiting(state, stack) => {
                 format!("{}{INSIDE}{}", stack_text(trace, stack), state.span_name())
             }
             _ => named(stack_text),
@@ -285,7 +287,7 @@ mod tests {
         sample.finish()
     }
 
-    fn rows(series: &CompareSeries, by: CompareBy) -> Vec<(Place, &str, TotalNanos, u64)> {
+    fn rows(series: &CompareSeries, by: CompareBy) -> Vec<(ComparePlace, &str, TotalNanos, u64)> {
         let group = series.group(Aspect::Rows(by)).expect("gathered");
         let cell = |row: &RowSeries| (row.cells[0].ns, row.cells[0].count);
         let rows = group.iter().map(|(key, row)| (key.0, key.1.as_str(), cell(row)));
@@ -303,13 +305,13 @@ mod tests {
         let own = cpu_functions(&facts, FunctionBy::Function);
         let by_name = |name: &str| own.rows.iter().find(|row| row.name == name).expect("it").own;
         let expected = [
-            (Place::Host, "f", by_name("f"), 10),
-            (Place::Host, "g", by_name("g"), 20),
-            (Place::Waiting, "[blocked: mutex]", ns(5), 1),
+            (ComparePlace::Host, "f", by_name("f"), 10),
+            (ComparePlace::Host, "g", by_name("g"), 20),
+            (ComparePlace::Waiting, "[blocked: mutex]", ns(5), 1),
         ];
         assert_eq!(found, expected);
-        assert_eq!(series.inside[&Place::Host], off_cpu(&facts)[0].running_ns);
-        assert_eq!(series.inside[&Place::Waiting], ns(5));
+        assert_eq!(series.inside[&ComparePlace::Host], off_cpu(&facts)[0].running_ns);
+        assert_eq!(series.inside[&ComparePlace::Waiting], ns(5));
         let stacks: Vec<_> = rows(&series, CompareBy::Stack).iter().map(|row| row.1).collect();
         let waits = format!("main{INSIDE}lock{INSIDE}[blocked: mutex]");
         assert_eq!(stacks, [&format!("main{INSIDE}f"), &format!("main{INSIDE}g"), &waits]);
@@ -327,8 +329,10 @@ mod tests {
         let series = compare_series(&Facts::new(&trace), &ClassRules::standard(), &options);
         let found = rows(&series, CompareBy::Operator);
         let ns = |ms: i64| TotalNanos::from(ms * MS);
-        let expected =
-            [(Place::Host, "[outside of operators]", ns(4), 1), (Place::Host, "worker", ns(1), 1)];
+        let expected = [
+            (ComparePlace::Host, "[outside of operators]", ns(4), 1),
+            (ComparePlace::Host, "worker", ns(1), 1),
+        ];
         assert_eq!(found, expected);
     }
 }

@@ -7,13 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::compare::changes::sides::series::{Aspect, CompareBy, CompareKey, CompareSeries, Place};
+use crate::compare::changes::sides::series::{
+    Aspect, CompareBy, CompareKey, ComparePlace, CompareSeries,
+};
 use crate::compare::diff::{definition, paired_lines};
 
 /// One row: its key on each side, and what to call it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::compare::changes) struct KeyPair {
-    pub(in crate::compare::changes) place: Place,
+    pub(in crate::compare::changes) place: ComparePlace,
     pub(in crate::compare::changes) label: String,
     pub(in crate::compare::changes) names: [Option<String>; 2],
 }
@@ -35,7 +37,7 @@ pub(in crate::compare::changes) fn pairs(
     let has_lines = aspect == Aspect::Rows(CompareBy::PythonLine);
     let mut rows = Vec::new();
     // By place, file and name: the lines of each side.
-    let mut lines: BTreeMap<(Place, &str, &str), [BTreeSet<i64>; 2]> = BTreeMap::new();
+    let mut lines: BTreeMap<(ComparePlace, &str, &str), [BTreeSet<i64>; 2]> = BTreeMap::new();
     for key in keys[0].union(&keys[1]) {
         let (place, name) = key;
         match definition(name).filter(|_| has_lines) {
@@ -82,7 +84,7 @@ fn with_other_beginnings(rows: Vec<KeyPair>) -> Vec<KeyPair> {
         stacks.flat_map(|stack| stack.split(INSIDE)).collect()
     });
     // By place and what is inside: the rows of each side.
-    let mut inner: BTreeMap<(Place, &str), [Vec<usize>; 2]> = BTreeMap::new();
+    let mut inner: BTreeMap<(ComparePlace, &str), [Vec<usize>; 2]> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
         let (side, stack) = match &row.names {
             [Some(stack), None] => (0, stack),

@@ -68,7 +68,7 @@ impl CompareBy {
 
 /// Where time was spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum ComparePlace {
     Gpu,
     /// Self time of threads that work.
     Host,
@@ -78,26 +78,27 @@ pub enum Place {
     Wall,
 }
 
-impl Place {
-    pub const ALL: [Place; 4] = [Place::Gpu, Place::Host, Place::Waiting, Place::Wall];
+impl ComparePlace {
+    pub const ALL: [ComparePlace; 4] =
+        [ComparePlace::Gpu, ComparePlace::Host, ComparePlace::Waiting, ComparePlace::Wall];
 
     /// As baselines and rules name it.
     pub fn text(self) -> &'static str {
         match self {
-            Place::Gpu => "gpu",
-            Place::Host => "host",
-            Place::Waiting => "waiting",
-            Place::Wall => "wall",
+            ComparePlace::Gpu => "gpu",
+            ComparePlace::Host => "host",
+            ComparePlace::Waiting => "waiting",
+            ComparePlace::Wall => "wall",
         }
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        Place::ALL.into_iter().find(|place| place.text() == text)
+        ComparePlace::ALL.into_iter().find(|place| place.text() == text)
     }
 }
 
 /// What is compared with what.
-pub(in crate::compare::changes) type CompareKey = (Place, String);
+pub(in crate::compare::changes) type CompareKey = (ComparePlace, String);
 
 /// Rows that add up to a whole.
 pub(in crate::compare::changes) type Group = BTreeMap<CompareKey, RowSeries>;
@@ -127,8 +128,8 @@ pub struct CompareSeries {
     pub(in crate::compare::changes) wall: Vec<TotalNanos>,
     pub(in crate::compare::changes) groups: BTreeMap<Aspect, Group>,
     /// What was compared, and what lies outside of the steps and phases that were asked for.
-    pub(in crate::compare::changes) inside: BTreeMap<Place, TotalNanos>,
-    pub(in crate::compare::changes) outside: BTreeMap<Place, TotalNanos>,
+    pub(in crate::compare::changes) inside: BTreeMap<ComparePlace, TotalNanos>,
+    pub(in crate::compare::changes) outside: BTreeMap<ComparePlace, TotalNanos>,
     /// Phases that occur, also those that were not asked for.
     pub(in crate::compare::changes) phases: Vec<Phase>,
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use spanwise_model::{NO_ROW, Nanos, QuickMap, SpanId, StrId, TrackKind};
 
 use crate::compare::changes::sides::keys::{KeyId, Keyer};
-use crate::compare::changes::sides::series::{Cell, CompareBy, Place};
+use crate::compare::changes::sides::series::{Cell, CompareBy, ComparePlace};
 use crate::compare::changes::sides::window::{StepCursor, Window};
 use crate::cpu::self_time::{innermost_pieces, takes_part};
 use crate::gpu::usage::gpu_work;
@@ -19,7 +19,7 @@ use crate::{Facts, TotalNanos};
 /// What rows tell apart, in the trace's own numbers; [`NO_ROW`] is none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::compare::changes) struct Signature {
-    pub(in crate::compare::changes) place: Place,
+    pub(in crate::compare::changes) place: ComparePlace,
     operator: u32,
     line: u32,
     module: u32,
@@ -77,7 +77,7 @@ pub(in crate::compare::changes) struct Sums {
     /// A kind may have several of one step.
     pub(in crate::compare::changes) sums: Vec<Sum>,
     /// What lies outside of the steps and phases that were asked for.
-    pub(in crate::compare::changes) outside: BTreeMap<Place, TotalNanos>,
+    pub(in crate::compare::changes) outside: BTreeMap<ComparePlace, TotalNanos>,
     /// The step at hand, the cell of each kind there, and the kinds that have one.
     at: usize,
     cells: Vec<Cell>,
@@ -116,7 +116,7 @@ impl Sums {
         for &PlacedWork { work, at } in work {
             let cell = Cell { ns: i128::from(spans.dur(work)), count: 1 };
             let Some(at) = at else {
-                *self.outside.entry(Place::Gpu).or_default() += cell.ns;
+                *self.outside.entry(ComparePlace::Gpu).or_default() += cell.ns;
                 continue;
             };
             let signature = self.signature_of_work(keyer, work, at);
@@ -177,7 +177,7 @@ impl Sums {
         let id = |name: Option<StrId>| name.map_or(NO_ROW, |name| name.0);
         let by = keyer.by;
         Signature {
-            place: Place::Gpu,
+            place: ComparePlace::Gpu,
             operator: id(launcher.operator),
             line: id(launcher.line),
             module: keyer.module_of_work(work),
@@ -202,8 +202,8 @@ impl Sums {
         };
         Signature {
             place: match facts.waits().kind(span) {
-                Some(_) => Place::Waiting,
-                None => Place::Host,
+                Some(_) => ComparePlace::Waiting,
+                None => ComparePlace::Host,
             },
             operator: name(facts.frames().operator(span)),
             line: name(facts.frames().line(span)),

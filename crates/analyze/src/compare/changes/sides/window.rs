@@ -6,7 +6,7 @@ use spanwise_model::{Nanos, SpanId};
 
 use crate::compare::changes::sides::gather::CompareOptions;
 use crate::compare::changes::sides::series::{CompareSeries, StepOf};
-use crate::training::phase_use::{phase_walls, step_phases};
+use crate::training::phase_times::{phase_walls, step_phases};
 use crate::training::steps::Steps;
 use crate::{Facts, Phase, TotalNanos};
 

@@ -13,7 +13,7 @@ use spanwise_model::hash_bytes;
 use crate::compare::changes::CompareOptions;
 use crate::compare::changes::causes::achieved::Achieved;
 use crate::compare::changes::sides::series::{
-    Aspect, Behind, Cell, CompareBy, CompareSeries, Group, Place, RowSeries, StepOf,
+    Aspect, Behind, Cell, CompareBy, ComparePlace, CompareSeries, Group, RowSeries, StepOf,
 };
 use crate::{Phase, TotalNanos};
 
@@ -117,7 +117,7 @@ impl Writer {
         }
     }
 
-    fn row(&mut self, place: Place, key: &str, row: &RowSeries) {
+    fn row(&mut self, place: ComparePlace, key: &str, row: &RowSeries) {
         let key = self.name(key);
         let _ = write!(self.body, "row {} {key}", place.text());
         for cell in &row.cells {
@@ -191,7 +191,7 @@ struct Reader {
     series: Vec<CompareSeries>,
     /// Where the next rows go.
     group: Option<Aspect>,
-    row: Option<(Place, String)>,
+    row: Option<(ComparePlace, String)>,
     cells: usize,
 }
 
@@ -369,8 +369,8 @@ fn cell(word: Option<&str>) -> Read<Cell> {
     Ok(Cell { ns: amount(Some(ns))?, count: parsed::<u32>(Some(count))?.into() })
 }
 
-fn place(words: &mut SplitWhitespace<'_>) -> Read<Place> {
-    words.next().and_then(Place::parse).ok_or_else(|| "not a place".to_owned())
+fn place(words: &mut SplitWhitespace<'_>) -> Read<ComparePlace> {
+    words.next().and_then(ComparePlace::parse).ok_or_else(|| "not a place".to_owned())
 }
 
 fn phase(words: &mut SplitWhitespace<'_>) -> Read<Phase> {

@@ -10,7 +10,7 @@ pub(super) mod samples;
 pub(super) mod shift;
 
 use crate::TotalNanos;
-use crate::compare::changes::{CompareRow, Place};
+use crate::compare::changes::{ComparePlace, CompareRow};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
@@ -90,11 +90,11 @@ pub(super) fn verdict(row: &CompareRow, measured: &Measured, allowance: &Allowan
     let larger_ns = row.base.step_ns().max(row.other.step_ns());
     let of = |whole: TotalNanos, points: i128| whole.saturating_mul(points) / 10_000;
     let allowed = match row.place {
-        Place::Gpu => {
+        ComparePlace::Gpu => {
             of(larger_ns, allowance.gpu_points).max(of(measured.gpu_ns, allowance.gpu_step_points))
         }
-        Place::Wall => of(larger_ns, allowance.wall_points),
-        Place::Host | Place::Waiting => of(larger_ns, allowance.host_points)
+        ComparePlace::Wall => of(larger_ns, allowance.wall_points),
+        ComparePlace::Host | ComparePlace::Waiting => of(larger_ns, allowance.host_points)
             .max(of(measured.step_ns, allowance.host_step_points)),
     };
     let needed = match measured.is_repeated {
@@ -108,7 +108,7 @@ pub(super) fn verdict(row: &CompareRow, measured: &Measured, allowance: &Allowan
         return Verdict::Faster;
     }
     let same = match row.place {
-        Place::Wall => of(larger_ns, WALL_SAME_POINTS),
+        ComparePlace::Wall => of(larger_ns, WALL_SAME_POINTS),
         _ => allowed,
     };
     // Rare steps move the sum, not the middle: then the sides are not the same.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::super::load::SYNCS;
 use super::graph::{Edge, EdgeType, Graph, Node};
 use super::queue::{Lengths, queue_lengths};
-use super::waits::Waits;
+use super::waits::StreamWaits;
 use super::window::{Events, STREAM_WAIT};
 
 /// Where the walk over the GPU's work is.
 struct Walk<'a> {
     events: &'a Events<'a>,
     lengths: Lengths,
-    waits: Waits,
+    waits: StreamWaits,
     /// The end of the last work of each stream, in the order in which streams come up.
     last: Vec<(i64, Node)>,
     /// Of these, the one that ends last.
@@ -48,7 +48,7 @@ pub(super) fn add_edges(events: &Events<'_>, graph: &mut Graph) -> usize {
     let mut walk = Walk {
         events,
         lengths: queue_lengths(events),
-        waits: Waits::new(events),
+        waits: StreamWaits::new(events),
         last: Vec::new(),
         latest: None,
         places: BTreeMap::new(),

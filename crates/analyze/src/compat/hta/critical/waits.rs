@@ -13,12 +13,12 @@ use super::window::Events;
 type Launched = Vec<(i64, usize)>;
 
 #[derive(Default)]
-pub(super) struct Waits {
+pub(super) struct StreamWaits {
     before: BTreeMap<usize, usize>,
     after: BTreeMap<usize, usize>,
 }
 
-impl Waits {
+impl StreamWaits {
     pub(super) fn new(events: &Events<'_>) -> Self {
         let mut launches: Vec<(usize, usize)> = (0..events.rows.len())
             .filter(|&event| is_queued(events, event))
@@ -26,7 +26,7 @@ impl Waits {
             .filter(|&(_, work)| events.rows[work].stream != -1)
             .collect();
         launches.sort_by_key(|&(call, _)| events.rows[call].ts);
-        let mut waits = Waits::default();
+        let mut waits = StreamWaits::default();
         waits.find_before(events, &launches);
         waits.find_after(events, &launches);
         waits

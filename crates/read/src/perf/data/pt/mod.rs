@@ -13,7 +13,7 @@ mod streams;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use spanwise_callstack::{Branch, BranchKind, Place, ThreadKey, TraceEdge};
+use spanwise_callstack::{Branch, BranchKind, Location, ThreadKey, TraceEdge};
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, QuickMap};
 use spanwise_pt::{BranchKind as Kind, Event, EventTime, Loss, Sink, TickScale, decode_parallel};
 
@@ -35,7 +35,7 @@ pub(super) struct Hardware {
     /// Functions that runtimes made, by process and first address: the last, and the name.
     made: BTreeMap<(i64, u64), (u64, String)>,
     /// Functions that were found, by process and address.
-    places: QuickMap<(i64, u64), Place>,
+    places: QuickMap<(i64, u64), Location>,
     skipped_bytes: u64,
 }
 
@@ -166,7 +166,7 @@ impl State<'_> {
                 kind: BranchKind::None,
                 edge: TraceEdge::Start,
                 is_in_transaction: false,
-                from: Place::NOWHERE,
+                from: Location::NOWHERE,
                 to: self.branch_place(key, to),
             }),
             Event::End { kind, from, to } => What::Branch(Branch {
@@ -191,9 +191,9 @@ impl State<'_> {
         }
     }
 
-    fn branch_place(&mut self, key: ThreadKey, ip: u64) -> Place {
+    fn branch_place(&mut self, key: ThreadKey, ip: u64) -> Location {
         if ip == 0 {
-            return Place::NOWHERE;
+            return Location::NOWHERE;
         }
         if let Some(&known) = self.hardware.places.get(&(key.pid, ip)) {
             return known;
@@ -218,7 +218,7 @@ impl State<'_> {
                 (found.function, found.is_entry)
             }
         };
-        let place = Place { ip, function, is_entry, is_inlined: false, ..Place::NOWHERE };
+        let place = Location { ip, function, is_entry, is_inlined: false, ..Location::NOWHERE };
         self.hardware.places.insert((key.pid, ip), place);
         place
     }

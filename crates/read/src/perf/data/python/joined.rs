@@ -3,7 +3,7 @@
 //! Each call of the C function that interprets stands for one or more frames of Python, so the two
 //! stacks are joined from the outermost call on.
 
-use spanwise_callstack::Place;
+use spanwise_callstack::Location;
 
 /// What a function of C means for the join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Call {
 /// A frame of Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PythonPlace {
-    pub(super) place: Place,
+    pub(super) place: Location,
     /// A call of the C function that interprets begins with it.
     pub(super) is_entry: bool,
 }
@@ -50,11 +50,11 @@ fn groups(python: &[PythonPlace]) -> Vec<&[PythonPlace]> {
 
 /// Both stacks, outermost first. Where `is_cut`, Python's lacks its outermost frames.
 pub(super) fn joined(
-    native: &[Place],
+    native: &[Location],
     calls: &[Call],
     python: &[PythonPlace],
     is_cut: bool,
-) -> Vec<Place> {
+) -> Vec<Location> {
     let groups = groups(python);
     let interpreting = calls.iter().filter(|&&call| call == Call::Interprets).count();
     // The outermost frames of deep stacks are not copied, and code without frame pointers
@@ -67,7 +67,7 @@ pub(super) fn joined(
     let unseen = if is_whole && !is_cut { 0 } else { further_out };
     let mut unknown = if is_cut { interpreting.saturating_sub(groups.len()) } else { 0 };
     let places = |group: &&[PythonPlace]| group.iter().map(|of| of.place).collect::<Vec<_>>();
-    let mut stack: Vec<Place> = groups[..unseen].iter().flat_map(places).collect();
+    let mut stack: Vec<Location> = groups[..unseen].iter().flat_map(places).collect();
     let mut groups = groups[unseen..].iter();
     let mut is_inside = false;
     for (place, call) in native.iter().zip(calls) {

@@ -12,7 +12,7 @@ mod readings;
 use std::collections::HashMap;
 use std::path::Path;
 
-use spanwise_callstack::{FunctionId, Names, Place};
+use spanwise_callstack::{FunctionId, Location, Names};
 use spanwise_model::Nanos;
 
 use joined::{Call, PythonPlace, joined};
@@ -211,9 +211,9 @@ impl PythonStacks {
         &mut self,
         (tid, time): (i32, Nanos),
         when: When,
-        native: Vec<Place>,
+        native: Vec<Location>,
         names: &mut Names,
-    ) -> Vec<Place> {
+    ) -> Vec<Location> {
         let most = self.period / 2 * 3;
         let readings = self.threads.get_mut(&tid);
         let chosen = readings.and_then(|readings| readings.choose(time, when, most));
@@ -231,12 +231,12 @@ impl PythonStacks {
     }
 
     /// The functions of a stack alone.
-    pub(super) fn places(&mut self, stack: &Stack, names: &mut Names) -> Vec<Place> {
+    pub(super) fn places(&mut self, stack: &Stack, names: &mut Names) -> Vec<Location> {
         let frames = self.frames[stack.frames.clone()].to_vec();
         frames.into_iter().map(|frame| self.place(frame, names)).collect()
     }
 
-    fn place(&mut self, frame: Frame, names: &mut Names) -> Place {
+    fn place(&mut self, frame: Frame, names: &mut Names) -> Location {
         let PythonStacks { functions, ids, .. } = self;
         let line = self.has_lines.then_some(frame.line);
         let function = *ids.entry((frame.function, line)).or_insert_with(|| {
@@ -250,7 +250,7 @@ impl PythonStacks {
         let file = functions.get(&frame.function).map_or("", |function| &function.file);
         let source = names.string(file);
         let line = u32::try_from(frame.line).unwrap_or(0);
-        Place { function, source, line, ..Place::NOWHERE }
+        Location { function, source, line, ..Location::NOWHERE }
     }
 }
 
@@ -345,8 +345,9 @@ mod tests {
         expected: &[&str],
     ) {
         let mut names = Names::default();
-        let place = |name: &&str| Place { function: names.function(name, "x"), ..Place::NOWHERE };
-        let native: Vec<Place> = native.iter().map(place).collect();
+        let place =
+            |name: &&str| Location { function: names.function(name, "x"), ..Location::NOWHERE };
+        let native: Vec<Location> = native.iter().map(place).collect();
         let joined = stacks.join((at.0, at.1), at.2, native, &mut names);
         let found: Vec<&str> = joined.iter().map(|place| names.name_text(place.function)).collect();
         assert_eq!(found, expected);

@@ -1,6 +1,6 @@
 //! The answer in a few words, before the tables.
 
-use spanwise_analyze::{CompareRow, Comparison, Place, StepTime, Verdict};
+use spanwise_analyze::{ComparePlace, CompareRow, Comparison, StepTime, Verdict};
 
 use crate::document::sectioned::{Body, Paragraph, Section};
 use crate::document::table::{Column, Table, Unit};
@@ -38,7 +38,7 @@ fn summary(comparison: &Comparison) -> Paragraph {
         Verdict::Inconclusive => format!("Inconclusive: a step takes {times}"),
     };
     let mut evidence = interval_text(wall);
-    for row in comparison.overall.iter().filter(|row| row.place != Place::Wall) {
+    for row in comparison.overall.iter().filter(|row| row.place != ComparePlace::Wall) {
         evidence.push_str(&part_text(row));
     }
     let changed = comparison.rows.iter().filter(|row| row.is_changed()).count();
@@ -72,9 +72,9 @@ fn interval_text(row: &CompareRow) -> String {
 
 fn part_text(row: &CompareRow) -> String {
     let what = match row.place {
-        Place::Gpu => "GPU work",
-        Place::Host => "Host work",
-        Place::Waiting | Place::Wall => "Host waiting",
+        ComparePlace::Gpu => "GPU work",
+        ComparePlace::Host => "Host work",
+        ComparePlace::Waiting | ComparePlace::Wall => "Host waiting",
     };
     let times = format!("{} → {}", nanos_text(row.base.step_ns()), nanos_text(row.other.step_ns()));
     match row.verdict {

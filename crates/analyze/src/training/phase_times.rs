@@ -89,8 +89,8 @@ pub struct StepRow {
 pub fn phase_use(facts: &Facts, rules: &ClassRules) -> PhaseUse {
     let steps = Steps::new(facts.trace());
     let batches = Steps::of_batches(facts.trace());
-    let mut by_phase: BTreeMap<Key<Phase>, Gathered> = BTreeMap::new();
-    let mut by_step: BTreeMap<Key<usize>, Gathered> = BTreeMap::new();
+    let mut by_phase: BTreeMap<Key<Phase>, GpuPieces> = BTreeMap::new();
+    let mut by_step: BTreeMap<Key<usize>, GpuPieces> = BTreeMap::new();
     let named = phases_by_name(facts, rules);
     let spans = facts.trace().spans();
     for work in gpu_work(facts.trace()) {
@@ -100,12 +100,12 @@ pub fn phase_use(facts: &Facts, rules: &ClassRules) -> PhaseUse {
         by_phase.entry(Key(phase)).or_default().add(facts, work);
         by_step.entry(Key(step)).or_default().add(facts, work);
     }
-    let outside_steps = by_step.remove(&Key(None)).map(Gathered::finish).unwrap_or_default();
+    let outside_steps = by_step.remove(&Key(None)).map(GpuPieces::finish).unwrap_or_default();
     let mut walls = host_walls(facts, &steps);
     for &phase in walls.keys() {
         by_phase.entry(Key(Some(phase))).or_default();
     }
-    let phase_row = |(Key(phase), gathered): (Key<Phase>, Gathered)| {
+    let phase_row = |(Key(phase), gathered): (Key<Phase>, GpuPieces)| {
         let times = phase.and_then(|phase| walls.remove(&phase)).unwrap_or_default();
         let of_phase = batches.rows().iter().filter_map(|step| step.batch);
         let (requests, tokens) =
@@ -140,12 +140,12 @@ impl<T: Ord> PartialOrd for Key<T> {
 
 /// Pieces of GPU work, while they are collected.
 #[derive(Default)]
-struct Gathered {
+struct GpuPieces {
     /// By device.
     pieces: Vec<(StrId, Nanos, Nanos)>,
 }
 
-impl Gathered {
+impl GpuPieces {
     fn add(&mut self, facts: &Facts, work: SpanId) {
         let (trace, spans) = (facts.trace(), facts.trace().spans());
         let device = trace.tracks().get(spans.track(work)).process;
@@ -255,7 +255,7 @@ fn step_rows(
     facts: &Facts,
     steps: &Steps,
     batches: &Steps,
-    mut by_step: BTreeMap<Key<usize>, Gathered>,
+    mut by_step: BTreeMap<Key<usize>, GpuPieces>,
 ) -> Vec<StepRow> {
     let row = |(at, step): (usize, &Step)| {
         let inside = batches_in(steps, batches, at);
@@ -267,7 +267,7 @@ fn step_rows(
             phase,
             start_ns: i128::from(step.start) - i128::from(facts.window().0),
             wall_ns: i128::from(step.end) - i128::from(step.start),
-            gpu: by_step.remove(&Key(Some(at))).map(Gathered::finish).unwrap_or_default(),
+            gpu: by_step.remove(&Key(Some(at))).map(GpuPieces::finish).unwrap_or_default(),
             requests,
             tokens,
         }

@@ -33,9 +33,9 @@ impl Part {
 
 /// Levels of blocks: 16 spans each, 256 each, and so on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tower(Vec<Vec<Part>>);
+pub(super) struct RangeMax(Vec<Vec<Part>>);
 
-impl Tower {
+impl RangeMax {
     /// Of the lengths of a row's spans, which do not overlap.
     pub(super) fn of(durs: &[Nanos]) -> Self {
         let mut levels: Vec<Vec<Part>> = Vec::new();
@@ -46,7 +46,7 @@ impl Tower {
             let next = next.collect();
             levels.push(std::mem::replace(&mut level, next));
         }
-        Tower(levels)
+        RangeMax(levels)
     }
 
     /// What a range of the row amounts to; nothing for an empty one.

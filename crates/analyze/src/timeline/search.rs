@@ -64,7 +64,7 @@ pub fn span_self_ns(trace: &Trace, span: SpanId) -> Nanos {
 
 /// Spans whose name holds a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchHit {
     /// How many there are.
     pub count: u64,
     /// By name, the costliest first.
@@ -82,7 +82,12 @@ pub struct FoundName {
 }
 
 /// Spans that can be seen in `[from, to)` and whose name holds `text`; letter case is ignored.
-pub fn find_named(trace: &Trace, text: &str, window: (Nanos, Nanos), spans_max: usize) -> Found {
+pub fn find_named(
+    trace: &Trace,
+    text: &str,
+    window: (Nanos, Nanos),
+    spans_max: usize,
+) -> SearchHit {
     let (from, to) = window;
     let spans = trace.spans();
     let wanted = text.to_lowercase();
@@ -91,7 +96,7 @@ pub fn find_named(trace: &Trace, text: &str, window: (Nanos, Nanos), spans_max: 
         (0..strings.len() as u32).map(|id| strings.get(StrId(id)).to_lowercase().contains(&wanted));
     let matches: Vec<bool> = matches.collect();
     let mut by_name: BTreeMap<u32, FoundName> = BTreeMap::new();
-    let mut found = Found::default();
+    let mut found = SearchHit::default();
     for (row, &name) in spans.name_column().iter().enumerate() {
         let span = SpanId(row as u32);
         if !matches[name as usize] || spans.start(span) >= to || spans.end(span) < from {
@@ -202,6 +207,6 @@ mod tests {
         assert_eq!((found.count, found.spans.len(), found.names.len()), (2, 1, 1));
         assert_eq!((found.names[0].count, found.names[0].total_ns), (2, 30));
         assert_eq!(trace.spans().start(found.names[0].first), 40);
-        assert_eq!(find_named(&trace, "nothing", (0, 80), 1), Found::default());
+        assert_eq!(find_named(&trace, "nothing", (0, 80), 1), SearchHit::default());
     }
 }

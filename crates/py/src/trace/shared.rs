@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use spanwise_analyze::Facts;
 use spanwise_model::{Trace, on_one_thread};
 
-pub(super) struct Held {
+pub(super) struct SharedTrace {
     facts: Arc<Facts>,
     /// As the user named it.
     pub(super) file: String,
@@ -16,10 +16,10 @@ pub(super) struct Held {
     gathered: Mutex<Vec<(String, RecordBatch)>>,
 }
 
-impl Held {
+impl SharedTrace {
     pub(super) fn new(trace: Trace, file: String, is_alone: bool) -> Self {
         let facts = Arc::new(Facts::new(&Arc::new(trace)));
-        Held { facts, file, is_alone, gathered: Mutex::default() }
+        SharedTrace { facts, file, is_alone, gathered: Mutex::default() }
     }
 
     pub(super) fn trace(&self) -> &Trace {

@@ -11,7 +11,7 @@ use spanwise_model::{
 };
 
 use super::memory::Allocated;
-use super::sweep::{DEPTH_MAX, Ground, Launch, Launches, Walked, walk};
+use super::sweep::{DEPTH_MAX, Launch, Launches, SweepContext, Walked, walk};
 use super::{Backward, ProfileOptions};
 use crate::Names;
 use crate::cpu::self_time::on_stack_by_category;
@@ -33,7 +33,7 @@ impl Shares {
 
 /// Some rows of a thread, one after the other.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct TimeSlice {
     pub(super) thread: TrackId,
     pub(super) rows: Range<u32>,
     /// From its first row to that of the next stretch; the whole of time at the ends.
@@ -68,7 +68,7 @@ pub(super) fn threads(
     shares: Shares,
 ) -> AllWalked {
     let (wanted, forward) = wanted(trace, options);
-    let ground = Ground {
+    let ground = SweepContext {
         trace,
         options,
         names,
@@ -99,14 +99,14 @@ pub(super) fn threads(
     joined(walked)
 }
 
-fn in_one_share(ground: &Ground) -> AllWalked {
+fn in_one_share(ground: &SweepContext) -> AllWalked {
     let mut tracks = threads_of(ground.trace);
     let is_target = |track: &Track| {
         !ground.forward.is_empty() && track.rows().any(|row| ground.forward[row] != NO_ROW)
     };
     // Forward operators first: backward ones may ask for their stacks.
     tracks.sort_by_key(|(_, track)| is_target(track));
-    let stretches: Vec<Stretch> = tracks.iter().map(|&(id, track)| whole(id, track)).collect();
+    let stretches: Vec<TimeSlice> = tracks.iter().map(|&(id, track)| whole(id, track)).collect();
     joined(vec![walk(ground, &stretches, 0..ground.trace.spans().len())])
 }
 
@@ -167,14 +167,14 @@ fn threads_of(trace: &Trace) -> Vec<(TrackId, &Track)> {
     trace.tracks().iter().filter(|(_, track)| track.kind == TrackKind::Thread).collect()
 }
 
-fn whole(thread: TrackId, track: &Track) -> Stretch {
+fn whole(thread: TrackId, track: &Track) -> TimeSlice {
     let rows = track.rows();
     let time = Nanos::MIN..Nanos::MAX;
-    Stretch { thread, rows: rows.start as u32..rows.end as u32, time, open: Vec::new() }
+    TimeSlice { thread, rows: rows.start as u32..rows.end as u32, time, open: Vec::new() }
 }
 
 /// About equally many rows for each share.
-fn shared_out(ground: &Ground, shares: Shares) -> Vec<Vec<Stretch>> {
+fn shared_out(ground: &SweepContext, shares: Shares) -> Vec<Vec<TimeSlice>> {
     let tracks = threads_of(ground.trace);
     let total: usize = tracks.iter().map(|(_, track)| track.rows().len()).sum();
     let rows_a_share = total.div_ceil(shares.max).max(shares.rows_min).max(1);
@@ -195,19 +195,19 @@ fn shared_out(ground: &Ground, shares: Shares) -> Vec<Vec<Stretch>> {
 }
 
 /// The first `rows` of a stretch, and the rest of it.
-fn cut(ground: &Ground, stretch: Stretch, rows: usize) -> (Stretch, Stretch) {
+fn cut(ground: &SweepContext, stretch: TimeSlice, rows: usize) -> (TimeSlice, TimeSlice) {
     let spans = ground.trace.spans();
     let at = stretch.rows.start + rows as u32;
     let time = spans.start(SpanId(at));
     let is_open = |row: &u32| spans.end(SpanId(*row)) > time && ground.takes_part(SpanId(*row));
     let earlier = stretch.open.iter().copied().chain(stretch.rows.start..at);
-    let after = Stretch {
+    let after = TimeSlice {
         thread: stretch.thread,
         rows: at..stretch.rows.end,
         time: time..stretch.time.end,
         open: earlier.filter(is_open).collect(),
     };
     let before =
-        Stretch { rows: stretch.rows.start..at, time: stretch.time.start..time, ..stretch };
+        TimeSlice { rows: stretch.rows.start..at, time: stretch.time.start..time, ..stretch };
     (before, after)
 }

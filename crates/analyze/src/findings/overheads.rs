@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use spanwise_model::{SpanId, SpanKind, StrId, TrackId, TrackKind};
 
-use super::{Doing, Finding, FindingKind, Thresholds, largest, reaches};
+use super::{Finding, FindingKind, Thresholds, TopFunction, largest, reaches};
 use crate::base::intervals::IntervalSet;
 use crate::cpu::python::Frame;
 use crate::gpu::device::{busy, devices};
@@ -60,7 +60,7 @@ impl SpentOn {
 
 /// Time spent on one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spent {
+pub struct Overhead {
     pub on: SpentOn,
     pub total_ns: TotalNanos,
     pub window_ns: TotalNanos,
@@ -72,7 +72,7 @@ pub struct Spent {
     pub line: Option<String>,
     pub line_ns: TotalNanos,
     /// The function with most self time in it.
-    pub inside: Option<Doing>,
+    pub inside: Option<TopFunction>,
     /// While no GPU had work; `None` where the trace has none.
     pub gpu_idle_ns: Option<TotalNanos>,
 }
@@ -185,7 +185,7 @@ pub(super) fn spent(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
         .map(|row| Finding {
             about_ns: row.total_ns,
             gain_ns: Some(row.gpu_idle_ns.unwrap_or(row.total_ns)),
-            kind: FindingKind::Spent(row),
+            kind: FindingKind::Overhead(row),
         })
         .collect()
 }
@@ -222,7 +222,7 @@ pub(crate) fn spent_on(
     spending: &Spending,
     on: SpentOn,
     idle: Option<&IntervalSet>,
-) -> Option<Spent> {
+) -> Option<Overhead> {
     let trace = facts.trace();
     let spans = trace.spans();
     let mut by_line: BTreeMap<Option<StrId>, TotalNanos> = BTreeMap::new();
@@ -245,7 +245,7 @@ pub(crate) fn spent_on(
     let total_ns: TotalNanos = by_line.values().sum();
     let (line, line_ns) = largest(&by_line);
     let self_times = there.iter().map(|&span| (span, facts.self_time().span_ns[span.index()]));
-    Some(Spent {
+    Some(Overhead {
         on,
         total_ns,
         window_ns: facts.window_ns(),
@@ -254,7 +254,7 @@ pub(crate) fn spent_on(
         longest_ns: spans.dur(longest).into(),
         line: line.map(|line| facts.text(line)),
         line_ns,
-        inside: facts.mostly(self_times).map(|doing| Doing { line: None, ..doing }),
+        inside: facts.mostly(self_times).map(|doing| TopFunction { line: None, ..doing }),
         gpu_idle_ns: idle.map(|idle| intervals.intersection(idle).total_ns().min(total_ns)),
     })
 }
