@@ -72,6 +72,7 @@ pub use cpu::self_time::{SelfTime, TrackTime, self_time};
 use cpu::threads::thread_times;
 pub use cpu::threads::{KindTimes, ThreadTime, main_thread};
 pub use cpu::waits::{WaitKind, Waits};
+pub use cpu::wakers::{WakerRow, wakers};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use findings::{
     AllocationStorm, Copied, CpuFunction, CpuSpent, CpuStarvation, Doing, Finding, FindingKind,
