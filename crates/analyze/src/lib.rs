@@ -83,6 +83,7 @@ pub use gpu::breakdown::{Balance, BreakdownRow, breakdown};
 pub use gpu::classes::{
     ClassRow, ClassRules, ClassUse, OTHER, SpanClasses, class_use, span_classes,
 };
+pub use gpu::device::is_communication;
 pub use gpu::idle::{IdleCause, IdleRow, idle};
 pub use gpu::launcher::{Launcher, Origin};
 pub use gpu::launches::{LaunchRow, Percentiles, launches};
