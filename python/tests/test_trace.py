@@ -35,15 +35,8 @@ def command_line(*arguments):
 
 def test_every_section_is_a_method_with_the_rows_of_the_command_line(small):
     trace = sw.open(small)
-    odd = {
-        "trace": "summary",
-        "functions": "hot_functions",
-        "kernels": "kernels_by_name",
-        "copies": "copies_by_name",
-        "offcpu": "off_cpu",
-    }
-    for key, _ in _native.section_names():
-        method = getattr(trace, odd.get(key, key.replace("-", "_")))
+    for key, name, _ in _native.section_names():
+        method = getattr(trace, name)
         expected = command_line("report", "--section", key, "--top", 0, "--format", "json", small)
         expected = json.loads(expected)
         if isinstance(expected, dict):

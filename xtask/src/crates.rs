@@ -39,7 +39,7 @@ const ROOMS: &[[&str; 4]] = &[
         "spanwise-report",
         "spanwise-files spanwise-model spanwise-read spanwise-analyze spanwise-write",
         "thiserror",
-        "",
+        "serde_json",
     ],
     ["spanwise-capture", "spanwise-files spanwise-symbols", "libc", "tempfile"],
     ["spanwise-probe", "spanwise-probe-macros", "", ""],

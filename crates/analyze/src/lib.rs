@@ -74,6 +74,7 @@ use cpu::threads::thread_times;
 pub use cpu::threads::{KindTimes, ThreadTime, main_thread};
 pub use cpu::top_functions::{HotFunction, HotFunctions, hot_functions, hottest_functions};
 pub use cpu::waits::{WaitClassifier, WaitKind};
+pub use cpu::wakers::{WakerRow, wakers};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use findings::{
     AllocationStorm, Copied, CpuFunction, CpuSpent, CpuStarvation, Finding, FindingKind, GpuIdle,
@@ -84,6 +85,7 @@ pub use gpu::breakdown::{Balance, BreakdownRow, breakdown};
 pub use gpu::classes::{
     ClassRow, ClassRules, ClassUse, OTHER, SpanClasses, class_use, span_classes,
 };
+pub use gpu::device::is_communication;
 pub use gpu::idle::{IdleCause, IdleRow, idle};
 pub use gpu::launches::{LaunchRow, Percentiles, launches};
 pub use gpu::launching_frame::{Launcher, Origin};

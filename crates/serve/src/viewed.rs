@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use spanwise_analyze::{Facts, Rows};
-use spanwise_model::{Nanos, Trace, TrackId, map_indices, threads_available};
+use spanwise_model::{Nanos, SpanId, SpanKind, Trace, TrackId, map_indices, threads_available};
 
 use crate::memory::{MemoryCounter, memory_counters};
 
@@ -21,6 +21,14 @@ pub struct Viewed {
     rows: Vec<Rows>,
     memory: OnceLock<Vec<MemoryCounter>>,
     pub(crate) report: OnceLock<String>,
+}
+
+/// Kernels that communicate are of a kind of their own for the page.
+pub(crate) const COMMUNICATION: u8 = SpanKind::ALL.len() as u8;
+
+/// The kinds of spans as the page knows them.
+pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
+    SpanKind::ALL.iter().map(|kind| kind.text()).chain(["communication"])
 }
 
 /// Has the columns that every look needs at hand, page by page: a mapped file is read when it is
@@ -90,6 +98,14 @@ impl Viewed {
         let begin = counters.track.partition_point(|&row| row < number);
         let end = counters.track.partition_point(|&row| row <= number);
         Some((&counters.time[begin..end], &counters.value[begin..end]))
+    }
+
+    /// The kind of a span for the page: an index into [`kinds`].
+    pub(crate) fn kind(&self, span: SpanId) -> u8 {
+        match self.facts.is_communication(span) {
+            true => COMMUNICATION,
+            false => self.trace.kind(span) as u8,
+        }
     }
 
     /// The page's times start here.

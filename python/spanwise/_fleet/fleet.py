@@ -160,7 +160,7 @@ class Fleet:
         return [_Job(number, file, *rest) for number, file in enumerate(self._files)]
 
     def _read(self, sections: tuple[str, ...]) -> None:
-        known = dict(_native.section_names())
+        known = [key for key, _, _ in _native.section_names()]
         for name in sections:
             if name not in known:
                 raise _native.TraceError(f"no section {name}; there are {', '.join(known)}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol, Union, cast
+from typing import TYPE_CHECKING, Any, Union
 
 from .. import _native
 from .answer import Answer
+from .sections import Sections
 from .table import Table
 
 if TYPE_CHECKING:
@@ -99,29 +100,7 @@ class _Line:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-class _Asks(Protocol):
-    """A question of a trace: all rows of the answer, or the first `top`."""
-
-    def __call__(self, *, top: int | None = None) -> Table: ...
-
-
-class _Section(Protocol):
-    """What `_section` gives, for type checkers: a method."""
-
-    def __get__(self, trace: Trace, owner: object = None) -> _Asks: ...
-
-
-def _section(key: str, about: str) -> _Section:
-    """A method of `Trace` that gives a section of the report."""
-
-    def ask(self: Trace, *, top: int | None = None) -> Table:
-        return Table(self._trace.section(key, top))
-
-    ask.__name__, ask.__doc__ = key.replace("-", "_"), about
-    return cast("_Section", ask)
-
-
-class Trace:
+class Trace(Sections):
     """A trace that was opened; `spanwise.open` makes it.
 
     Its tables (`spans`, `samples`, `stacks`, `frames`, `thread_states`, `instants`, `counters`,
@@ -135,7 +114,7 @@ class Trace:
     ['finding', 'title', 'evidence']
     """
 
-    __slots__ = ("_trace",)
+    __slots__ = ()
 
     def __init__(self, native: _native.Trace) -> None:
         self._trace = native
@@ -275,72 +254,11 @@ class Trace:
         """
         return Table(self._trace.table("thread_states"))
 
-    # What it answers: a line here for each section of the report.
+    # Analyses: each section of the report is a method of `Sections`, too.
 
     def section(self, key: str, *, top: int | None = None) -> Table:
         """A section of the report by its name on the command line, such as "gpu-lines"."""
         return Table(self._trace.section(key, top))
-
-    summary = _section("trace", "What the trace is.")
-    findings = _section("findings", "What deserves attention first, with numbers and advice.")
-    python = _section("python", "CPU time by Python function, native code it called included.")
-    python_lines = _section("python-lines", "CPU time by line of Python.")
-    cpu = _section("cpu", "CPU time by function, of recordings that took samples.")
-    events = _section(
-        "events", "Functions by page faults, cache misses and other sampled events."
-    )
-    waits = _section("waits", "Off-CPU time by reason and stack, where switches were recorded.")
-    metrics = _section("metrics", "Single numbers with exact meanings, for `report --check`.")
-    gpu = _section("gpu", "Busy and idle time of each GPU.")
-    breakdown = _section("breakdown", "Compute, exposed communication and copies, idle; by step.")
-    idle = _section("idle", "Idle GPU time by cause.")
-    launches = _section(
-        "launches", "Launching calls: latency, queueing, calls longer than their work."
-    )
-    queue = _section("queue", "Launched work waiting to start, by stream.")
-    syncs = _section("syncs", "Where the host waits for the GPU, and what that costs.")
-    phases = _section(
-        "phases", "Prefill, decode, forward, backward and so on: time, GPU work, tokens."
-    )
-    steps = _section("steps", "Each step: time, GPU work, tokens.")
-    classes = _section(
-        "classes", "GPU time by class of work: attention, matrix products, copies and so on."
-    )
-    roofline = _section(
-        "roofline", "Operators against what the GPU can do: FLOP/s, GB/s, by shape."
-    )
-    modules = _section("modules", "GPU and host time by module of the model, as a tree.")
-    layers = _section("layers", "GPU and host time of each layer.")
-    architecture = _section("architecture", "What sort of model ran, and what shows it.")
-    critical_path = _section(
-        "critical-path", "The chain that the end of the window waited for, by kind."
-    )
-    critical_items = _section(
-        "critical-items", "Functions and kernels on that chain, and what each could gain."
-    )
-    kernels_by_name = _section("kernels", "Kernels by name, and what launched them.")
-    copies_by_name = _section("copies", "Copies and fills by name, and what launched them.")
-    gpu_lines = _section("gpu-lines", "GPU time by the line of Python that launched it.")
-    memory = _section(
-        "memory", "Each device, where recorded: peak, end, unused, how much was asked for."
-    )
-    memory_peak = _section("memory-peak", "Who held the memory at the peak, by line and operator.")
-    memory_churn = _section("memory-churn", "Who asked for memory how often, by line and operator.")
-    memory_timeline = _section(
-        "memory-timeline", "Memory over time, the most in each of `top` slices."
-    )
-    threads = _section("threads", "Self time of each thread by kind, and waiting.")
-    off_cpu = _section(
-        "offcpu", "Each thread, where recorded: running, blocked on what, waiting for a CPU."
-    )
-    counted_calls = _section(
-        "counted-calls",
-        "Calls that were counted instead of being recorded (run --calls), by function.",
-    )
-    locks = _section("locks", "Waits for locks, where recorded, by lock and call stack.")
-    lock_threads = _section("lock-threads", "Waits for locks by thread and sort of lock.")
-    calls = _section("calls", "Functions by self time, and how long each call takes.")
-    hot_functions = _section("functions", "Functions by self time.")
 
     def latency(self, function: str, *, slowest: int = 10) -> Answer:
         """How long the calls of a function take, and what is different in the slowest.

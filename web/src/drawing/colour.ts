@@ -34,7 +34,7 @@ export function spanColour(kind: number, name: string, theme: Theme): string {
   }
   let colour = ofKind.get(name);
   if (colour === undefined) {
-    colour = colourOf(kindOf(kind, name), name, theme);
+    colour = colourOf(kindOf(kind), name, theme);
     ofKind.set(name, colour);
   }
   return colour;
@@ -63,7 +63,7 @@ export type Hsl = readonly [hue: number, saturation: number, light: number];
 
 /** The fill of a span, for those who paint pixels. */
 export function spanHsl(kind: number, name: string, theme: Theme): Hsl {
-  return hslOf(kindOf(kind, name), name, theme);
+  return hslOf(kindOf(kind), name, theme);
 }
 
 function hslOf(kind: Kind, name: string, theme: Theme): Hsl {

@@ -11,7 +11,6 @@ export interface Kind {
 }
 
 const OTHER: Kind = { title: "other", hue: 215, saturation: 34, isVaried: true };
-const COMMUNICATION: Kind = { title: "communication", hue: 272, saturation: 50 };
 
 const KINDS: Record<string, Kind> = {
   other: OTHER,
@@ -20,6 +19,7 @@ const KINDS: Record<string, Kind> = {
   annotation: { title: "annotation", hue: 240, saturation: 48 },
   runtime: { title: "GPU runtime call", hue: 325, saturation: 44 },
   kernel: { title: "GPU kernel", hue: 160, saturation: 48 },
+  communication: { title: "communication", hue: 272, saturation: 50 },
   memcpy: { title: "copy", hue: 25, saturation: 76 },
   memset: { title: "memset", hue: 12, saturation: 52 },
   sync: { title: "synchronisation", hue: 0, saturation: 52 },
@@ -38,12 +38,7 @@ export function learnKinds(names: readonly string[]): void {
   known = names.map((name) => KINDS[name] ?? { ...OTHER, title: name.replaceAll("_", " ") });
 }
 
-/** The kind of a span. Communication has no kind of its own: it is known by its kernels' names. */
-export function kindOf(index: number, name: string): Kind {
-  const kind = known[index] ?? OTHER;
-  return kind === KINDS["kernel"] && isCommunication(name) ? COMMUNICATION : kind;
-}
-
-function isCommunication(name: string): boolean {
-  return /nccl|rccl|all_?reduce|all_?gather|reduce_?scatter/i.test(name);
+/** The kind of a span, by its index in the server's list. */
+export function kindOf(index: number): Kind {
+  return known[index] ?? OTHER;
 }

@@ -46,7 +46,7 @@ function sameNameButton(text: string, span: number | null, actions: DetailAction
 function facts(answer: SpanAnswer, source: Source | undefined): HTMLElement {
   const track = source?.track(answer.track);
   const { count, total, rank } = answer.same_name;
-  const kind = kindOf(answer.kind, answer.name).title;
+  const kind = kindOf(answer.kind).title;
   // Of calls that were drawn, samples know the time; a wait has none of its own.
   const isDrawn = answer.sampled !== null || answer.state !== null;
   const all: [string, string][] = [

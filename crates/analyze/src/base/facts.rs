@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use spanwise_model::{Nanos, Profile, Trace};
+use spanwise_model::{Nanos, Profile, SpanId, SpanKind, Trace};
 
 use crate::cpu::host::HostStates;
 use crate::gpu::syncs::AskedOperators;
+use crate::gpu::usage::gpu_work;
 use crate::{
     ClassRules, ClassUse, CpuTime, CriticalPath, Frames, GpuUse, LaunchedWork, Memory, Names,
     PhaseUse, Phases, ProfileOptions, SelfTime, ThreadTime, TotalNanos, WaitClassifier, class_use,
-    critical_path, gpu_use, phase_use, profile, self_time, thread_times,
+    critical_path, gpu_use, is_communication, phase_use, profile, self_time, thread_times,
 };
 
 /// A trace and the results that analyses and outputs share.
@@ -31,6 +32,8 @@ pub struct Facts {
     asked_operators: OnceLock<AskedOperators>,
     cpu_time: OnceLock<CpuTime>,
     launched_work: OnceLock<LaunchedWork>,
+    /// By name: whether it is one of a kernel that communicates.
+    communicates: OnceLock<Vec<bool>>,
     profile: OnceLock<Profile>,
     class_use: OnceLock<ClassUse>,
     phase_use: OnceLock<PhaseUse>,
@@ -60,6 +63,7 @@ impl Facts {
             asked_operators: OnceLock::new(),
             cpu_time: OnceLock::new(),
             launched_work: OnceLock::new(),
+            communicates: OnceLock::new(),
             profile: OnceLock::new(),
             class_use: OnceLock::new(),
             phase_use: OnceLock::new(),
@@ -148,6 +152,23 @@ impl Facts {
     /// GPU work by the call that launched it.
     pub fn launched_work(&self) -> &LaunchedWork {
         self.launched_work.get_or_init(|| LaunchedWork::of(&self.trace))
+    }
+
+    /// Whether a span is a kernel that communicates.
+    pub fn is_communication(&self, span: SpanId) -> bool {
+        self.trace.kind(span) == SpanKind::Kernel
+            && self.communicates.get_or_init(|| self.communicating_names())
+                [self.trace.spans().name(span).index()]
+    }
+
+    fn communicating_names(&self) -> Vec<bool> {
+        let (spans, strings) = (self.trace.spans(), self.trace.strings());
+        let mut known: Vec<Option<bool>> = vec![None; strings.len()];
+        for work in gpu_work(&self.trace) {
+            let name = spans.name(work);
+            known[name.index()].get_or_insert_with(|| is_communication(strings.get(name)));
+        }
+        known.into_iter().map(|known| known == Some(true)).collect()
     }
 
     /// The profile of the trace, with the usual options.

@@ -152,6 +152,15 @@ impl Sample {
         }
     }
 
+    /// The thread that ended the last wait, and its stack then.
+    pub(crate) fn woken_by(&mut self, thread: &str, stack: &[&str]) {
+        let waker = self.batch.track(TrackKind::Thread, "1", thread);
+        let waker_stack = self.stack(stack);
+        if let Some(row) = self.batch.observed.states.last_mut() {
+            (row.waker, row.waker_stack) = (Some(waker), waker_stack);
+        }
+    }
+
     /// An event with an interval between samples, where it is taken at a steady rate.
     pub(crate) fn event(&mut self, name: &str, unit: &str, interval_ns: Option<i64>) -> u16 {
         let (name, unit) = (self.batch.string(name), self.batch.string(unit));

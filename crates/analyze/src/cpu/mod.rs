@@ -12,3 +12,4 @@ pub(super) mod self_time;
 pub(super) mod threads;
 pub(super) mod top_functions;
 pub(super) mod waits;
+pub(super) mod wakers;

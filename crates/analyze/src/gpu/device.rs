@@ -51,7 +51,8 @@ const COMMUNICATION: &[&str] = &[
     "reduce_scatter_kernel",
 ];
 
-pub(crate) fn is_communication(kernel: &str) -> bool {
+/// Whether kernels of this name communicate.
+pub fn is_communication(kernel: &str) -> bool {
     let name = kernel.to_ascii_lowercase();
     COMMUNICATION.iter().any(|part| name.contains(part))
 }

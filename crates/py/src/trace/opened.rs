@@ -69,10 +69,10 @@ pub(crate) fn open_trace(
     opened.map_err(|error| of_report(&error))
 }
 
-/// The sections of a report on a trace: key, a few words.
+/// The sections of a report on a trace: key, method, a few words.
 #[pyfunction]
-pub(crate) fn section_names() -> Vec<(&'static str, &'static str)> {
-    SECTIONS.iter().map(|row| (row.key, row.about)).collect()
+pub(crate) fn section_names() -> Vec<(&'static str, &'static str, &'static str)> {
+    SECTIONS.iter().map(|def| (def.key, def.method, def.about)).collect()
 }
 
 /// The class of a kernel by its name and that of the operator around it, which may be empty.

@@ -90,6 +90,7 @@ pub const SECTIONS: &[&SectionDef] = &[
     &cpu::counted_calls::COUNTED_CALLS,
     &cpu::off_cpu::LOCKS,
     &cpu::off_cpu::LOCK_THREADS,
+    &cpu::off_cpu::WAKERS,
     &cpu::calls::CALLS,
     &cpu::threads::FUNCTIONS,
 ];

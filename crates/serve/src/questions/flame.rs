@@ -4,15 +4,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use spanwise_analyze::{
-    DiffOptions, ProfileOptions, base_and_other, profile, profile_by_label, profiles_side_by_side,
-    step_count,
+    DiffOptions, ProfileOptions, base_and_other, is_communication, profile, profile_by_label,
+    profiles_side_by_side, step_count,
 };
-use spanwise_model::{Profile, Selection, SpanKind, Trace, TrackKind, select, threads_available};
+use spanwise_model::{
+    Profile, ProfileFrame, Selection, SpanKind, Trace, TrackKind, select, threads_available,
+};
 use spanwise_write::{FlameBase, FlameNodes, write_flame_nodes};
 
 use crate::connection::http::Response;
 use crate::route::{Asked, Refusal};
-use crate::viewed::Viewed;
+use crate::viewed::{COMMUNICATION, Viewed};
 
 /// Narrower than this part of the whole cannot be seen.
 const NODES_MAX: i128 = 4000;
@@ -111,7 +113,13 @@ fn written(
     base: Option<FlameBase<'_>>,
 ) -> Result<Response, Refusal> {
     let kinds = kinds_of_groups(&viewed.trace);
-    let kind_of = |group: &str| kinds.get(group).copied().unwrap_or(SpanKind::Other) as u8;
+    let kind_of = |frame: ProfileFrame| {
+        let kind = kinds.get(profile.text(frame.group)).copied().unwrap_or(SpanKind::Other);
+        match kind == SpanKind::Kernel && is_communication(profile.text(frame.name)) {
+            true => COMMUNICATION,
+            false => kind as u8,
+        }
+    };
     let asked = FlameNodes { value, base, nodes_max: NODES_MAX, kind_of: &kind_of };
     let mut out = Vec::new();
     let written = write_flame_nodes(profile, &asked, &mut out);

@@ -92,7 +92,7 @@ fn columns(viewed: &Viewed, head: &str, slices: &[Slice]) -> Vec<u8> {
     put(&mut out, slices, |row| row.count.to_le_bytes());
     put(&mut out, slices, |row| row.row.to_le_bytes());
     put(&mut out, slices, |row| busy(row).to_le_bytes());
-    put(&mut out, slices, |row| [viewed.trace.kind(row.longest) as u8]);
+    put(&mut out, slices, |row| [viewed.kind(row.longest)]);
     out
 }
 

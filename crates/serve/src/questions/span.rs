@@ -35,7 +35,7 @@ pub(crate) fn span(asked: &Asked<'_>) -> Result<Response, Refusal> {
         "span": span.0,
         "name": trace.name(span),
         "category": trace.strings().get(category.name),
-        "kind": category.kind as u8,
+        "kind": viewed.kind(span),
         "track": spans.track(span).0,
         "row": viewed.rows(spans.track(span)).row_of(span),
         "start": viewed.to_page_time(spans.start(span)) as f64,

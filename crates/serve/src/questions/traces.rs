@@ -1,11 +1,11 @@
 //! What is open, and the tracks of each trace in the order to show them in.
 
 use serde_json::{Value, json};
-use spanwise_model::{Nanos, SpanKind, Trace, Track, TrackId, TrackKind, starts_on_one_clock};
+use spanwise_model::{Nanos, Trace, Track, TrackId, TrackKind, starts_on_one_clock};
 
 use crate::connection::http::Response;
 use crate::session::Session;
-use crate::viewed::Viewed;
+use crate::viewed::{Viewed, kinds};
 
 pub(crate) fn traces(session: &Session) -> Response {
     let traces = session.traces();
@@ -14,7 +14,7 @@ pub(crate) fn traces(session: &Session) -> Response {
     let began = |id: usize| began.as_ref().map(|starts| starts[id]);
     let numbered = traces.iter().enumerate();
     let traces: Vec<Value> = numbered.map(|(id, viewed)| about(id, viewed, began(id))).collect();
-    let kinds = SpanKind::ALL.map(SpanKind::text);
+    let kinds: Vec<&str> = kinds().collect();
     Response::json(json!({ "version": 1, "kinds": kinds, "traces": traces }).to_string())
 }
 

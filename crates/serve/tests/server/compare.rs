@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::running::{Running, open, start};
+use crate::running::{Running, from_text, open, start};
 
 fn numbers(value: &Value) -> Vec<i64> {
     value.as_array().expect("a list").iter().map(|one| one.as_i64().expect("a number")).collect()
@@ -19,6 +19,23 @@ fn roots(flame: &Value) -> Vec<(String, i64)> {
 
 fn two() -> Running {
     start(vec![open("kineto/llama_small.json.gz"), open("kineto/llama_small_eager.json.gz")])
+}
+
+#[test]
+fn kernels_that_communicate_have_a_kind_of_their_own() {
+    let kernel = |name: &str, at: u32| {
+        format!(
+            "{{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"{name}\", \"pid\": 0, \"tid\": 7, \
+             \"ts\": {at}, \"dur\": 5}}"
+        )
+    };
+    let events = [kernel("ncclDevKernel_AllReduce", 10), kernel("gemm", 20)].join(", ");
+    let running = start(vec![from_text(&format!("{{\"traceEvents\": [{events}]}}"))]);
+    let kinds = &running.json("api/traces")["kinds"];
+    for (span, expected) in ["communication", "kernel"].iter().enumerate() {
+        let kind = running.json(&format!("api/span?trace=0&span={span}"))["kind"].as_u64();
+        assert_eq!(kinds[kind.expect("an index") as usize], *expected);
+    }
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn write_table(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
     let columns = table.columns();
     let shown: Vec<usize> = (0..columns.len()).filter(|&at| columns[at].in_text).collect();
     let class = |at: usize| match columns[at].unit {
-        Unit::Text | Unit::Status => "t",
+        Unit::Text | Unit::Status | Unit::Flag => "t",
         _ => "n",
     };
     out.write_all(b"<table>\n<tr>")?;

@@ -6,6 +6,7 @@ pub(super) mod digest;
 pub(super) mod escape;
 pub(super) mod html;
 pub(super) mod page;
+pub(super) mod schema;
 pub(super) mod sectioned;
 pub(super) mod table;
 pub(super) mod text;

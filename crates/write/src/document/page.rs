@@ -133,7 +133,7 @@ fn write_place(place: &Option<PagePlace>, out: &mut dyn io::Write) -> io::Result
 
 fn write_column(column: &Column, out: &mut dyn io::Write) -> io::Result<()> {
     let unit = match column.unit {
-        Unit::Text => "text",
+        Unit::Text | Unit::Flag => "text",
         Unit::Status => "status",
         Unit::Count => "count",
         Unit::Nanos => "nanos",

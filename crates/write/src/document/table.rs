@@ -15,6 +15,8 @@ pub enum Unit {
     Text,
     /// Text out of a few known words; coloured where colour is on.
     Status,
+    /// Yes or no.
+    Flag,
     Count,
     Nanos,
     Bytes,
@@ -90,7 +92,7 @@ impl Column {
     /// The key with its unit, such as `self_ns`.
     pub fn full_key(&self) -> String {
         let suffix = match self.unit {
-            Unit::Text | Unit::Status | Unit::Count => "",
+            Unit::Text | Unit::Status | Unit::Flag | Unit::Count => "",
             Unit::Nanos => "_ns",
             Unit::Bytes => "_bytes",
             Unit::Percent => "_percent",

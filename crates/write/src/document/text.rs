@@ -132,7 +132,7 @@ pub(crate) fn value_text(cell: &Cell, unit: Unit) -> String {
 }
 
 fn is_text(unit: Unit) -> bool {
-    matches!(unit, Unit::Text | Unit::Status)
+    matches!(unit, Unit::Text | Unit::Status | Unit::Flag)
 }
 
 /// Natural widths; where they exceed the screen, the widest text gives way.

@@ -59,7 +59,7 @@ pub fn columns_section(profile: &Profile, shown: usize) -> Section {
         Column::new("name", "column", Unit::Text),
         Column::new("unit", "unit", Unit::Text),
         Column::new("total", "total", Unit::Count),
-        Column::new("is_shown", "shown here", Unit::Text),
+        Column::new("is_shown", "shown here", Unit::Flag),
     ]);
     for (at, (value, total)) in profile.value_types.iter().zip(profile.totals()).enumerate() {
         table.push([

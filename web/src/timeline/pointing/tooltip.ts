@@ -33,7 +33,7 @@ export class Tooltip {
 
 export function spanLines(hit: SpanHit, screenStart: number): string[] {
   const at = `at ${nanosText(Math.round(screenStart))}`;
-  if (hit.merged <= 1) return [`${nanosText(hit.dur)}, ${at}`, kindOf(hit.kind, hit.name).title];
+  if (hit.merged <= 1) return [`${nanosText(hit.dur)}, ${at}`, kindOf(hit.kind).title];
   return [
     `${countText(hit.merged)} spans in ${nanosText(hit.dur)}, ${shareText(hit.busy)} busy, ${at}`,
     `the longest of them is named; zoom in to see all`,

@@ -39,7 +39,7 @@ fn array(cells: &[&Cell], unit: Unit) -> ArrayRef {
 /// What the unit promises, unless a cell needs more.
 fn type_of(cells: &[&Cell], unit: Unit) -> Type {
     let promised = match unit {
-        Unit::Text | Unit::Status => Type::Text,
+        Unit::Text | Unit::Status | Unit::Flag => Type::Text,
         Unit::Percent => Type::Float,
         Unit::Count | Unit::Nanos | Unit::Bytes => Type::Whole,
     };

@@ -1,8 +1,8 @@
 //! Threads that run and wait, and the locks that they wait for.
 
 use spanwise_analyze::{
-    LockRow, LockThreadRow, OffCpuReason, OffCpuRow, lock_threads, locks, off_cpu, off_cpu_reasons,
-    reason_text,
+    LockRow, LockThreadRow, OffCpuReason, OffCpuRow, WakerRow, lock_threads, locks, off_cpu,
+    off_cpu_reasons, reason_text, wakers,
 };
 use spanwise_model::BlockedOn;
 use spanwise_write::{Column, Columns, Content, Top, Unit};
@@ -237,6 +237,32 @@ fn lock_waits_of_threads(rows: &[LockThreadRow], top: Top) -> Content {
         .add(Column::text("thread", "thread"), |row| row.thread.as_str().into())
         .content(rows, top)
         .when_empty(NO_WAITS)
+}
+
+pub(in crate::sections) const WAKERS: SectionDef = SectionDef {
+    key: "wakers",
+    title: "Waits by the thread that ended them",
+    about: "which threads end the waits of which, where wake-ups were recorded",
+    shown: Shown::OnRequest,
+    method: "wakers",
+    content: |request| waits_by_waker(&wakers(request.facts), request.top),
+};
+
+fn waits_by_waker(rows: &[WakerRow], top: Top) -> Content {
+    Columns::<WakerRow>::new()
+        .add(Column::nanos("blocked", "blocked"), |row| row.blocked_ns.into())
+        .add(Column::nanos("runnable", "then for a CPU"), |row| row.runnable_ns.into())
+        .add(Column::count("count", "count"), |row| row.waits.count.into())
+        .add(Column::nanos("p50", "p50").optional(), |row| row.waits.p50_ns.into())
+        .add(Column::nanos("p99", "p99").optional(), |row| row.waits.p99_ns.into())
+        .add(Column::nanos("max", "longest"), |row| row.waits.max_ns.into())
+        .add(Column::text("woken", "thread"), |row| row.woken.as_str().into())
+        .add(Column::text("reason", "waiting for"), |row| row.reason.text().into())
+        .add(Column::text("waker", "woken by"), |row| row.waker.as_str().into())
+        .add(Column::hidden("waker_stack", Unit::Text), |row| row.waker_stack.join(";").into())
+        .add(Column::text("waker_at", "from"), |row| caller_text(&row.waker_stack).into())
+        .content(rows, top)
+        .when_empty("no wake-ups were recorded")
 }
 
 #[cfg(test)]

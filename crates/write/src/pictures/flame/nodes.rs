@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use spanwise_model::Profile;
+use spanwise_model::{Profile, ProfileFrame};
 
 use super::tree::StackSums;
 use crate::document::escape::write_json_string;
@@ -16,8 +16,8 @@ pub struct FlameNodes<'a> {
     pub base: Option<FlameBase<'a>>,
     /// What is narrower than this part of the whole is counted only.
     pub nodes_max: i128,
-    /// A number for the sort of a frame, by its group.
-    pub kind_of: &'a dyn Fn(&str) -> u8,
+    /// A number for the kind of a frame.
+    pub kind_of: &'a dyn Fn(ProfileFrame) -> u8,
 }
 
 /// Another column of the same profile.
@@ -103,14 +103,14 @@ fn wide_enough<'p>(
             dropped += 1;
             continue;
         };
-        let frame = &profile.frames[profile.stack_frames[stack] as usize];
+        let frame = profile.frames[profile.stack_frames[stack] as usize];
         let text = profile.text(frame.name);
         let name = *number_of.entry(text).or_insert_with(|| {
             names.push(text);
             names.len() - 1
         });
         row_of[stack] = Some(rows.len() as i64);
-        let kind = (asked.kind_of)(profile.text(frame.group));
+        let kind = (asked.kind_of)(frame);
         rows.push(Node { parent, name, kind, stack });
     }
     (names, rows, dropped)
@@ -162,10 +162,12 @@ mod tests {
 
     #[track_caller]
     fn check(samples: &[(&str, [i64; 2])], base: Option<FlameBase<'_>>, expected: &str) {
-        let kind_of = |group: &str| if group == "[kernel]" { 5 } else { 1 };
+        let profile = profile(samples);
+        let is_kernel = |frame: ProfileFrame| profile.text(frame.group) == "[kernel]";
+        let kind_of = |frame: ProfileFrame| if is_kernel(frame) { 5 } else { 1 };
         let asked = FlameNodes { value: "wall", base, nodes_max: 50, kind_of: &kind_of };
         let mut out = Vec::new();
-        write_flame_nodes(&profile(samples), &asked, &mut out).expect("a vector takes all");
+        write_flame_nodes(&profile, &asked, &mut out).expect("a vector takes all");
         assert_eq!(String::from_utf8(out).expect("text"), expected);
     }
 

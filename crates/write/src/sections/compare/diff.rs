@@ -91,7 +91,7 @@ fn summary_section(
         (Column::new("column", "column", Unit::Text), value.name.as_str().into()),
         (Column::hidden("unit", Unit::Text), value.unit.as_str().into()),
         (Column::new("compared", "compared", Unit::Text), compared.into()),
-        (Column::hidden("is_per_step", Unit::Text), Cell::Flag(is_by_step(diff))),
+        (Column::hidden("is_per_step", Unit::Flag), Cell::Flag(is_by_step(diff))),
         (Column::hidden("base_steps", Unit::Count), base.steps.into()),
         (Column::hidden("other_steps", Unit::Count), other.steps.into()),
         (Column::new("base_total", base_title, unit), Cell::Mean(base_total, base_steps)),

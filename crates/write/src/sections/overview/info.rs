@@ -219,7 +219,7 @@ fn notices_section(notices: &[Notice]) -> Section {
     let mut table = Table::new([
         Column::new("count", "count", Unit::Count),
         Column::new("first_offset", "first at byte", Unit::Count),
-        Column::new("is_loss", "lost", Unit::Text),
+        Column::new("is_loss", "lost", Unit::Flag),
         Column::new("notice", "what", Unit::Text),
         Column::hidden("example", Unit::Text),
     ]);

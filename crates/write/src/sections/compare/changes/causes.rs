@@ -16,7 +16,7 @@ const COLUMNS: [Column; 9] = [
     Column::new("advice", "advice", Unit::Text),
     Column::new("cost_step", "cost per step", Unit::Nanos),
     Column::new("cost_step_max", "at most", Unit::Nanos),
-    Column::new("is_sure", "sure", Unit::Text),
+    Column::new("is_sure", "sure", Unit::Flag),
     Column::new("base_line", "line in base", Unit::Text),
     Column::new("other_line", "line in other", Unit::Text),
 ];
