@@ -259,7 +259,7 @@ fn replaced(base: &Arc<Trace>, other: &Arc<Trace>, is_swapped: bool) -> Replaced
 #[test]
 fn what_replaces_what_is_the_same_both_ways() {
     let makers = two_makers("timesformer").map(|[base, other]| (open(&base), open(&other)));
-    let mut pairs: Vec<(Option<Arc<Trace>>, Option<Arc<Trace>>)> = makers.into_iter().collect();
+    let mut pairs: Vec<_> = makers.into_iter().collect();
     for (base, other) in [
         ("llama_eager", "llama_sdpa"),
         ("llama_sdpa", "llama_compiled"),

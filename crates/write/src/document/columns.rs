@@ -7,11 +7,14 @@ use crate::Top;
 use crate::document::sectioned::{Body, Section};
 use crate::document::table::{Cell, Column, Table};
 
+/// What a column shows of a row, or the line under it.
+type OfRow<'a, R, T> = Box<dyn Fn(&R) -> T + 'a>;
+
 /// The columns of a table whose rows are of type `R`.
 pub struct Columns<'a, R> {
     columns: Vec<Column>,
-    cells: Vec<Box<dyn Fn(&R) -> Cell + 'a>>,
-    note: Option<Box<dyn Fn(&R) -> String + 'a>>,
+    cells: Vec<OfRow<'a, R, Cell>>,
+    note: Option<OfRow<'a, R, String>>,
 }
 
 impl<R> Default for Columns<'_, R> {

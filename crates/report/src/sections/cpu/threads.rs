@@ -16,16 +16,18 @@ pub(in crate::sections) const THREADS: SectionDef = SectionDef {
     content: |request| threads(request.facts.threads(), request.facts.window_ns(), request.top),
 };
 
+/// A part of a thread's time, in nanoseconds.
+type TimePart = fn(&ThreadTime) -> i128;
+
 fn threads(rows: &[ThreadTime], wall_ns: i128, top: Top) -> Content {
     // A column of zeros tells people nothing.
-    let if_any = |column: Column, ns: fn(&ThreadTime) -> i128| {
-        column.in_text_if(rows.iter().any(|row| ns(row) != 0))
-    };
+    let if_any =
+        |column: Column, ns: TimePart| column.in_text_if(rows.iter().any(|row| ns(row) != 0));
     let is_several = rows.windows(2).any(|pair| pair[0].process != pair[1].process);
     let mut columns = Columns::<ThreadTime>::new()
         .add(Column::nanos("busy", "busy"), |row| row.busy_ns.into())
         .add(Column::percent("busy_share", "of wall"), |row| Cell::Share(row.busy_ns, wall_ns));
-    let parts: [(Column, fn(&ThreadTime) -> i128); 6] = [
+    let parts: [(Column, TimePart); 6] = [
         (Column::nanos("waiting", "waiting"), |row| row.waiting_ns),
         (Column::nanos("python_self", "Python"), |row| row.by_kind.python_ns),
         (Column::nanos("operator_self", "operators"), |row| row.by_kind.operator_ns),

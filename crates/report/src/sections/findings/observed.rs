@@ -290,8 +290,8 @@ mod tests {
         );
         assert_eq!(
             paragraph.evidence,
-            "50 ns of 100 ns; 2 threads together 80 ns; 3 waits, the longest, 40 ns, starts at 10 ns. \
-             Mostly ended by worker 8 in pop < main."
+            "50 ns of 100 ns; 2 threads together 80 ns; 3 waits, the longest, 40 ns, starts at \
+             10 ns. Mostly ended by worker 8 in pop < main."
         );
     }
 }

@@ -76,7 +76,7 @@ fn queue(rows: &[QueueRow], top: Top) -> Content {
         .add(Column::count("launched", "launched"), |row| row.launched.into())
         .add(Column::hidden("unlaunched", Unit::Count), |row| row.unlaunched.into())
         .add(Column::count("depth_max", "deepest"), |row| row.depth_max.into())
-        .add(Column::count("depth_mean", "mean"), |row| depth_mean(row))
+        .add(Column::count("depth_mean", "mean"), depth_mean)
         .add(Column::nanos("over", "over"), |row| row.over_ns.into())
         .add(Column::nanos("at_least_1", "≥ 1").optional(), |row| row.at_least_ns[0].into())
         .add(Column::nanos("at_least_10", "≥ 10").optional(), |row| row.at_least_ns[1].into())

@@ -169,15 +169,15 @@ impl Words {
                     times(*calls),
                     times(*idle)
                 ),
-                "Read results on the host rarely: .item(), .cpu(), .nonzero() and Python conditions \
-                 on tensors wait for all work launched before."
+                "Read results on the host rarely: .item(), .cpu(), .nonzero() and Python \
+                 conditions on tensors wait for all work launched before."
                     .to_owned(),
             ),
             CauseKind::HostCopies { copies } => (
                 format!("{} copies through the host in {line}", number_word(*copies)),
                 format!(
-                    "{} copies per step between the GPU and pageable memory, {} on the GPU; the host \
-                     waits for each.",
+                    "{} copies per step between the GPU and pageable memory, {} on the GPU; the \
+                     host waits for each.",
                     rates_text(copies[0], copies[1]),
                     times(*copies)
                 ),
