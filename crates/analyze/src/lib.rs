@@ -56,13 +56,14 @@ pub use cpu::calls::{
     latency, select_calls,
 };
 pub use cpu::counted_calls::{CountedCallsRow, counted_calls};
-pub use cpu::locks::{
+pub use cpu::off_cpu::locks::{
     LockRow, LockThreadRow, LockWaker, WaitForLock, lock_threads, lock_waits, locks,
 };
-pub use cpu::off_cpu::{OffCpuRow, off_cpu};
-pub use cpu::off_cpu_reasons::{
+pub use cpu::off_cpu::reasons::{
     OffCpuReason, off_cpu_reasons, off_cpu_reasons_within, reason_text,
 };
+pub use cpu::off_cpu::threads::{OffCpuRow, off_cpu};
+pub use cpu::off_cpu::wakers::{WakerRow, wakers};
 pub use cpu::sampled::{
     CpuByStack, CpuTime, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledCall,
     SampledEvent, SampledFunction, SampledFunctions, SampledLine, cpu_by_stack, cpu_functions,
@@ -74,7 +75,6 @@ use cpu::threads::thread_times;
 pub use cpu::threads::{KindTimes, ThreadTime, main_thread};
 pub use cpu::top_functions::{HotFunction, HotFunctions, hot_functions, hottest_functions};
 pub use cpu::waits::{WaitClassifier, WaitKind};
-pub use cpu::wakers::{WakerRow, wakers};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use findings::{
     AllocationStorm, Copied, CpuFunction, CpuSpent, CpuStarvation, Finding, FindingKind, GpuIdle,

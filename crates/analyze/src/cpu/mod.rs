@@ -3,13 +3,10 @@
 pub(super) mod calls;
 pub(super) mod counted_calls;
 pub(super) mod host;
-pub(super) mod locks;
 pub(super) mod off_cpu;
-pub(super) mod off_cpu_reasons;
 pub(super) mod python;
 pub(super) mod sampled;
 pub(super) mod self_time;
 pub(super) mod threads;
 pub(super) mod top_functions;
 pub(super) mod waits;
-pub(super) mod wakers;

@@ -8,8 +8,8 @@ use spanwise_model::{
 };
 
 use super::{Finding, FindingKind, SpentOn, Thresholds, reaches};
-use crate::cpu::locks::user_stack;
-use crate::cpu::off_cpu::thread_name;
+use crate::cpu::off_cpu::locks::user_stack;
+use crate::cpu::off_cpu::threads::thread_name;
 use crate::cpu::sampled::{ObservedSpending, PythonWait, in_event_loop, python_waits};
 use crate::{Facts, FunctionBy, SampledFunctions, TotalNanos, cpu_functions, python_functions};
 

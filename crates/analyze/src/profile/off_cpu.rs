@@ -9,8 +9,8 @@ use spanwise_model::{
 };
 
 use super::{ProfileOptions, made_up, profile, value};
-use crate::cpu::locks::lock_waits;
-use crate::cpu::off_cpu::thread_name;
+use crate::cpu::off_cpu::locks::lock_waits;
+use crate::cpu::off_cpu::threads::thread_name;
 use crate::cpu::sampled::{ObservedStacks, cpu_profile, text_labels};
 use crate::{CpuTime, WaitForLock};
 
@@ -263,7 +263,7 @@ mod tests {
 
     use super::*;
     use crate::base::sample::Sample;
-    use crate::cpu::off_cpu::off_cpu;
+    use crate::cpu::off_cpu::threads::off_cpu;
     use crate::{Facts, TotalNanos, locks};
 
     #[test]

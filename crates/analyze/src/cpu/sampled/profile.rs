@@ -7,7 +7,7 @@ use spanwise_model::{
 
 use super::functions::frame_name;
 use super::{CpuTime, FunctionBy};
-use crate::cpu::off_cpu::thread_name;
+use crate::cpu::off_cpu::threads::thread_name;
 use crate::profile::made_up;
 use crate::{ProfileOptions, StackMode};
 

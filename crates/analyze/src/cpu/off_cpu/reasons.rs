@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use spanwise_model::{Nanos, RunnableSince, StackId, StateRow, ThreadState, Trace, TrackId};
 
-use crate::cpu::locks::user_stack;
+use crate::cpu::off_cpu::locks::user_stack;
 use crate::{Facts, Percentiles, TotalNanos};
 
 /// All waits for one reason on one stack.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use spanwise_model::{BlockedOn, Nanos, RunnableSince, StackId, ThreadState, Trace, TrackId};
 
-use crate::cpu::locks::user_stack;
-use crate::cpu::off_cpu::thread_name;
+use crate::cpu::off_cpu::locks::user_stack;
+use crate::cpu::off_cpu::threads::thread_name;
 use crate::{Facts, Percentiles, TotalNanos};
 
 /// All waits of one thread for one reason that another thread ended.

@@ -13,7 +13,7 @@ use spanwise_model::{
     TrackId,
 };
 
-use crate::cpu::off_cpu::thread_name;
+use crate::cpu::off_cpu::threads::thread_name;
 use crate::cpu::sampled::frame_name;
 use crate::{Facts, Percentiles, TotalNanos};
 
