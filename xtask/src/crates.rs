@@ -18,9 +18,11 @@ const ROOMS: &[[&str; 4]] = &[
         "cpp_demangle flate2 framehop gimli memchr object rustc-demangle rustix zstd",
         "tempfile",
     ],
+    ["spanwise-recording", "spanwise-files", "serde_json", "tempfile"],
     [
         "spanwise-read",
-        "spanwise-files spanwise-model spanwise-callstack spanwise-pt spanwise-symbols",
+        "spanwise-files spanwise-model spanwise-callstack spanwise-pt spanwise-recording \
+         spanwise-symbols",
         "arrow-array arrow-buffer arrow-ipc arrow-schema crc32fast flate2 liblzma memchr \
          rustix serde serde_json thiserror zstd",
         "cpp_demangle libc object proptest rustc-demangle spanwise-capture spanwise-probe \
@@ -41,7 +43,7 @@ const ROOMS: &[[&str; 4]] = &[
         "thiserror",
         "serde_json",
     ],
-    ["spanwise-capture", "spanwise-files spanwise-symbols", "libc", "tempfile"],
+    ["spanwise-capture", "spanwise-files spanwise-recording spanwise-symbols", "libc", "tempfile"],
     ["spanwise-probe", "spanwise-probe-macros", "", ""],
     ["spanwise-probe-macros", "", "", ""],
     ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],

@@ -17,7 +17,7 @@ const BANNED: [(&str, &str); 3] = [
 ];
 
 /// Crates that read what others wrote.
-const READERS: [&str; 2] = ["crates/read/src/", "crates/symbols/src/"];
+const READERS: [&str; 3] = ["crates/read/src/", "crates/recording/src/", "crates/symbols/src/"];
 
 pub(crate) fn check(file: &SourceFile) -> Vec<Failure> {
     let mut failures = Vec::new();

@@ -19,9 +19,9 @@ mod torch;
 mod triggers;
 mod waits;
 
+pub use crate::session::outcome::{CallsRecorded, Ended, Program, Recorded, Snapshot};
 pub use calls::{
-    BrakedFunction, CallLevel, CallsBy, CallsOptions, LENGTH_BUCKETS, NotedBy, RefusedFunction,
-    ReturnsBy,
+    BrakedFunction, CallsBy, CallsOptions, LENGTH_BUCKETS, NotedBy, RefusedFunction, ReturnsBy,
 };
 pub use perf::event::{RATE_MAX_HZ, STACK_BYTES_MAX, Stacks};
 pub use pt::{CodeRange, PtOptions, TraceRecorded, TraceScope};
@@ -31,10 +31,10 @@ pub use python::{PYTHON_RATE_MAX_HZ, PythonOptions};
 pub use session::budget::Wanted;
 pub use session::opened::ClockOf;
 pub use session::options::{FlightOptions, RecordOptions};
-pub use session::recorded::{CallsRecorded, Ended, Program, Recorded, Snapshot};
 pub use session::recorder::{record_processes, record_program};
-pub use session::recording::FOLDER_ENDING;
 pub use single_step::{StepOptions, StepsRecorded};
+pub use spanwise_recording::FOLDER_ENDING;
+pub use spanwise_recording::calls::CallLevel;
 pub use system::doctor::{Ability, Finding, examine, examine_one};
 pub use system::error::CaptureError;
 pub use system::processes::{

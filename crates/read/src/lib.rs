@@ -7,39 +7,33 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use input::{Compression, LazyText, Stream, WAVE_BYTES};
 use json::{BLOCK_BYTES, Effort};
-use source::{Compression, LazyText, Stream, WAVE_BYTES};
 use spanwise_files::FileBytes;
 use spanwise_model::{NO_OFFSET, NoticeKind, SourceInfo, Summary, Trace, threads_available};
+pub use spanwise_recording::is_recording;
+use spanwise_recording::{records_file, torch_traces};
 
-mod assemble;
+mod assembly;
 mod binary;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
-mod fxt;
 mod index;
+mod input;
 mod json;
-mod kineto;
 mod measurements;
-mod memory;
 mod perf;
-mod perfetto;
 mod profile;
-mod recording;
-mod restored;
-mod session;
-mod source;
-mod torch;
+mod recorded;
 
+pub use binary::session::SessionFollower;
 pub use error::{ReadError, ReadErrorKind};
+pub use input::memory::{memory_left, set_memory_max};
 pub use measurements::{MeasurementsError, open_measurements};
-pub use memory::{memory_left, set_memory_max};
 pub use perf::{PerfOptions, open_perf, replay_perf};
 pub use profile::{NotAProfile, ProfileFile, open_profile, open_profile_file};
-pub use recording::is_recording;
-pub use session::SessionFollower;
-pub use torch::TORCH_CLOCK_PROPERTY;
+pub use recorded::torch::TORCH_CLOCK_PROPERTY;
 
 /// Whether to use the index beside a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -78,18 +72,18 @@ type OpenBytes = fn(&Path) -> io::Result<FileBytes>;
 /// An index that is damaged, old or of another file is passed over and, where
 /// possible, written anew. That it cannot be written is no reason to fail.
 pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Trace, ReadError> {
-    match torch::traces_in(path).as_slice() {
+    match torch_traces(path).as_slice() {
         [] => {
-            let file = recording::file_of(path);
+            let file = records_file(path);
             open_file(&file, bytes_of(path, &file), options)
         }
-        traces => torch::open(path, traces, options),
+        traces => recorded::torch::open(path, traces, options),
     }
 }
 
 /// What somebody named may be a pipe, but not what lies in a folder.
 fn bytes_of(named: &Path, file: &Path) -> OpenBytes {
-    if named == file { source::open_named } else { FileBytes::open_regular }
+    if named == file { input::open_named } else { FileBytes::open_regular }
 }
 
 fn open_file(
@@ -125,8 +119,9 @@ fn read_source(
 ) -> Result<Trace, ReadErrorKind> {
     let bytes = open_bytes(path)?;
     let mut info = SourceInfo::default();
-    let trouble = recording::add_clock(path, &mut info);
-    let trace = restored::with_states(read_bytes(path, bytes.clone(), info, options)?);
+    let trouble = recorded::clock::add_clock(path, &mut info);
+    let trace =
+        assembly::restored_states::with_states(read_bytes(path, bytes.clone(), info, options)?);
     bytes.check_whole()?;
     let Some(trouble) = trouble else { return Ok(trace) };
     Ok(trace.with_metadata(|_, notices| {
@@ -164,8 +159,8 @@ fn read_bytes(
 pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadError> {
     if options.index == IndexUse::ReadOrWrite
         && !options.has_python_lines
-        && torch::traces_in(path).is_empty()
-        && let Ok(summary) = index::summary(&recording::file_of(path))
+        && torch_traces(path).is_empty()
+        && let Ok(summary) = index::summary(&records_file(path))
     {
         return Ok(summary);
     }
@@ -175,11 +170,11 @@ pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadEr
 /// Reads the source and writes its index anew; says where it is.
 pub fn write_index(path: &Path, options: &OpenOptions<'_>) -> Result<PathBuf, ReadError> {
     // What PyTorch has recorded has an index of its own.
-    for trace in torch::traces_in(path) {
+    for trace in torch_traces(path) {
         write_index(&trace, options)?;
     }
     let named = path;
-    let path = &*recording::file_of(named);
+    let path = &*records_file(named);
     let write = || -> Result<PathBuf, ReadErrorKind> {
         let before = index::before_reading(path)?;
         let trace = read_source(path, bytes_of(named, path), options)?;

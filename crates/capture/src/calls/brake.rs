@@ -8,35 +8,14 @@
 
 use std::collections::BTreeMap;
 
-/// How closely the calls of a function are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CallLevel {
-    /// Each call, with its beginning and its end.
-    Recorded,
-    /// Counted in the kernel, with their lengths.
-    Counted,
-    /// Counted, without their ends.
-    CountedWithoutEnds,
-    /// Not watched any more.
-    Detached,
-}
+use spanwise_recording::calls::CallLevel;
 
-impl CallLevel {
-    fn next(self) -> CallLevel {
-        match self {
-            CallLevel::Recorded => CallLevel::Counted,
-            CallLevel::Counted => CallLevel::CountedWithoutEnds,
-            CallLevel::CountedWithoutEnds | CallLevel::Detached => CallLevel::Detached,
-        }
-    }
-
-    pub(super) fn number(self) -> u32 {
-        match self {
-            CallLevel::Recorded => 0,
-            CallLevel::Counted => 1,
-            CallLevel::CountedWithoutEnds => 2,
-            CallLevel::Detached => 3,
-        }
+/// The next level, less close.
+fn next(level: CallLevel) -> CallLevel {
+    match level {
+        CallLevel::Recorded => CallLevel::Counted,
+        CallLevel::Counted => CallLevel::CountedWithoutEnds,
+        CallLevel::CountedWithoutEnds | CallLevel::Detached => CallLevel::Detached,
     }
 }
 
@@ -137,7 +116,7 @@ impl Brake {
             saved += one;
             let level = self.levels.entry(function).or_insert(CallLevel::Recorded);
             if *level < CallLevel::Detached {
-                *level = if self.can_count { level.next() } else { CallLevel::Detached };
+                *level = if self.can_count { next(*level) } else { CallLevel::Detached };
                 steps.push((function, *level));
             }
         }

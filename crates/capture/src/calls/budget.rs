@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::brake::CallLevel;
-use super::program::HIT_BYTES;
-use super::{Backend, BrakedFunction, Calls, kind, record, sum_record};
+use spanwise_recording::calls::{CallHit, CallHits, CallLevel, CallRecord, LevelChange};
+
+use super::{Backend, BrakedFunction, Calls};
 use crate::system::sys;
 
 /// How long until it is looked again at what was counted in the kernel.
@@ -13,11 +13,9 @@ const SUMMED_APART_NS: u64 = 50_000_000;
 
 impl Calls<'_> {
     /// Looks at what the hits cost, and records functions less closely where that is too much.
-    pub(super) fn keep_budget(&mut self, hits: &[u8]) {
-        for hit in hits.chunks_exact(HIT_BYTES as usize) {
-            let Some(place) = hit[16..].first_chunk() else { continue };
-            let place = u64::from_ne_bytes(*place);
-            let (function, is_return) = ((place >> 1) as u32, place & 1);
+    pub(super) fn keep_budget(&mut self, hits: CallHits<'_>) {
+        for CallHit { function, is_return, .. } in hits.iter() {
+            let is_return = u64::from(is_return);
             *self.recorded.entry(function).or_default() += 1 - is_return;
             self.brake.note(function, 1 - is_return, is_return);
         }
@@ -81,7 +79,8 @@ impl Calls<'_> {
         }
         self.summed = by_function;
         if self.has_stopped {
-            sums.iter().for_each(|sum| self.new.facts.extend(sum_record(sum)));
+            let records = sums.into_iter().map(|sum| CallRecord::Sum(sum).to_bytes());
+            self.new.facts.extend(records.flatten());
         }
     }
 
@@ -100,10 +99,8 @@ impl Calls<'_> {
     fn note_level(&mut self, function: u32, level: CallLevel, now: u64) {
         let counted = self.summed.get(&function).map_or(0, |counts| counts[0]);
         let calls = self.recorded.get(&function).copied().unwrap_or(0) + counted;
-        let mut body = Vec::from(function.to_le_bytes());
-        body.extend(level.number().to_le_bytes());
-        [now, calls].iter().for_each(|word| body.extend(word.to_le_bytes()));
-        self.new.facts.extend(record(kind::LEVEL, &body));
+        let change = LevelChange { function, level, time: now, calls };
+        self.new.facts.extend(CallRecord::Level(change).to_bytes());
         let name = self.files.values().flat_map(|functions| functions.iter());
         let name = name.into_iter().find(|(number, _)| *number == function);
         let name = name.map_or(String::new(), |(_, function)| function.name.clone());

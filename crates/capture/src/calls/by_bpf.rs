@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use spanwise_recording::calls::{CallLevel, CallSum, HIT_BYTES};
 use spanwise_symbols::{ExitPlace, JumpBase, LeaveKind, ProbePlaces};
 
+use super::bpf::noting;
+use super::bpf::noting::{NotedAt, Noting, NotingMaps, TARGET_BYTES};
+use super::bpf::ring::HitRing;
+use super::bpf::sums::Sums;
 use super::bpf::{self, Places};
-use super::brake::{CallLevel, HitCosts};
-use super::noting::{self, NotedAt, Noting, NotingMaps, TARGET_BYTES};
+use super::brake::HitCosts;
 use super::place::INSIDE_MAX;
-use super::program::HIT_BYTES;
-use super::ring::HitRing;
-use super::sums::{CallSum, Sums};
 use super::trial;
 
 /// Room for a million calls between two looks at the ring.
@@ -354,7 +355,7 @@ impl ByBpf {
     /// What was noted since the last time, and how much there was no room for.
     pub(super) fn drain(&mut self) -> (Vec<u8>, u64) {
         let mut hits = Vec::new();
-        self.ring.drain(|hit| hits.extend(hit.get(..HIT_BYTES as usize).unwrap_or_default()));
+        self.ring.drain(|hit| hits.extend(hit.get(..HIT_BYTES).unwrap_or_default()));
         let lost = bpf::counted(&self.lost).unwrap_or(self.lost_before);
         let new = lost.saturating_sub(self.lost_before);
         self.lost_before += new;

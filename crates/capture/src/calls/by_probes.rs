@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use spanwise_recording::calls::CallHit;
 use spanwise_symbols::ExitPlace;
 
 use super::by_bpf::{Numbered, is_odd_place};
@@ -15,7 +16,7 @@ use crate::perf::event::Attr;
 use crate::perf::probe::Probe;
 use crate::perf::records::{self, Record};
 use crate::perf::rings::Rings;
-use crate::session::guard::Guard;
+use crate::session::program::guard::Guard;
 use crate::system::processes;
 use crate::system::sys;
 
@@ -44,7 +45,7 @@ struct Place {
 
 impl Place {
     /// The hit as it is recorded, unless the function goes on.
-    fn hit(&self, record: Record<'_>) -> Option<[u64; 4]> {
+    fn hit(&self, record: Record<'_>) -> Option<CallHit> {
         let found = record.fetched()?;
         let [whose, decides] = found.words;
         if let Some(exit) = &self.exit
@@ -52,9 +53,14 @@ impl Place {
         {
             return None;
         }
-        let thread = u64::from(found.pid) << 32 | u64::from(found.tid);
-        let place = u64::from(self.function) << 1 | u64::from(self.exit.is_some());
-        Some([found.time, thread, place, whose?])
+        Some(CallHit {
+            time: found.time,
+            pid: found.pid,
+            tid: found.tid,
+            function: self.function,
+            is_return: self.exit.is_some(),
+            slot: Some(whose?),
+        })
     }
 }
 
@@ -144,7 +150,8 @@ impl ByProbes {
                 lost += record.lost();
                 let place = record.event_id().and_then(|id| by_id.get(&id));
                 let hit = place.and_then(|place| place.hit(record));
-                hits.extend(hit.into_iter().flatten().flat_map(u64::to_ne_bytes));
+                let words = hit.into_iter().flat_map(CallHit::to_words);
+                hits.extend(words.flat_map(u64::to_le_bytes));
             }
             Ok(())
         });

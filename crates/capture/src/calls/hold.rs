@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use spanwise_symbols::{CodeSite, StartSites};
 
-use super::bpf::{self, Places};
-use super::program::{
+use super::bpf::program::{
     FRAME, Instruction, Text, add, call, code, copy, function, instruction, map, set,
 };
-use crate::session::guard::HoldGuard;
-use crate::session::launch::{Child, ChildState};
+use super::bpf::{self, Places};
+use crate::session::program::guard::HoldGuard;
+use crate::session::program::launch::{Child, ChildState};
 use crate::system::sys;
 
 /// A loader that takes longer, or that works longer, is not waited for: perhaps something else

@@ -11,11 +11,7 @@ mod budget;
 mod by_bpf;
 mod by_probes;
 mod hold;
-mod noting;
 mod place;
-pub(crate) mod program;
-pub(crate) mod ring;
-mod sums;
 mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,25 +19,23 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use spanwise_recording::calls::{CallHits, CallRecord, CalledFunction};
 use spanwise_symbols::{FunctionPatterns, FunctionProbes, ProbePlaces, probes_matching};
 
 use crate::follow::ProcessTree;
 use crate::perf::records::Record;
 use crate::perf::rings::is_refusal;
-use crate::session::side_log::{SideFile, SideRecords};
+use crate::session::output::side_log::SideRecords;
 use crate::system::doctor;
 use crate::system::processes;
 use crate::system::sys;
-use crate::{Ability, CaptureError};
+use crate::{Ability, CallLevel, CaptureError};
+pub use bpf::sums::LENGTH_BUCKETS;
 use brake::Brake;
-pub use brake::CallLevel;
 use by_bpf::{ByBpf, Numbered, Whose};
 use by_probes::ByProbes;
 pub(crate) use hold::Hold;
 pub(crate) use place::{fetched, is_left};
-use program::HIT_BYTES;
-use sums::CallSum;
-pub use sums::LENGTH_BUCKETS;
 pub(crate) use trial::own_function;
 
 /// Which functions are recorded.
@@ -54,17 +48,6 @@ pub struct CallsOptions<'a> {
     pub budget_percent: f64,
     /// Counts all calls from the beginning.
     pub aggregates: bool,
-}
-
-/// The file in the folder of a recording, and what it begins with.
-pub(crate) const CALLS_FILE: SideFile = SideFile { name: "calls.hits", head: b"spanwise-calls2\n" };
-
-mod kind {
-    pub(super) const FUNCTION: u32 = 1;
-    pub(super) const HITS: u32 = 2;
-    pub(super) const LOST: u32 = 3;
-    pub(super) const SUM: u32 = 4;
-    pub(super) const LEVEL: u32 = 5;
 }
 
 /// More functions of one file than this are too many.
@@ -266,7 +249,13 @@ impl<'a> Calls<'a> {
             } else if watched.len() == most {
                 self.too_many += 1;
             } else {
-                self.new.facts.extend(function_record(self.count, &function, path));
+                let called = CalledFunction {
+                    number: self.count,
+                    is_go: function.is_go,
+                    name: function.name.clone(),
+                    file: file.to_string_lossy().into_owned(),
+                };
+                self.new.facts.extend(CallRecord::Function(called).to_bytes());
                 if self.options.aggregates {
                     self.begin_counted(self.count);
                 }
@@ -331,16 +320,17 @@ impl<'a> Calls<'a> {
             Backend::Bpf(bpf) => bpf.drain(),
             Backend::Probes(probes) => probes.drain(),
         };
-        self.keep_budget(&hits);
+        let hits = CallHits::new(&hits);
+        self.keep_budget(hits);
         let mut records = std::mem::take(&mut self.new);
-        let counts = CallCounts { hits: hits.len() as u64 / HIT_BYTES as u64, lost };
-        let latest = hits.chunks_exact(HIT_BYTES as usize).filter_map(time_of).max();
+        let counts = CallCounts { hits: hits.count() as u64, lost };
+        let latest = hits.iter().map(|hit| hit.time).max();
         if let Some(latest) = latest {
-            records.timed.push((latest, record(kind::HITS, &hits)));
+            records.timed.push((latest, CallRecord::Hits(hits).to_bytes()));
         }
         if lost > 0 {
             let time = latest.unwrap_or(u64::MAX);
-            records.timed.push((time, record(kind::LOST, &lost.to_le_bytes())));
+            records.timed.push((time, CallRecord::Lost(lost).to_bytes()));
         }
         (records, counts)
     }
@@ -451,14 +441,6 @@ impl std::fmt::Display for BrakedFunction {
     }
 }
 
-fn sum_record(sum: &CallSum) -> Vec<u8> {
-    let mut body = Vec::from(sum.function.to_le_bytes());
-    body.extend(0_u32.to_le_bytes());
-    let words = [sum.thread, sum.calls, sum.returns, sum.total_ns];
-    words.iter().chain(&sum.by_length).for_each(|word| body.extend(word.to_le_bytes()));
-    record(kind::SUM, &body)
-}
-
 fn begin_bpf(tree: Option<&ProcessTree>) -> io::Result<ByBpf> {
     ByBpf::begin(match tree {
         Some(tree) => tree.threads()?,
@@ -484,27 +466,6 @@ fn ability(by: CallsBy) -> Ability {
 pub(crate) struct CallCounts {
     pub(crate) hits: u64,
     pub(crate) lost: u64,
-}
-
-fn time_of(hit: &[u8]) -> Option<u64> {
-    hit.first_chunk().map(|time| u64::from_ne_bytes(*time))
-}
-
-/// A function that hits name by its number.
-fn function_record(number: u32, function: &FunctionProbes, path: &[u8]) -> Vec<u8> {
-    let mut body = Vec::from(number.to_le_bytes());
-    body.extend(u32::from(function.is_go).to_le_bytes());
-    body.extend((function.name.len() as u32).to_le_bytes());
-    body.extend(function.name.as_bytes());
-    body.extend(path);
-    record(kind::FUNCTION, &body)
-}
-
-fn record(kind: u32, body: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::from(kind.to_le_bytes());
-    bytes.extend((8 + body.len() as u32).to_le_bytes());
-    bytes.extend(body);
-    bytes
 }
 
 /// Tries all of it on a function of this very program, and lets nothing be called.

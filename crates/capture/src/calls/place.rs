@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn conditions_are_those_of_the_processor() {
         let [carry, parity, zero, sign, overflow] = [1, 4, 0x40, 0x80, 0x800];
-        let check = |condition: u8, flags, expected| {
+        let check = |condition: u8, flags, expected: bool| {
             assert_eq!(holds(condition, flags), expected, "{condition} {flags:#x}");
             assert_eq!(holds(condition | 1, flags), !expected, "not {condition} {flags:#x}");
         };

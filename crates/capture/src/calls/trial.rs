@@ -5,13 +5,13 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 
+use spanwise_recording::calls::HIT_BYTES;
 use spanwise_symbols::{ExitPlace, LeaveKind, ProbePlaces};
 
+use super::bpf::noting::{NotedAt, Noting};
 use super::brake::HitCosts;
 use super::by_bpf::{ByBpf, Numbered, Whose};
-use super::noting::{NotedAt, Noting};
-use super::program::HIT_BYTES;
-use crate::session::launch::pipe;
+use crate::session::program::launch::pipe;
 use crate::system::processes;
 use crate::system::sys;
 
@@ -73,7 +73,7 @@ fn works_on_a_copy(all: &mut ByBpf) -> Option<bool> {
     let (path, places) = own_function()?;
     on_a_copy(all, (&path, &places), CALLS as u64, true)?;
     let (hits, lost) = all.drain();
-    Some(lost == 0 && hits.len() == 2 * CALLS * HIT_BYTES as usize)
+    Some(lost == 0 && hits.len() == 2 * CALLS * HIT_BYTES)
 }
 
 /// Lets a copy of this process call the function so often while it is watched; gives how much of

@@ -10,10 +10,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::calls::bpf;
-use crate::calls::program::{
+use crate::calls::bpf::program::{
     FRAME, Instruction, NO_WAKEUP, add, call, copy, function, instruction, map, set,
 };
-use crate::calls::ring::HitRing;
+use crate::calls::bpf::ring::HitRing;
 use crate::system::processes;
 
 /// Frames that are copied at most; those further out are left out.

@@ -25,7 +25,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::calls::bpf;
-use crate::calls::ring::HitRing;
+use crate::calls::bpf::ring::HitRing;
 use crate::perf::records::{Switch, Waking};
 use crate::system::processes;
 use crate::system::sys;

@@ -10,7 +10,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use super::btf::{StackLayout, ThreadLayout};
 use super::frames::{CopiedAt, FrameMaps, copy_frames};
 use crate::calls::bpf;
-use crate::calls::program::{
+use crate::calls::bpf::program::{
     FRAME, Instruction, NO_WAKEUP, add, call, copy, function, instruction, map, set, skip_if_zero,
     store,
 };

@@ -1,6 +1,8 @@
 //! What the kernel is asked to record: `perf_event_attr`, as bytes for the kernel and for
 //! the file.
 
+use spanwise_recording::perf::sample_field as field;
+
 /// How stacks are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stacks {
@@ -17,20 +19,6 @@ pub const RATE_MAX_HZ: u32 = 10_000;
 
 /// The kernel copies whole words, and fewer than 64 KiB with the record around them.
 pub const STACK_BYTES_MAX: u32 = 65_528;
-
-/// Bits of `sample_type`.
-mod field {
-    pub(super) const IP: u64 = 1;
-    pub(super) const TID: u64 = 1 << 1;
-    pub(super) const TIME: u64 = 1 << 2;
-    pub(super) const CALLCHAIN: u64 = 1 << 5;
-    pub(super) const CPU: u64 = 1 << 7;
-    pub(super) const PERIOD: u64 = 1 << 8;
-    pub(super) const RAW: u64 = 1 << 10;
-    pub(super) const REGS_USER: u64 = 1 << 12;
-    pub(super) const STACK_USER: u64 = 1 << 13;
-    pub(super) const IDENTIFIER: u64 = 1 << 16;
-}
 
 /// Bits of the flags.
 mod flag {

@@ -8,8 +8,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
-use crate::perf::event::{ATTR_BYTES, Event};
-use crate::waits::switches::WAKING_ID;
+use spanwise_recording::perf::{event_id, misc, record_kind};
+
+use super::event::{ATTR_BYTES, Event};
 
 const HEAD_BYTES: u64 = 104;
 /// Where the head says how long the records are.
@@ -132,7 +133,7 @@ fn sections(
     features.command.iter().for_each(|word| counted_text(&mut command, word));
     let processors = features.processors.to_ne_bytes();
     let mut sections = Vec::new();
-    if events.iter().any(|event| event.ids.contains(&WAKING_ID)) {
+    if events.iter().any(|event| event.ids.contains(&event_id::WAKINGS)) {
         sections.push((1, tracepoints("sched", &[WAKING_FORMAT])));
     }
     sections.extend([
@@ -239,15 +240,14 @@ fn event_names(events: &[Event]) -> Vec<u8> {
 }
 
 fn build_ids(ids: &[(Vec<u8>, Vec<u8>, bool)]) -> Vec<u8> {
-    const KIND: u32 = 67;
     const HAS_SIZE: u16 = 1 << 15;
     let mut bytes = Vec::new();
     for (path, id, is_kernel) in ids.iter().filter(|row| row.1.len() <= 20) {
         let path_len = (path.len() + 1).next_multiple_of(NAME_ALIGN);
         let size = 8 + 4 + 24 + path_len;
-        let misc = HAS_SIZE | if *is_kernel { 1 } else { 2 };
+        let misc = HAS_SIZE | if *is_kernel { misc::KERNEL } else { misc::USER };
         let Ok(size) = u16::try_from(size) else { continue };
-        bytes.extend(KIND.to_ne_bytes());
+        bytes.extend(record_kind::BUILD_ID.to_ne_bytes());
         bytes.extend(misc.to_ne_bytes());
         bytes.extend(size.to_ne_bytes());
         bytes.extend((-1_i32).to_ne_bytes());

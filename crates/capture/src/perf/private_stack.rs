@@ -13,8 +13,8 @@
 //! since Linux 2.6. `/proc/PID/stat` says it too, but not of processes that have ended or that run
 //! another program by the time the rings are emptied.
 
-use crate::perf::event::REGISTERS_X86_64;
-use crate::perf::records::{RecordMut, records_mut};
+use super::event::REGISTERS_X86_64;
+use super::records::{RecordMut, records_mut};
 
 /// Identifier, instruction, process and thread, time, processor and period of a sample.
 const FIXED_BYTES: usize = 48;

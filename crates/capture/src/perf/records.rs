@@ -3,32 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use spanwise_recording::perf::{misc, record_kind as kind};
+
 use crate::triggers::conditions::Meaning;
-
-/// Numbers of records.
-mod kind {
-    pub(super) const MMAP: u32 = 1;
-    pub(super) const LOST: u32 = 2;
-    pub(super) const COMM: u32 = 3;
-    pub(super) const EXIT: u32 = 4;
-    pub(super) const THROTTLE: u32 = 5;
-    pub(super) const UNTHROTTLE: u32 = 6;
-    pub(super) const FORK: u32 = 7;
-    pub(super) const SAMPLE: u32 = 9;
-    pub(super) const MMAP2: u32 = 10;
-    pub(super) const AUX: u32 = 11;
-    pub(super) const LOST_SAMPLES: u32 = 13;
-    pub(super) const SWITCH: u32 = 14;
-    pub(super) const FINISHED_ROUND: u32 = 68;
-}
-
-const MISC_KERNEL: u16 = 1;
-const MISC_USER: u16 = 2;
-const MISC_EXEC: u16 = 1 << 13;
-const MISC_SWITCH_OUT: u16 = 1 << 13;
-/// A mapping that is not executed.
-const MISC_MAPPED_DATA: u16 = 1 << 13;
-const MISC_PREEMPTED: u16 = 1 << 14;
 
 /// Every record of ours but samples ends with thread, time, processor and event.
 const TRAILER_BYTES: usize = 32;
@@ -130,7 +107,7 @@ impl<'a> Record<'a> {
         }
         let thread = self.number(self.body().len().checked_sub(TRAILER_BYTES - 4)?)?;
         let misc = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
-        match (misc & MISC_SWITCH_OUT != 0, misc & MISC_PREEMPTED != 0) {
+        match (misc & misc::SWITCH_OUT != 0, misc & misc::SWITCH_PREEMPTED != 0) {
             (true, true) => None,
             (true, false) => Some((thread, Meaning::Out)),
             (false, _) => Some((thread, Meaning::In)),
@@ -187,7 +164,7 @@ impl<'a> Record<'a> {
     /// The process that runs another program from now on.
     pub(crate) fn executed(&self) -> Option<i32> {
         let misc = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
-        if self.kind == kind::COMM && misc & MISC_EXEC != 0 { self.number(0) } else { None }
+        if self.kind == kind::COMM && misc & misc::EXEC != 0 { self.number(0) } else { None }
     }
 
     /// A process, and another that was copied from it.
@@ -225,7 +202,7 @@ impl<'a> Record<'a> {
     /// A mapping that no code is executed in.
     fn is_data(&self) -> bool {
         let misc = u16::from_ne_bytes([self.bytes[4], self.bytes[5]]);
-        matches!(self.kind, kind::MMAP | kind::MMAP2) && misc & MISC_MAPPED_DATA != 0
+        matches!(self.kind, kind::MMAP | kind::MMAP2) && misc & misc::MAPPED_DATA != 0
     }
 
     /// Memory that is neither executed nor of a file, which no stack leads through.
@@ -413,9 +390,9 @@ pub(crate) struct Switch {
 
 /// As the kernel says it of an event.
 pub(crate) fn switched(switch: Switch, id: u64) -> Vec<u8> {
-    let out = if switch.is_out { MISC_SWITCH_OUT } else { 0 };
-    let preempted = if switch.is_out && switch.is_preempted { MISC_PREEMPTED } else { 0 };
-    let mut bytes = record(kind::SWITCH, out | preempted | MISC_USER, &[], id);
+    let out = if switch.is_out { misc::SWITCH_OUT } else { 0 };
+    let preempted = if switch.is_out && switch.is_preempted { misc::SWITCH_PREEMPTED } else { 0 };
+    let mut bytes = record(kind::SWITCH, out | preempted | misc::USER, &[], id);
     bytes[8..12].copy_from_slice(&switch.pid.to_ne_bytes());
     bytes[12..16].copy_from_slice(&switch.tid.to_ne_bytes());
     bytes[24..28].copy_from_slice(&switch.cpu.to_ne_bytes());
@@ -443,7 +420,7 @@ pub(crate) fn waking(waking: Waking, id: u64) -> Vec<u8> {
     const IN_INTERRUPT: u8 = 8;
     const RAW_BYTES: u32 = 36;
     let mut bytes = Vec::from(kind::SAMPLE.to_ne_bytes());
-    bytes.extend(MISC_KERNEL.to_ne_bytes());
+    bytes.extend(misc::KERNEL.to_ne_bytes());
     bytes.extend(96_u16.to_ne_bytes());
     bytes.extend([id, 0].iter().flat_map(|word| word.to_ne_bytes()));
     bytes.extend([waking.pid, waking.tid].iter().flat_map(|number| number.to_ne_bytes()));
@@ -504,8 +481,8 @@ pub(crate) fn mapped(pid: i32, mapping: &Mapping, id: u64) -> Vec<u8> {
     body.extend((mapping.rights as u32).to_ne_bytes());
     body.extend((libc::MAP_PRIVATE as u32).to_ne_bytes());
     text(&mut body, &mapping.path);
-    let data = if mapping.may_be_run() { 0 } else { MISC_MAPPED_DATA };
-    record(kind::MMAP2, MISC_USER | data, &body, id)
+    let data = if mapping.may_be_run() { 0 } else { misc::MAPPED_DATA };
+    record(kind::MMAP2, misc::USER | data, &body, id)
 }
 
 /// Where the kernel itself is.
@@ -517,7 +494,7 @@ pub(crate) fn kernel_mapped(text_address: u64, id: u64) -> Vec<u8> {
     body.extend((u64::MAX - text_address).to_ne_bytes());
     body.extend(text_address.to_ne_bytes());
     text(&mut body, b"[kernel.kallsyms]_text");
-    record(kind::MMAP, MISC_KERNEL, &body, id)
+    record(kind::MMAP, misc::KERNEL, &body, id)
 }
 
 /// A sample with nothing but a time.

@@ -4,11 +4,11 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::perf::event::{Attr, Event};
-use crate::perf::records::{records, without_plain_memory};
-use crate::perf::ring::{AuxRing, Ring};
+use super::event::{Attr, Event};
+use super::records::{records, without_plain_memory};
+use super::ring::{AuxRing, Ring};
 use crate::pt::{TraceClock, TraceRings};
-use crate::session::family::Family;
+use crate::session::program::family::Family;
 use crate::system::processes;
 use crate::system::sys;
 use crate::{Ability, CaptureError, examine_one};

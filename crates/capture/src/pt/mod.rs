@@ -14,11 +14,13 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use spanwise_recording::perf::record_kind::{AUXTRACE, AUXTRACE_INFO};
+
 use crate::perf::event::{Attr, Event};
 use crate::perf::records::{self, Record, Tally};
 use crate::perf::rings::Rings;
-use crate::session::keep::{Facts, Keeper};
-use crate::session::recorded::Snapshot;
+use crate::session::outcome::Snapshot;
+use crate::session::output::keeper::{Facts, Keeper};
 use crate::system::sys;
 use crate::{Ability, CaptureError, RecordOptions};
 
@@ -111,8 +113,6 @@ pub trait TraceRings {
 /// A piece of the trace: the record in front of it, and its bytes.
 pub(crate) type Piece = (Vec<u8>, Vec<u8>);
 
-const AUXTRACE_INFO: u32 = 70;
-const AUXTRACE: u32 = 71;
 /// The number of Intel PT among the sorts of traces.
 const SORT: u64 = 1;
 /// Pieces are filled up to this with zeros, which are packets without a meaning.

@@ -14,7 +14,6 @@ mod layout;
 mod lines;
 mod memory;
 mod sampler;
-mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,11 +27,7 @@ pub(crate) use sampler::{Counts, Readings};
 
 use crate::follow::FrameCopies;
 use crate::perf::records::Record;
-use crate::session::side_log::SideFile;
 use crate::system::processes;
-
-/// The file in the folder of a recording, and what it begins with.
-pub(crate) const PYTHON_FILE: SideFile = SideFile { name: "python.samples", head: samples::HEAD };
 
 /// How functions of Python are recorded.
 #[derive(Clone, Copy)]

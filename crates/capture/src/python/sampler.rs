@@ -7,11 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use spanwise_recording::python::{
+    HowRead, PythonFrame, PythonFunction, PythonProcess, PythonStack,
+};
+
 use super::code::{Codes, Function};
 use super::interpreter::{Frame, Interpreter, ThreadStack};
-use super::samples::{self, HowRead, SampleOf};
 use crate::follow::{Copied, CopiedAt, FrameCopies, ThreadFrames};
-use crate::session::side_log::SideRecords;
+use crate::session::output::side_log::SideRecords;
 use crate::system::sys;
 
 /// What was read since it was last taken.
@@ -202,7 +205,8 @@ impl Worker {
         };
         let pid = new.memory.pid;
         let period_ns = self.period.as_nanos() as u64;
-        readings.records.facts.extend(samples::process(pid, new.layout.minor, period_ns));
+        let process = PythonProcess { pid, minor: new.layout.minor, period_ns };
+        readings.records.facts.extend(process.to_bytes());
         self.interpreters.insert(pid, new);
     }
 
@@ -215,7 +219,7 @@ impl Worker {
             let Some(interpreter) = interpreters.get_mut(&copied.pid) else { return };
             let frames = interpreter.copied_frames(copied.frames).ok();
             readings.counts.copied += 1;
-            let of = sample_of_copy(copied);
+            let of = stack_of_copy(copied, frames.is_none());
             keep(numbers, readings, of, &interpreter.codes, frames.as_deref());
         });
     }
@@ -229,7 +233,8 @@ impl Worker {
                     copying.iter_mut().for_each(|copying| copying.follow(interpreter, &stacks));
                     for ThreadStack { tid, has_gil, frames, .. } in stacks {
                         let how = HowRead::Beside;
-                        let of = SampleOf { time, pid, tid, has_gil, how, is_cut: false };
+                        let (is_cut, is_torn) = (false, frames.is_none());
+                        let of = PythonStack { time, pid, tid, has_gil, how, is_cut, is_torn };
                         keep(numbers, readings, of, &interpreter.codes, frames.as_deref());
                     }
                     true
@@ -249,19 +254,19 @@ impl Worker {
     }
 }
 
-fn sample_of_copy(copied: Copied<'_>) -> SampleOf {
+fn stack_of_copy(copied: Copied<'_>, is_torn: bool) -> PythonStack {
     let Copied { time, pid, tid, at, is_cut, .. } = copied;
     let how = match at {
         CopiedAt::Sample => HowRead::OfSample,
         CopiedAt::Wait => HowRead::OfWait,
     };
-    SampleOf { time, pid, tid, has_gil: false, how, is_cut }
+    PythonStack { time, pid, tid, has_gil: false, how, is_cut, is_torn }
 }
 
 fn keep(
     numbers: &mut HashMap<Arc<Function>, u32>,
     readings: &mut Readings,
-    of: SampleOf,
+    of: PythonStack,
     codes: &Codes,
     frames: Option<&[Frame]>,
 ) {
@@ -271,13 +276,20 @@ fn keep(
         let Some(known) = codes.get(code) else { return 0 };
         let next = numbers.len() as u32;
         *numbers.entry(Arc::clone(&known.function)).or_insert_with_key(|function| {
-            readings.records.facts.extend(samples::function(next, function));
+            let (name, file) = (function.name.clone(), function.file.clone());
+            let function =
+                PythonFunction { number: next, first_line: function.first_line, name, file };
+            readings.records.facts.extend(function.to_bytes());
             next
         })
     };
-    let mut row = |frame: &Frame| (number(frame.code), frame.is_entry, frame.line);
-    let frames = frames.map(|frames| frames.iter().map(&mut row).collect::<Vec<_>>());
-    readings.records.timed.push((of.time, samples::sample(of, frames.as_deref())));
+    let frame = |frame: &Frame| PythonFrame {
+        function: number(frame.code),
+        is_entry: frame.is_entry,
+        line: frame.line,
+    };
+    let frames: Vec<PythonFrame> = frames.unwrap_or_default().iter().map(frame).collect();
+    readings.records.timed.push((of.time, of.to_bytes(&frames)));
 }
 
 fn append(all: &mut Readings, new: Readings) {

@@ -2,12 +2,14 @@
 
 use std::io;
 
+use spanwise_recording::perf::event_name::CPU_CLOCK;
+
+use super::budget::Wanted;
+use super::options::RecordOptions;
 use crate::follow::{Followed, FrameCopies};
 use crate::perf::event::{Attr, Event};
 use crate::perf::rings::{self, Rings, TraceMemory};
 use crate::pt::{Asked, Tracer};
-use crate::session::budget::Wanted;
-use crate::session::options::RecordOptions;
 use crate::system::processes;
 use crate::triggers::watch::Watch;
 use crate::waits::switches::{WaitOptions, Waits};
@@ -37,8 +39,6 @@ pub(crate) struct ClockOptions {
     /// Samples have frames of Python.
     reads_python: bool,
 }
-
-const CLOCK: &str = "cpu-clock";
 
 /// Enough for rings that are emptied all the time.
 const TRACE_BYTES: usize = 256 << 20;
@@ -83,7 +83,7 @@ impl What {
     fn for_threads(&self, tids: &[i32], is_from_exec: bool) -> io::Result<Rings> {
         let begins = |attr: Attr| if is_from_exec { attr.beginning_at_exec() } else { attr };
         match self {
-            What::Clock(clock) => Rings::open(CLOCK, begins(clock.attr), tids),
+            What::Clock(clock) => Rings::open(CPU_CLOCK, begins(clock.attr), tids),
             What::Trace(asked, memory) => {
                 Rings::open_trace("intel_pt", begins(asked.attr), tids, memory)
             }
@@ -128,7 +128,9 @@ impl Threads {
             (followed, _) => followed.ok(),
         };
         let open = |followed: &Followed| {
-            Rings::open_for_processors(CLOCK, attr, pids, |event| followed.choose_samples(event))
+            Rings::open_for_processors(CPU_CLOCK, attr, pids, |event| {
+                followed.choose_samples(event)
+            })
         };
         let rings = match (followed.as_ref().filter(|_| of != ClockOf::Threads).map(open), of) {
             (Some(Err(error)), ClockOf::Processors) => return Err(error),

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::budget::Wanted;
+use super::opened::ClockOf;
 use crate::calls::CallsOptions;
 use crate::perf::event::Stacks;
 use crate::pt::PtOptions;
 use crate::python::PythonOptions;
-use crate::session::budget::Wanted;
-use crate::session::opened::ClockOf;
 use crate::single_step::StepOptions;
 use crate::triggers::conditions::Triggers;
 

@@ -5,6 +5,13 @@ use std::time::{Duration, Instant};
 
 use spanwise_symbols::start_sites;
 
+use super::opened::{Opened, What, events};
+use super::options::RecordOptions;
+use super::outcome::{CallsRecorded, Ended, Program, Recorded, Snapshot};
+use super::output::folders;
+use super::output::keeper::{Facts, Keeper, Saved};
+use super::program::launch::Child;
+use super::urgency::Urgency;
 use crate::CaptureError;
 use crate::calls::{BrakedFunction, Calls, Hold, RefusedFunction};
 use crate::perf::private_stack;
@@ -12,13 +19,6 @@ use crate::perf::records::{self, Tally};
 use crate::perf::rings::{self, Rings};
 use crate::pt::{Piece, TraceRings, Tracer};
 use crate::python::Python;
-use crate::session::keep::{Facts, Keeper, Saved};
-use crate::session::launch::Child;
-use crate::session::opened::{Opened, What, events};
-use crate::session::options::RecordOptions;
-use crate::session::recorded::{CallsRecorded, Ended, Program, Recorded, Snapshot};
-use crate::session::recording;
-use crate::session::urgency::Urgency;
 use crate::single_step::{self, Steps};
 use crate::system::processes;
 use crate::system::runtime_maps::RuntimeMaps;
@@ -194,7 +194,7 @@ impl<'a> Session<'a> {
     /// Into the folder of the recording, where there is one from the beginning.
     fn write_torch_traces(&mut self, torch: Option<Torch>) -> Result<(), CaptureError> {
         if let (Some(torch), Some(folder)) = (&torch, self.keeper.folder()) {
-            torch.write_to(folder).map_err(|error| recording::cannot(folder.path(), error))?;
+            torch.write_to(folder).map_err(|error| folders::cannot(folder.path(), error))?;
         }
         self.torch = torch;
         Ok(())

@@ -18,11 +18,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use libc::pid_t;
+use spanwise_recording::single_steps::{EndCause, StepRecord, function_record};
+use spanwise_recording::{SideRecord, whole_records};
 use spanwise_symbols::function_sites;
 
 use crate::perf::event::Attr;
-use crate::session::launch::{Child, pipe};
-use crate::session::side_log::{SideFile, SideRecords};
+use crate::session::output::side_log::SideRecords;
+use crate::session::program::launch::{Child, pipe};
 use crate::system::processes;
 use crate::system::sys;
 use crate::{Ability, CaptureError};
@@ -40,10 +42,6 @@ pub struct StepOptions<'a> {
     pub instructions: u64,
     pub time: Duration,
 }
-
-/// The file in the folder of a recording, and what it begins with.
-pub(crate) const STEPS_FILE: SideFile =
-    SideFile { name: "steps.branches", head: b"spanwise--steps\n" };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limits {
@@ -132,7 +130,7 @@ impl<'a> Steps<'a> {
             return Err(fail(io::Error::other("only on x86-64")));
         }
         let (tracer, commands, messages) = start(&options).map_err(fail)?;
-        let facts = message::function(options.name);
+        let facts = function_record(options.name);
         let mut steps = Steps {
             options,
             tracer,
@@ -217,21 +215,18 @@ impl<'a> Steps<'a> {
             }
         }
         let mut used = 0;
-        for (kind, record) in message::whole(&bytes) {
-            used += record.len();
-            self.told(kind, record);
+        for record in whole_records(&bytes) {
+            used += record.bytes.len();
+            self.receive(record);
         }
         self.kept = bytes.split_off(used);
     }
 
-    fn told(&mut self, kind: u32, record: &[u8]) {
-        let number = |at: usize| {
-            let bytes = record.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or(0, i32::from_le_bytes)
-        };
-        match kind {
+    fn receive(&mut self, record: SideRecord<'_>) {
+        let body = record.body();
+        match record.kind {
             kind::EXECUTED => {
-                let pid = number(8);
+                let pid = body.first_chunk().map_or(0, |pid| pid_t::from_le_bytes(*pid));
                 self.troubles.extend(rights_lost(pid));
                 self.known.retain(|known| known.0 != pid);
                 for path in paths(pid) {
@@ -241,22 +236,24 @@ impl<'a> Steps<'a> {
             }
             kind::TRACED => self.traced += 1,
             kind::TROUBLE => {
-                let text = String::from_utf8_lossy(&record[8..]).into_owned();
+                let text = String::from_utf8_lossy(body).into_owned();
                 if !self.troubles.contains(&text) {
                     self.troubles.push(text);
                 }
             }
-            _ => {
-                if kind == kind::ENDED {
+            kind => {
+                let Some(step) = StepRecord::read(kind, body) else { return };
+                if let StepRecord::End(end) = step {
                     self.counts.calls += 1;
-                    self.counts.instructions += u64::try_from(number(24)).unwrap_or(0);
-                    match number(20) {
-                        1 => self.counts.cut[0] += 1,
-                        2 => self.counts.cut[1] += 1,
-                        _ => {}
+                    self.counts.instructions += end.instructions;
+                    match end.cause {
+                        EndCause::InstructionLimit => self.counts.cut[0] += 1,
+                        EndCause::TimeLimit => self.counts.cut[1] += 1,
+                        EndCause::Return | EndCause::ThreadEnd | EndCause::Stop => {}
                     }
                 }
-                self.new.timed.push((message::time_of(record), record.to_vec()));
+                let time = step.time().unwrap_or(0);
+                self.new.timed.push((time, record.bytes.to_vec()));
             }
         }
     }

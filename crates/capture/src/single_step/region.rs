@@ -7,42 +7,21 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use libc::pid_t;
+use spanwise_recording::single_steps::{
+    EndCause, StepBranch, StepBranchKind, StepEnd, StepStart, branches_record,
+};
 
+use super::Limits;
 use super::branch::{Branch, LOOK_BYTES, branch};
 use super::ptrace::Registers;
-use super::{Limits, message};
 use crate::system::sys;
-
-/// Why it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Returned = 0,
-    Instructions = 1,
-    Time = 2,
-    ThreadEnded = 3,
-    Stopped = 4,
-}
-
-/// A branch that was taken, as the file names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
-    Call = 1,
-    Return = 2,
-    Jump = 3,
-    /// A signal is handled.
-    Signal = 4,
-    /// To the kernel and back, to another place than behind it.
-    Syscall = 5,
-}
 
 /// So many are told at a time.
 const TOLD_AT_ONCE: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Region {
-    number: u32,
-    thread: (pid_t, pid_t),
-    began: (u64, u64),
+    start: StepStart,
     /// Where the stack is when it has not returned.
     stack: u64,
     pub(super) until: Instant,
@@ -52,8 +31,8 @@ pub(super) struct Region {
     code: HashMap<u64, Option<Branch>>,
     at: u64,
     is_interrupted: bool,
-    /// Branches that were not told yet: time, from, to, which.
-    taken: Vec<[u64; 4]>,
+    /// Branches that were not sent yet.
+    taken: Vec<StepBranch>,
 }
 
 impl Region {
@@ -64,10 +43,10 @@ impl Region {
         limits: &Limits,
     ) -> io::Result<Region> {
         let until = Instant::now() + limits.time;
+        let (pid, tid) = (thread.0.cast_unsigned(), thread.1.cast_unsigned());
+        let time = sys::clock_ns(libc::CLOCK_MONOTONIC);
         Ok(Region {
-            number,
-            thread,
-            began: (sys::clock_ns(libc::CLOCK_MONOTONIC), registers.ip),
+            start: StepStart { region: number, pid, tid, time, address: registers.ip },
             stack: registers.stack,
             until,
             instructions: 0,
@@ -80,35 +59,35 @@ impl Region {
     }
 
     /// An instruction was executed.
-    pub(super) fn step(&mut self, registers: Registers, limits: &Limits) -> Option<End> {
+    pub(super) fn step(&mut self, registers: Registers, limits: &Limits) -> Option<EndCause> {
         self.instructions += 1;
         let from = std::mem::replace(&mut self.at, registers.ip);
         let to = registers.ip;
         let taken = match self.branch_at(from) {
-            _ if std::mem::take(&mut self.is_interrupted) => Some(Taken::Signal),
+            _ if std::mem::take(&mut self.is_interrupted) => Some(StepBranchKind::Signal),
             None => None,
-            Some(Branch::Call) => Some(Taken::Call),
-            Some(Branch::Return) => Some(Taken::Return),
-            Some(Branch::Jump) => Some(Taken::Jump),
-            Some(Branch::Conditional(len)) => (to != from + len).then_some(Taken::Jump),
+            Some(Branch::Call) => Some(StepBranchKind::Call),
+            Some(Branch::Return) => Some(StepBranchKind::Return),
+            Some(Branch::Jump) => Some(StepBranchKind::Jump),
+            Some(Branch::Conditional(len)) => (to != from + len).then_some(StepBranchKind::Jump),
             // One that the kernel begins again once more stays where it is.
             Some(Branch::Syscall(len)) => {
-                (to != from + len && to != from).then_some(Taken::Syscall)
+                (to != from + len && to != from).then_some(StepBranchKind::SystemCall)
             }
         };
-        if let Some(taken) = taken {
+        if let Some(kind) = taken {
             let time = sys::clock_ns(libc::CLOCK_MONOTONIC);
-            self.taken.push([time, from, to, taken as u64]);
+            self.taken.push(StepBranch { time, from, to, kind });
         }
         // Its return address was taken from the stack, or more than that thrown away.
         if registers.stack > self.stack {
-            return Some(End::Returned);
+            return Some(EndCause::Return);
         }
         if self.instructions >= limits.instructions {
-            return Some(End::Instructions);
+            return Some(EndCause::InstructionLimit);
         }
         (self.instructions.is_multiple_of(1024) && self.until <= Instant::now())
-            .then_some(End::Time)
+            .then_some(EndCause::TimeLimit)
     }
 
     /// The next step begins with a signal that the program gets.
@@ -129,7 +108,7 @@ impl Region {
     }
 
     pub(super) fn told_beginning(&self) -> Vec<u8> {
-        message::began(self.number, self.thread, self.began)
+        self.start.to_bytes()
     }
 
     /// Branches to be told now, where there are enough of them.
@@ -138,14 +117,15 @@ impl Region {
     }
 
     fn told(&mut self) -> Vec<u8> {
-        message::taken(self.number, &std::mem::take(&mut self.taken))
+        branches_record(self.start.region, &std::mem::take(&mut self.taken))
     }
 
     /// What was not told yet, and the end.
-    pub(super) fn told_end(mut self, why: End) -> Vec<Vec<u8>> {
+    pub(super) fn told_end(mut self, cause: EndCause) -> Vec<Vec<u8>> {
         let rest = (!self.taken.is_empty()).then(|| self.told());
         let time = sys::clock_ns(libc::CLOCK_MONOTONIC);
-        let end = message::ended(self.number, time, why as u32, self.instructions);
-        rest.into_iter().chain([end]).collect()
+        let (region, instructions) = (self.start.region, self.instructions);
+        let end = StepEnd { region, time, cause, instructions };
+        rest.into_iter().chain([end.to_bytes()]).collect()
     }
 }

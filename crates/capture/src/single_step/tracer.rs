@@ -14,9 +14,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use libc::{c_int, pid_t};
+use spanwise_recording::single_steps::EndCause;
 
 use super::ptrace::{self, Stop};
-use super::region::{End, Region};
+use super::region::Region;
 use super::{Command, Limits, message};
 use crate::perf::event::Attr;
 use crate::system::processes;
@@ -141,13 +142,13 @@ impl Tracer {
         let gone_on = match stop {
             Stop::Ended => {
                 if let Some(Some(region)) = self.threads.remove(&tid) {
-                    self.end(region, End::ThreadEnded);
+                    self.end(region, EndCause::ThreadEnd);
                 }
                 return;
             }
             Stop::Exec => {
                 let region = region.take();
-                region.into_iter().for_each(|region| self.end(region, End::ThreadEnded));
+                region.into_iter().for_each(|region| self.end(region, EndCause::ThreadEnd));
                 return self.say(&message::executed(tid));
             }
             Stop::Group => ptrace::listen(tid),
@@ -187,7 +188,7 @@ impl Tracer {
             }
             Ok(registers) if code != BY_EVENT => region.step(registers, &self.limits),
             Ok(_) => None,
-            Err(_) => Some(End::ThreadEnded),
+            Err(_) => Some(EndCause::ThreadEnd),
         };
         let told = region.take_told();
         match end {
@@ -214,8 +215,8 @@ impl Tracer {
         ptrace::step(tid, 0).is_ok()
     }
 
-    fn end(&mut self, region: Region, why: End) {
-        let told = region.told_end(why);
+    fn end(&mut self, region: Region, cause: EndCause) {
+        let told = region.told_end(cause);
         told.iter().for_each(|told| self.say(told));
         let is_stepping = self.threads.values().any(Option::is_some);
         if self.regions >= self.limits.calls && !is_stepping {
@@ -232,7 +233,7 @@ impl Tracer {
         });
         for tid in overdue.collect::<Vec<_>>() {
             if let Some(region) = self.threads.insert(tid, None).flatten() {
-                self.end(region, End::Time);
+                self.end(region, EndCause::TimeLimit);
                 self.left.insert(tid);
                 let _ = ptrace::interrupt(tid);
             }
@@ -243,7 +244,7 @@ impl Tracer {
     fn let_go(&mut self, signals: &mut Signals) {
         self.events.clear();
         let regions: Vec<Region> = self.threads.values_mut().filter_map(Option::take).collect();
-        regions.into_iter().for_each(|region| self.end(region, End::Stopped));
+        regions.into_iter().for_each(|region| self.end(region, EndCause::Stop));
         for &tid in self.threads.keys() {
             let _ = ptrace::interrupt(tid);
         }

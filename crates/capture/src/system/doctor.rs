@@ -8,6 +8,9 @@ use std::path::Path;
 
 use spanwise_symbols::ProbePlaces;
 
+use super::processes;
+use super::processes::setting;
+use super::sys;
 use crate::calls::ReturnsBy;
 use crate::follow::Followed;
 use crate::perf::event::{Attr, Stacks};
@@ -16,9 +19,6 @@ use crate::perf::ring::Ring;
 use crate::perf::rings::{Rings, TraceMemory};
 use crate::pt::{INTEL_PT, TraceSource};
 use crate::python::Memory;
-use crate::system::processes;
-use crate::system::processes::setting;
-use crate::system::sys;
 use crate::torch::Torch;
 use crate::{CallsBy, calls, single_step};
 

@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::sys;
 use crate::perf::records::{self, Mapping};
-use crate::system::sys;
 
 /// The threads of a process, by number; none where there is no such process.
 pub(crate) fn threads(pid: i32) -> Vec<i32> {

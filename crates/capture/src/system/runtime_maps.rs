@@ -13,10 +13,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use spanwise_symbols::JitMap;
+
 use spanwise_files::Folder;
 
+use super::processes::{self, Identity};
 use crate::perf::records::Record;
-use crate::system::processes::{self, Identity};
 
 /// The largest maps are those of browsers, some 50 MB.
 const MAP_BYTES_MAX: u64 = 256 << 20;
@@ -62,7 +64,7 @@ impl RuntimeMaps {
         let mut notes = Vec::new();
         for (pid, maker) in &self.makers {
             let Some(maker) = maker else { continue };
-            match maker.copy_map(folder, &format!("perf-{pid}.map")) {
+            match maker.copy_map(folder, &JitMap::file_name(*pid)) {
                 Ok(Copied::Whole) => {}
                 Ok(Copied::Cut) => notes.push(format!(
                     "the map of process {pid}'s own code is longer than {} MB, and was cut there",
@@ -102,7 +104,7 @@ impl Maker {
         let map = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(format!("/proc/self/fd/{folder}/perf-{own_pid}.map"))?;
+            .open(format!("/proc/self/fd/{folder}/{}", JitMap::file_name(own_pid)))?;
         let metadata = map.metadata()?;
         if ![0, self.identity.user].contains(&metadata.uid()) {
             return Ok(Copied::OfAnother(metadata.uid()));

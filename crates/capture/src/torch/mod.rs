@@ -14,6 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use spanwise_files::{Folder, TemporaryFolder};
+use spanwise_recording::is_torch_trace;
 
 use crate::CaptureError;
 
@@ -133,7 +134,7 @@ impl Torch {
         let own = self.folder.folder();
         let count = || traces_in(own).len() + traces_in(recording).len();
         let before = count();
-        let asked = files_in(own, "ask-", "");
+        let asked = files_in(own, |name| name.starts_with("ask-"));
         let asked = asked.iter().map(|name| own.path().join(name)).filter(|pipe| {
             // Nobody at the other end is no reason to wait.
             let pipe = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(pipe);
@@ -147,14 +148,14 @@ impl Torch {
 }
 
 fn traces_in(folder: &Folder) -> Vec<String> {
-    files_in(folder, "torch-", ".json")
+    files_in(folder, is_torch_trace)
 }
 
 /// By name, in order.
-fn files_in(folder: &Folder, beginning: &str, ending: &str) -> Vec<String> {
+fn files_in(folder: &Folder, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let names = folder.names().unwrap_or_default();
     let names = names.into_iter().filter_map(|name| name.into_string().ok());
-    names.filter(|name| name.starts_with(beginning) && name.ends_with(ending)).collect()
+    names.filter(|name| is_wanted(name)).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::triggers::conditions::{Reason, Triggers};
+use super::conditions::{Reason, Triggers};
 
 /// When the next is due.
 #[derive(Debug)]

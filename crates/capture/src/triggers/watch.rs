@@ -7,16 +7,14 @@ use std::os::fd::OwnedFd;
 
 use spanwise_symbols::{ExitPlace, FunctionProbes, SiteName, probes_named};
 
+use super::conditions::{CallFrame, FunctionTrigger, Hit, Judge, Meaning, Reason, Triggers, When};
 use crate::perf::event::{Attr, Event};
 use crate::perf::probe::Probe;
 use crate::perf::records::Record;
 use crate::perf::rings::{Rings, is_refusal};
-use crate::session::guard::Guard;
+use crate::session::program::guard::Guard;
 use crate::system::processes;
 use crate::system::sys;
-use crate::triggers::conditions::{
-    CallFrame, FunctionTrigger, Hit, Judge, Meaning, Reason, Triggers, When,
-};
 use crate::{Ability, CaptureError, FlightOptions, calls};
 
 /// Functions of one name in one file beyond this are too many to watch.

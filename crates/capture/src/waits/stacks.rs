@@ -18,6 +18,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use spanwise_recording::perf::{event_id, event_name};
+
 use crate::follow::{Followed, WAIT_PREEMPTED, WAIT_SHARE, WAIT_WAKER};
 use crate::perf::event::{Attr, Event, Stacks};
 use crate::perf::records::records;
@@ -33,18 +35,6 @@ pub const WAIT_THRESHOLD: Duration = Duration::from_millis(1);
 
 /// The threshold never rises above this.
 const THRESHOLD_MAX_NS: u64 = 1_000_000_000;
-
-/// perf calls waits so, and weighs them by nanoseconds.
-const NAME: &str = "offcpu-time";
-/// Stacks that stand for several waits, and those of threads that others took the processor from.
-const SHARE_NAME: &str = "offcpu-time-sampled";
-
-/// Stacks of threads that ended a long wait of another.
-const WAKER_NAME: &str = "offcpu-waker";
-
-/// Stacks of the latter two carry these ids, which no event has.
-const SHARE_ID: u64 = 1 << 62 | 2;
-const WAKER_ID: u64 = 1 << 62 | 3;
 
 /// What became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,9 +87,13 @@ impl WaitStacks {
         let processors = processes::processors().len() as u64;
         let per_second = threshold.map(|_| STACKS_MAX * processors.max(1));
         let at_once = (rings.data_bytes() / 2 / record_bytes(how)).max(1) as u64;
-        let event = Event { name: NAME.to_owned(), attr, ids: ids.clone() };
-        let share = Event { name: SHARE_NAME.to_owned(), attr, ids: vec![SHARE_ID] };
-        let waker = Event { name: WAKER_NAME.to_owned(), attr, ids: vec![WAKER_ID] };
+        let event = Event { name: event_name::WAIT.to_owned(), attr, ids: ids.clone() };
+        let share = Event {
+            name: event_name::WAIT_SHARE.to_owned(),
+            attr,
+            ids: vec![event_id::WAIT_SHARES],
+        };
+        let waker = Event { name: event_name::WAKER.to_owned(), attr, ids: vec![event_id::WAKERS] };
         let counts =
             WaitCounts { threshold_ns, threshold_max_ns: threshold_ns, ..WaitCounts::default() };
         let stacks = WaitStacks {
@@ -228,9 +222,9 @@ impl Wait {
         record.copy_within(self.raw_at + self.raw_bytes.., self.raw_at);
         record[6..8].copy_from_slice(&(len as u16).to_ne_bytes());
         if self.has(WAIT_WAKER) {
-            record[8..16].copy_from_slice(&WAKER_ID.to_ne_bytes());
+            record[8..16].copy_from_slice(&event_id::WAKERS.to_ne_bytes());
         } else if self.has(WAIT_SHARE | WAIT_PREEMPTED) {
-            record[8..16].copy_from_slice(&SHARE_ID.to_ne_bytes());
+            record[8..16].copy_from_slice(&event_id::WAIT_SHARES.to_ne_bytes());
         }
         record[32..40].copy_from_slice(&self.came.saturating_sub(1).to_ne_bytes());
         record[48..56].copy_from_slice(&self.weight.to_ne_bytes());
@@ -298,10 +292,10 @@ mod tests {
         let of_waker = written(3, 70, 4);
         let found = mended(&mut stacks, &[bytes.concat(), of_waker].concat());
         assert_eq!(found.len(), 5);
-        assert_eq!(found[4], (WAKER_ID, 499, 70, rest.clone()));
+        assert_eq!(found[4], (event_id::WAKERS, 499, 70, rest.clone()));
         assert_eq!(found[0], (3, 499, 4000, rest.clone()));
         assert_eq!(found[1].1, 5, "others stay as they are");
-        assert_eq!(found[2], (SHARE_ID, 499, 1000, rest));
+        assert_eq!(found[2], (event_id::WAIT_SHARES, 499, 1000, rest));
         assert_eq!((found[3].0, found[3].1), (9, 900));
         let WaitCounts { long, shares, wakers, .. } = stacks.counts;
         assert_eq!((long, shares, wakers), (1, 1, 1));

@@ -18,6 +18,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use spanwise_recording::perf::{event_id, event_name};
+
+use super::stacks::{WaitCounts, WaitStacks};
 use crate::follow::{Followed, Written};
 use crate::perf::event::{Attr, Event, Stacks};
 use crate::perf::records;
@@ -26,18 +29,12 @@ use crate::perf::rings::{ANYBODY, Rings};
 use crate::session::budget::{Budget, Change, Wanted};
 use crate::system::processes;
 use crate::system::sys;
-use crate::waits::stacks::{WaitCounts, WaitStacks};
 
 /// Switches of a second on each processor; each makes two records, and one more where another
 /// thread ended a wait.
 pub const SWITCHES_MAX: u64 = 5000;
 /// Stacks of a second on each processor.
 pub const WAIT_STACKS_MAX: u64 = 500;
-
-/// Records that come from the kernel's program carry this id, which no event has.
-const MADE_ID: u64 = 1 << 62;
-/// The same, of wake-ups.
-pub(crate) const WAKING_ID: u64 = 1 << 62 | 1;
 
 /// A stack is taken so soon after the program has written that its thread leaves.
 const STACK_AFTER_NS: u64 = 100_000;
@@ -135,7 +132,7 @@ impl Waits {
             && kernel.start(allowance(budget.as_mut())).is_ok()
         {
             self.wakings = kernel.has_wakings().then(waking_event);
-            let made = (Vec::new(), vec![MADE_ID]);
+            let made = (Vec::new(), vec![event_id::SWITCHES]);
             return Some(Kept::new("switches", attr, made, budget).by_program());
         }
         let attr = if rings.event.attr.has_kernel() { attr } else { attr.without_kernel() };
@@ -173,7 +170,7 @@ impl Waits {
         rings: &Rings,
         (tids, options): (&[i32], WaitOptions),
     ) -> Option<Kept> {
-        const NAME: &str = "context-switches";
+        const NAME: &str = event_name::CONTEXT_SWITCHES;
         let attr = Attr::switches(options.how);
         let mut budget = budget(wanted, WAIT_STACKS_MAX)?;
         if let Some(kernel) = self.kernel.as_ref().filter(|_| self.is_by_program) {
@@ -289,7 +286,7 @@ impl Waits {
                 Written::Waking(waking) => {
                     self.counts[0] += 1;
                     self.last_time = self.last_time.max(waking.time);
-                    bytes.extend(records::waking(waking, WAKING_ID));
+                    bytes.extend(records::waking(waking, event_id::WAKINGS));
                     continue;
                 }
             };
@@ -299,12 +296,12 @@ impl Waits {
                 switch.time = stack.map_or(switch.time, |(_, time)| time + 1);
             }
             self.last_time = self.last_time.max(switch.time);
-            bytes.extend(records::switched(switch, MADE_ID));
+            bytes.extend(records::switched(switch, event_id::SWITCHES));
         }
         let last_time = self.last_time;
         self.stack_times.retain(|&(_, time)| time > last_time);
         if lost > 0 {
-            bytes.extend(records::lost(lost, self.last_time, MADE_ID));
+            bytes.extend(records::lost(lost, self.last_time, event_id::SWITCHES));
         }
         bytes
     }
@@ -320,7 +317,9 @@ impl Waits {
         let id = self.switches.as_ref().and_then(|kept| kept.event.ids.first().copied());
         let record = change.zip(id).map(|(change, id)| match change {
             // After the last, which may be long ago, and before the first.
-            Change::Off if id == MADE_ID => records::throttled(true, self.last_time + 1, id),
+            Change::Off if id == event_id::SWITCHES => {
+                records::throttled(true, self.last_time + 1, id)
+            }
             Change::Off => records::throttled(true, sys::clock_ns(libc::CLOCK_MONOTONIC), id),
             Change::On => records::throttled(false, now, id),
         });
@@ -371,7 +370,7 @@ const RAISED: &str = "threads wait so often that not all waits of --wait-thresho
 
 fn waking_event() -> Event {
     let attr = Attr::tracepoint(WAKING_NUMBER.into()).with_fetched();
-    Event { name: "sched:sched_waking".to_owned(), attr, ids: vec![WAKING_ID] }
+    Event { name: "sched:sched_waking".to_owned(), attr, ids: vec![event_id::WAKINGS] }
 }
 
 /// The budget of something, if it has one; `None` where it is not wanted at all.

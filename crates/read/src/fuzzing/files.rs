@@ -9,6 +9,9 @@ use std::sync::Once;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use spanwise_files::TemporaryFolder;
 use spanwise_model::{SpanId, Trace};
+use spanwise_recording::calls::CALLS_FILE;
+use spanwise_recording::python::PYTHON_FILE;
+use spanwise_recording::single_steps::SINGLE_STEPS_FILE;
 
 use super::{image, walk, walk_columns};
 use crate::{IndexUse, OpenOptions};
@@ -92,9 +95,9 @@ pub fn side_files(records: &[u8], input: &[u8]) {
     let [which, what, content @ ..] = input else { return };
     let names = [
         "recording.json",
-        "python.samples",
-        "calls.hits",
-        "steps.branches",
+        PYTHON_FILE.name,
+        CALLS_FILE.name,
+        SINGLE_STEPS_FILE.name,
         "perf-1.map",
         "torch-1-1.json",
         "kcore_dir/kcore",

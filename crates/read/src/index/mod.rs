@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use spanwise_files::{FileState, Folder};
 use spanwise_model::{Summary, Trace};
 
-use crate::source::LazyText;
+use crate::input::LazyText;
 use folder::Place;
 use manifest::{Identity, Manifest};
 

@@ -7,10 +7,13 @@ use std::cell::RefCell;
 
 use spanwise_model::{ArgValue, pick_from};
 
-use super::event::{self, Event, EventLayout};
-use super::lenient::{self, Node};
-use super::scan::{self, Piece, skip_blanks};
-use super::simd;
+use super::syntax::event;
+use super::syntax::event::{Event, EventLayout};
+use super::syntax::lenient;
+use super::syntax::lenient::Node;
+use super::syntax::scan;
+use super::syntax::scan::{Piece, skip_blanks};
+use super::syntax::simd;
 
 thread_local! {
     /// What the events asked for on this thread look like: those of one trace are alike.

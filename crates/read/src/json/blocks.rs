@@ -11,10 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use spanwise_model::{NoticeKind, map_indices};
 
 use super::emit::{Emitter, Part};
-use super::event::{self, Event, EventLayout};
-use super::lenient::{self, Walk};
-use super::scan::{CONTAINER_BYTES_MAX, Trouble, skip_blanks, value_end};
-use super::simd::{Simd, Work, dispatch};
+use super::syntax::event;
+use super::syntax::event::{Event, EventLayout};
+use super::syntax::lenient;
+use super::syntax::lenient::Walk;
+use super::syntax::scan::{CONTAINER_BYTES_MAX, Trouble, skip_blanks, value_end};
+use super::syntax::simd::{Simd, Work, dispatch};
 use crate::Progress;
 
 /// A stretch of the source that is in memory.

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use spanwise_model::{ArgValue, Batch, NO_OFFSET, NoticeKind, Notices};
 
 use super::blocks::{self, Effort, Region, Stop};
-use super::cpu_profiles::{self, ProfilePiece};
-use super::lenient::{self, Node, Walk};
-use super::scan::{Piece, Trouble, expect, skip_blanks, string, value_end};
-use super::simd::{Simd, Work, dispatch};
-use super::stack_samples::StackSamples;
+use super::samples::cpu_profiles;
+use super::samples::cpu_profiles::ProfilePiece;
+use super::samples::stack_samples::StackSamples;
+use super::syntax::lenient;
+use super::syntax::lenient::{Node, Walk};
+use super::syntax::scan::{Piece, Trouble, expect, skip_blanks, string, value_end};
+use super::syntax::simd::{Simd, Work, dispatch};
 use crate::ReadErrorKind;
 
 /// A property is kept when it is this short; longer ones are for their producer.

@@ -8,14 +8,16 @@ use spanwise_model::{
     hash_bytes,
 };
 
-use super::cpu_profiles::{Content, ProfilePiece};
-use super::decimal::Time;
-use super::event::{self, ArgId, ArgLayout, Event};
-use super::lenient;
-use super::scan::Piece;
-use super::simd::Simd;
-use super::text::{self, Oddities};
-use crate::kineto;
+use super::kineto;
+use super::samples::cpu_profiles::{Content, ProfilePiece};
+use super::syntax::decimal::Time;
+use super::syntax::event;
+use super::syntax::event::{ArgId, ArgLayout, Event};
+use super::syntax::lenient;
+use super::syntax::scan::Piece;
+use super::syntax::simd::Simd;
+use super::syntax::text;
+use super::syntax::text::Oddities;
 
 /// How many tracks and categories are remembered by their text. Neighbouring
 /// events share a handful; comparing those is cheaper than hashing.

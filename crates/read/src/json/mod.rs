@@ -6,18 +6,11 @@
 
 mod args;
 mod blocks;
-mod cpu_profiles;
-mod decimal;
-mod digits;
 mod document;
 mod emit;
-mod event;
-mod layout;
-mod lenient;
-mod scan;
-mod simd;
-mod stack_samples;
-mod text;
+pub(crate) mod kineto;
+mod samples;
+mod syntax;
 
 use spanwise_model::{NoticeKind, SourceInfo, Trace, TraceBuilder};
 
@@ -26,8 +19,8 @@ use blocks::Region;
 pub(crate) use blocks::{BLOCK_BYTES, Effort};
 use document::Document;
 
-use crate::source::{LazyText, Stream, Wave, WaveEnd};
-use crate::{ReadErrorKind, kineto};
+use crate::ReadErrorKind;
+use crate::input::{LazyText, Stream, Wave, WaveEnd};
 
 /// What is still open after this much text cannot be read piece by piece.
 const CARRY_BYTES_MAX: usize = 256 << 20;
@@ -126,7 +119,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::source::Compression;
+    use crate::input::Compression;
     use spanwise_files::FileBytes;
 
     fn effort(threads: usize, block_bytes: usize) -> Effort<'static> {

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use spanwise_model::{Profile, ProfileBuilder, ProfileFrame, SourceInfo, StackId, StrId, Trace};
 
-use crate::source::{Compression, Stream, Wave, WaveEnd, open_named};
+use crate::input::{Compression, Stream, Wave, WaveEnd, open_named};
 use crate::{ReadError, ReadErrorKind, error_at};
 use spanwise_files::FileBytes;
 

@@ -8,6 +8,11 @@ pub struct JitMap {
 }
 
 impl JitMap {
+    /// How the map of a process is called, in the folder for temporary files and in recordings.
+    pub fn file_name(pid: i32) -> String {
+        format!("perf-{pid}.map")
+    }
+
     /// Lines that are no entries are passed over: runtimes write their own remarks.
     pub fn read(text: &[u8]) -> JitMap {
         let lines = text.split(|&byte| byte == b'\n');

@@ -30,7 +30,7 @@ impl JitMaps {
     pub fn of(&mut self, pid: i32, is_from_here: bool) -> &JitMap {
         let JitMaps { beside, known } = self;
         known.entry(pid).or_insert_with(|| {
-            let name = format!("perf-{pid}.map");
+            let name = JitMap::file_name(pid);
             let own = beside.as_ref().and_then(|beside| read_map(&beside.join(&name), |_| true));
             let from_tmp = || read_map(&Path::new("/tmp").join(&name), is_trusted);
             let text = own.or_else(|| if is_from_here { from_tmp() } else { None });

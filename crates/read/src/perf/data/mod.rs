@@ -4,22 +4,10 @@
 //! are the same records as of `perf script`'s text. The crates made for this believe the
 //! sizes that a file claims, so these few structures are read here.
 
-mod bytes;
-mod calls;
-mod chains;
-mod header;
-mod native;
-mod pairing;
-mod pipe;
+pub(crate) mod file;
 mod pt;
-mod python;
-mod records;
-mod sample;
-mod side_file;
-mod steps;
-mod tracepoint;
-mod unpack;
-mod waits;
+pub(crate) mod side_files;
+mod stacks;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,29 +17,34 @@ use spanwise_callstack::{
     EventTime, FlowOptions, Location, Names, SchedEvent, StackRef, ThreadKey,
 };
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, SourceInfo, StrId, Trace};
+use spanwise_recording::KERNEL_FOLDER;
+use spanwise_recording::calls::CALLS_FILE;
+use spanwise_recording::python::PYTHON_FILE;
+use spanwise_recording::single_steps::SINGLE_STEPS_FILE;
 use spanwise_symbols::{
     Files, Inlines, JitMap, JitMaps, KernelCode, Mapping, Maps, Shelf, Symbols, Unwinders,
 };
 
-use super::drawing::{DRAWN_WORDS_MAX, Drawing};
-use super::event::{EventClass, EventRate, event_class_of};
-use super::lanes::Join;
 use super::record::{Record, Sample, Scheduled, What};
-use super::trace::{SampleOf, Timeline};
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
-use crate::recording::KERNEL_FOLDER;
-use calls::Hits;
-use chains::Chains;
-pub(crate) use header::seems_perf_data;
-use header::{Header, Refusal};
-use native::Found;
+use crate::perf::event_names::{EventClass, EventRate, event_class_of};
+use crate::perf::script::lanes::Join;
+use crate::perf::timeline::drawing::{DRAWN_WORDS_MAX, Drawing};
+use crate::perf::timeline::{SampleOf, Timeline};
+pub(crate) use file::header::seems_perf_data;
+use file::header::{Event, Header, Refusal};
+use file::sample::Common;
+use file::tracepoint_formats::Formats;
+use file::{records, sample};
 use pt::Hardware;
-pub(crate) use python::FILE_MARK as PYTHON_FILE_MARK;
-use python::{PythonStacks, When};
-use sample::Common;
-use steps::Steps;
-use tracepoint::Formats;
+use side_files::calls::Hits;
+pub(crate) use side_files::python::FILE_MARK as PYTHON_FILE_MARK;
+use side_files::python::{self, PythonStacks, When};
+use side_files::single_steps::Steps;
+use stacks::chains::Chains;
+use stacks::native::Found;
+use stacks::waits;
 
 /// Reads a recording of perf.
 pub(crate) struct Reader {
@@ -241,12 +234,13 @@ impl Reader {
 impl Reader {
     /// Says which of the files beside the records end too early.
     fn tell_cut_files(&mut self) {
-        let files: [(bool, &[u8]); 3] = [
-            (self.python.is_cut, b"python.samples"),
-            (self.steps.is_cut, b"steps.branches"),
-            (self.calls.is_cut, b"calls.hits"),
+        let files = [
+            (self.python.is_cut, PYTHON_FILE),
+            (self.steps.is_cut, SINGLE_STEPS_FILE),
+            (self.calls.is_cut, CALLS_FILE),
         ];
-        for (_, name) in files.into_iter().filter(|(is_cut, _)| *is_cut) {
+        for (_, file) in files.into_iter().filter(|(is_cut, _)| *is_cut) {
+            let name = file.name.as_bytes();
             self.timeline.notices.add(NoticeKind::FileCut, NO_OFFSET, name);
         }
         self.timeline.notices.add_count(NoticeKind::EventsLost, self.calls.lost, NO_OFFSET);
@@ -364,7 +358,7 @@ impl State<'_> {
 
     /// Says how often each event was sampled, and what it is called: events that differ in
     /// what they leave out, such as the kernel, keep saying so.
-    fn name_events(&mut self, events: &[header::Event]) {
+    fn name_events(&mut self, events: &[Event]) {
         let mut plain: HashMap<String, usize> = HashMap::new();
         for event in events {
             *plain.entry(event_class_of(&event.name).1).or_default() += 1;
@@ -474,7 +468,7 @@ impl State<'_> {
     /// A tracepoint: of the scheduler, of a lock, or one that says nothing to us.
     fn moment(&mut self, sample: &sample::Sample<'_>, name: &str, frames: Vec<Location>) -> What {
         let known = self.formats.content(sample.raw).and_then(|content| content.scheduled(name));
-        match known.or_else(|| super::tracepoint::probe(name.as_bytes(), self.names())) {
+        match known.or_else(|| super::tracepoint_text::probe(name.as_bytes(), self.names())) {
             Some(event) => What::Sched(Box::new(Scheduled { event, frames })),
             None => What::Moment(self.names().string(name)),
         }

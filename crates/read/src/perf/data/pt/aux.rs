@@ -2,12 +2,10 @@
 
 use spanwise_pt::{ClockRates, DecodeOptions, TickScale};
 
-use crate::perf::data::bytes::Bytes;
-use crate::perf::data::header::Header;
-use crate::perf::data::records::RawRecord;
-
-const AUXTRACE_INFO: u32 = 70;
-const AUXTRACE: u32 = 71;
+use crate::perf::data::file::bytes::Bytes;
+use crate::perf::data::file::header::Header;
+use crate::perf::data::file::records::RawRecord;
+use spanwise_recording::perf::record_kind::{AUXTRACE, AUXTRACE_INFO};
 
 /// The number of Intel PT among the sorts of traces.
 const INTEL_PT: u32 = 1;

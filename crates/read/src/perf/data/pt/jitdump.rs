@@ -5,7 +5,7 @@ use std::rc::Rc;
 use spanwise_pt::TickScale;
 use spanwise_symbols::Mapping;
 
-use crate::perf::data::bytes::Bytes;
+use crate::perf::data::file::bytes::Bytes;
 
 /// A function that was made: since when, where its bytes are in the dump, and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]

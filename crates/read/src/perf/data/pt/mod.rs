@@ -18,8 +18,8 @@ use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, QuickMap};
 use spanwise_pt::{BranchKind as Kind, Event, EventTime, Loss, Sink, TickScale, decode_parallel};
 
 use super::State;
-use super::header::Header;
-use super::records;
+use crate::perf::data::file::header::Header;
+use crate::perf::data::file::records;
 use crate::perf::record::What;
 use aux::Info;
 use code::Codes;

@@ -7,7 +7,7 @@ use spanwise_symbols::Mapping;
 
 use super::jitdump::{Made, is_dump};
 use super::streams::Cut;
-use crate::perf::data::records::{Record, What};
+use crate::perf::data::file::records::{Record, What};
 
 /// What a process had mapped from a time on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,0 +1,4 @@
+//! Samples among or beside the events.
+
+pub(crate) mod cpu_profiles;
+pub(crate) mod stack_samples;
