@@ -15,9 +15,6 @@ const ENTRIES: [&str; 4] = ["lib.rs", "main.rs", "mod.rs", "__init__.py"];
 /// Folders that have more, each with the reason.
 const EXCEPTIONS: [(&str, &str); 0] = [];
 
-/// Folders that the rule does not hold for yet.
-const NOT_YET: [&str; 3] = ["crates/capture/", "crates/read/", "crates/cli/"];
-
 pub(crate) fn check(files: &[SourceFile]) -> Vec<Failure> {
     let mut siblings: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in files {
@@ -44,8 +41,7 @@ pub(crate) fn check(files: &[SourceFile]) -> Vec<Failure> {
 fn is_checked(folder: &str) -> bool {
     let is_within = |root: &str| format!("{folder}/").starts_with(&format!("{root}/"));
     let is_crate = folder.starts_with("crates/") && format!("{folder}/").contains("/src/");
-    let is_pending = NOT_YET.iter().any(|pending| folder.starts_with(pending));
-    (is_crate && !is_pending) || CHECKED.into_iter().any(is_within)
+    is_crate || CHECKED.into_iter().any(is_within)
 }
 
 #[test]

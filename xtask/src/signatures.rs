@@ -7,29 +7,12 @@ use crate::{Failure, code, tree::SourceFile};
 
 /// Names of types that do not say what the type is: a question, a participle, or a word that
 /// many modules use for something else.
-const VAGUE_TYPES: [&str; 14] = [
+const VAGUE_TYPES: [&str; 15] = [
     "What", "Asked", "Wanted", "Found", "Told", "Kept", "Opened", "Oddities", "Trouble", "Place",
-    "Look", "Stretch", "Doing", "Mover",
-];
-
-/// Folders that these rules do not hold for yet.
-const NOT_YET: [&str; 10] = [
-    "crates/analyze/src/base/",
-    "crates/answer/",
-    "crates/capture/",
-    "crates/cli/",
-    "crates/read/",
-    "crates/recording/",
-    "crates/report/",
-    "crates/serve/",
-    "crates/symbols/",
-    "crates/write/src/sections/",
+    "Keeper", "Look", "Stretch", "Doing", "Mover",
 ];
 
 pub(crate) fn check(file: &SourceFile) -> Vec<Failure> {
-    if NOT_YET.iter().any(|folder| file.path.starts_with(folder)) {
-        return Vec::new();
-    }
     let code = code::blank(&file.text);
     let mut failures = Vec::new();
     for (at, name) in tuple_parameters(&code) {
@@ -169,11 +152,5 @@ mod tests {
     fn types_have_nouns_for_names() {
         check_text("pub struct Found;", &["type Found does not say what it is"]);
         check_text("enum Kind { Found } struct Foundation; let found: Found;", &[]);
-    }
-
-    #[test]
-    fn some_folders_are_not_checked_yet() {
-        let text = "enum What {}".to_owned();
-        assert_eq!(check(&SourceFile { path: "crates/read/src/a.rs".into(), text }), []);
     }
 }

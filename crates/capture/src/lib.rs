@@ -28,8 +28,8 @@ pub use pt::{CodeRange, PtOptions, TraceRecorded, TraceScope};
 #[doc(hidden)]
 pub use pt::{TraceClock, TraceRings, TraceSource, record_rings};
 pub use python::{PYTHON_RATE_MAX_HZ, PythonOptions};
-pub use session::budget::Wanted;
-pub use session::opened::ClockOf;
+pub use session::budget::RecordPolicy;
+pub use session::open_events::ClockOf;
 pub use session::options::{FlightOptions, RecordOptions};
 pub use session::recorder::{record_processes, record_program};
 pub use single_step::{StepOptions, StepsRecorded};

@@ -56,7 +56,7 @@ fn changes(trace: &Arc<Trace>, plan: &Plan<'_>) -> Vec<(String, String, String)>
 }
 
 #[track_caller]
-fn check(trace: &Arc<Trace>, (percent, is_on_host): (f64, bool), expected: &[(&str, &str)]) {
+fn check(trace: &Arc<Trace>, percent: f64, is_on_host: bool, expected: &[(&str, &str)]) {
     for seed in 1..3 {
         let operator = "aten::mm";
         let plan = Plan { operator, percent, is_on_host, noise_percent: 0.3, seed };
@@ -72,10 +72,10 @@ fn check(trace: &Arc<Trace>, (percent, is_on_host): (f64, bool), expected: &[(&s
 #[test]
 fn a_slower_operator_is_found_and_nothing_else() {
     let Some(trace) = open("pair_base_rep1").map(Arc::new) else { return };
-    check(&trace, (0.0, false), &[]);
-    check(&trace, (3.0, false), &[("slower", "GPU")]);
-    check(&trace, (-6.0, false), &[("faster", "GPU")]);
-    check(&trace, (40.0, true), &[("slower", "host")]);
+    check(&trace, 0.0, false, &[]);
+    check(&trace, 3.0, false, &[("slower", "GPU")]);
+    check(&trace, -6.0, false, &[("faster", "GPU")]);
+    check(&trace, 40.0, true, &[("slower", "host")]);
 }
 
 #[test]

@@ -279,7 +279,7 @@ impl Local {
         if self.state.get() != state && !find_ring(self, state) {
             return;
         }
-        // SAFETY: the keeper holds the ring until the thread ends or gets another one, and
+        // SAFETY: the owner holds the ring until the thread ends or gets another one, and
         // takes the pointer away before it lets go.
         if !unsafe { (*self.ring.get()).push(record) } {
             self.record_in_larger(state, record);
@@ -290,7 +290,7 @@ impl Local {
     /// takes records out may be slow, but the program does not wait, and loses nothing.
     #[cold]
     fn record_in_larger(&self, state: u32, record: Record) {
-        // SAFETY: as above; the borrow ends before the keeper lets go of it.
+        // SAFETY: as above; the borrow ends before the owner lets go of it.
         let full = unsafe { &*self.ring.get() };
         let larger = full.slots.len() * 4;
         let mut rings = lock();
@@ -315,14 +315,14 @@ impl Local {
         self.ring.set(Arc::as_ptr(&ring));
         self.state.set(rings.state);
         // The old one goes only now that nothing points to it.
-        KEEPER.with(|keeper| drop(keeper.0.replace(Some(ring))));
+        OWNER.with(|owner| drop(owner.0.replace(Some(ring))));
     }
 }
 
 /// Keeps a thread's ring alive, and says when the thread ends.
-struct Keeper(Cell<Option<Arc<Ring>>>);
+struct RingOwner(Cell<Option<Arc<Ring>>>);
 
-impl Drop for Keeper {
+impl Drop for RingOwner {
     fn drop(&mut self) {
         LOCAL.with(|local| {
             local.state.set(clock::OFF);
@@ -346,7 +346,7 @@ thread_local! {
             inside: Cell::new(0),
         }
     };
-    static KEEPER: Keeper = const { Keeper(Cell::new(None)) };
+    static OWNER: RingOwner = const { RingOwner(Cell::new(None)) };
 }
 
 /// Adds a record of the calling thread, if the state still is what it was.

@@ -89,7 +89,7 @@ impl Case {
     }
 
     #[track_caller]
-    fn check_shared(&self, (cpus, turn): (usize, usize), keeping: Keeping, least: usize) {
+    fn check_shared(&self, cpus: usize, turn: usize, keeping: Keeping, least: usize) {
         self.check(&self.shared(cpus, turn, keeping), <[Step]>::len, least);
     }
 
@@ -225,10 +225,10 @@ fn threads() {
     assert_eq!(case.stepped.threads.len(), 3);
     case.check_apart(20);
     for (cpus, turn) in [(1, 20), (1, 500), (2, 300), (2, 47), (5, 1000)] {
-        case.check_shared((cpus, turn), Keeping::Whole, 20);
+        case.check_shared(cpus, turn, Keeping::Whole, 20);
     }
-    case.check_shared((2, 300), Keeping::Pieces(999), 20);
-    case.check_shared((2, 300), Keeping::Copies(3000, 1000), 20);
+    case.check_shared(2, 300, Keeping::Pieces(999), 20);
+    case.check_shared(2, 300, Keeping::Copies(3000, 1000), 20);
 }
 
 /// What fuzzing of the reader begins with.

@@ -81,7 +81,8 @@ impl ConvertFormat {
 pub fn write_profile(
     profile: &Profile,
     view: &ProfileView<'_>,
-    (target, format): (&Path, ConvertFormat),
+    target: &Path,
+    format: ConvertFormat,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match format {
@@ -101,7 +102,8 @@ pub fn write_profile(
 /// Writes a whole trace; the name of the target says whether it is compressed.
 pub fn write_whole(
     trace: &Trace,
-    (target, format): (&Path, TraceFormat),
+    target: &Path,
+    format: TraceFormat,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let is_compressed = target.extension().is_some_and(|ending| ending == "gz");

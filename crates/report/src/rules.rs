@@ -13,7 +13,7 @@ use crate::{GateRow, ReportError};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     text: String,
-    what: What,
+    what: RuleVerdict,
     more_than: Option<Amount>,
     name: Option<String>,
     place: Option<ComparePlace>,
@@ -22,7 +22,7 @@ pub struct Rule {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum RuleVerdict {
     Slower,
     Faster,
     Changed,
@@ -35,11 +35,11 @@ enum Amount {
     Nanos(f64),
 }
 
-const WHATS: [(&str, What); 4] = [
-    ("slower", What::Slower),
-    ("faster", What::Faster),
-    ("changed", What::Changed),
-    ("unsure", What::Unsure),
+const WHATS: [(&str, RuleVerdict); 4] = [
+    ("slower", RuleVerdict::Slower),
+    ("faster", RuleVerdict::Faster),
+    ("changed", RuleVerdict::Changed),
+    ("unsure", RuleVerdict::Unsure),
 ];
 
 const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
@@ -112,7 +112,7 @@ impl Rule {
                 word.push_str(&unit);
             }
             rule.more_than = Some(amount(&word).ok_or_else(|| mistake(text, at, wanted))?);
-            if what == What::Unsure {
+            if what == RuleVerdict::Unsure {
                 return Err(mistake(text, at, "what is unsure has no amount"));
             }
         }
@@ -127,7 +127,7 @@ impl Rule {
         }
         if let Some((at, _)) = next.next_if(|(_, word)| word == "measured") {
             rule.is_measured = true;
-            if what == What::Unsure {
+            if what == RuleVerdict::Unsure {
                 return Err(mistake(text, at, "what is unsure is never measured"));
             }
         }
@@ -184,13 +184,13 @@ impl Rule {
     fn fires(&self, row: &CompareRow) -> bool {
         let change = row.change_ns();
         let is_this_way = match (self.what, self.is_measured) {
-            (What::Unsure, _) => row.verdict == Verdict::Inconclusive,
-            (What::Slower, true) => change > 0,
-            (What::Faster, true) => change < 0,
-            (What::Changed, true) => change != 0,
-            (What::Slower, false) => row.verdict == Verdict::Slower,
-            (What::Faster, false) => row.verdict == Verdict::Faster,
-            (What::Changed, false) => row.is_changed(),
+            (RuleVerdict::Unsure, _) => row.verdict == Verdict::Inconclusive,
+            (RuleVerdict::Slower, true) => change > 0,
+            (RuleVerdict::Faster, true) => change < 0,
+            (RuleVerdict::Changed, true) => change != 0,
+            (RuleVerdict::Slower, false) => row.verdict == Verdict::Slower,
+            (RuleVerdict::Faster, false) => row.verdict == Verdict::Faster,
+            (RuleVerdict::Changed, false) => row.is_changed(),
         };
         is_this_way
             && match self.more_than {
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn rules_are_read() {
         let rule = Rule::parse("slower>2.5 % in \"aten::mm *\" on gpu measured").expect("a rule");
-        assert_eq!((rule.what, rule.more_than), (What::Slower, Some(Amount::Percent(2.5))));
+        assert_eq!((rule.what, rule.more_than), (RuleVerdict::Slower, Some(Amount::Percent(2.5))));
         assert_eq!(rule.name.as_deref(), Some("aten::mm *"));
         assert_eq!((rule.place, rule.is_measured), (Some(ComparePlace::Gpu), true));
         let rule = Rule::parse("changed > 2ms").expect("a rule");

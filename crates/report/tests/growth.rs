@@ -85,23 +85,26 @@ fn counted(work: impl FnOnce()) -> Work {
 /// Events of a trace as PyTorch writes them; times are in microseconds.
 struct Json(String);
 
+/// Where a span is.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    pid: usize,
+    tid: usize,
+    ts: usize,
+    dur: usize,
+}
+
 impl Json {
     fn new() -> Self {
         Json("{\"traceEvents\":[".to_owned())
     }
 
-    fn span(&mut self, category: &str, name: &str, place: (usize, usize), time: (usize, usize)) {
-        self.with_args(category, name, place, time, "");
+    fn span(&mut self, category: &str, name: &str, pid: usize, tid: usize, ts: usize, dur: usize) {
+        self.with_args(category, name, Extent { pid, tid, ts, dur }, "");
     }
 
-    fn with_args(
-        &mut self,
-        category: &str,
-        name: &str,
-        (pid, tid): (usize, usize),
-        (ts, dur): (usize, usize),
-        args: &str,
-    ) {
+    fn with_args(&mut self, category: &str, name: &str, at: Extent, args: &str) {
+        let Extent { pid, tid, ts, dur } = at;
         let comma = if self.0.ends_with('[') { "" } else { "," };
         let _ = write!(
             self.0,
@@ -110,20 +113,22 @@ impl Json {
         );
     }
 
-    fn launch(&mut self, tid: usize, time: (usize, usize), correlation: usize) {
+    fn launch(&mut self, tid: usize, ts: usize, dur: usize, correlation: usize) {
         let args = format!("\"correlation\":{correlation}");
-        self.with_args("cuda_runtime", "cudaLaunchKernel", (99, tid), time, &args);
+        self.with_args("cuda_runtime", "cudaLaunchKernel", Extent { pid: 99, tid, ts, dur }, &args);
     }
 
     fn kernel(
         &mut self,
         name: &str,
-        (device, stream): (usize, usize),
-        time: (usize, usize),
+        device: usize,
+        stream: usize,
+        ts: usize,
+        dur: usize,
         correlation: usize,
     ) {
         let args = format!("\"device\":{device},\"stream\":{stream},\"correlation\":{correlation}");
-        self.with_args("kernel", name, (device, stream), time, &args);
+        self.with_args("kernel", name, Extent { pid: device, tid: stream, ts, dur }, &args);
     }
 
     fn finish(mut self) -> String {
@@ -137,10 +142,10 @@ fn overlapping_kernels(events: usize) -> String {
     let mut json = Json::new();
     for at in 0..events / 4 {
         let long = 10 * events;
-        json.span("user_annotation", &format!("ProfilerStep#{at}"), (99, at), (at, long));
-        json.span("cpu_op", "aten::mm", (99, at), (100 * at + 1, 50));
-        json.launch(at, (100 * at + 10, 5), at + 1);
-        json.kernel(&format!("k{at}"), (0, 7), (100 * at + 30, long), at + 1);
+        json.span("user_annotation", &format!("ProfilerStep#{at}"), 99, at, at, long);
+        json.span("cpu_op", "aten::mm", 99, at, 100 * at + 1, 50);
+        json.launch(at, 100 * at + 10, 5, at + 1);
+        json.kernel(&format!("k{at}"), 0, 7, 100 * at + 30, long, at + 1);
     }
     json.finish()
 }
@@ -148,7 +153,7 @@ fn overlapping_kernels(events: usize) -> String {
 fn stairs(events: usize) -> String {
     let mut json = Json::new();
     for at in 0..events {
-        json.span("cpu_op", &format!("f{}", at % 100), (99, 1), (10 * at, 10 * events));
+        json.span("cpu_op", &format!("f{}", at % 100), 99, 1, 10 * at, 10 * events);
     }
     json.finish()
 }
@@ -162,7 +167,7 @@ fn random_overlap(events: usize) -> String {
     };
     for at in 0..events {
         let (ts, dur) = (random(10 * events), random(10 * events));
-        json.span("cpu_op", &format!("f{}", at % 300), (99, at % 50), (ts, dur));
+        json.span("cpu_op", &format!("f{}", at % 300), 99, at % 50, ts, dur);
     }
     json.finish()
 }
@@ -171,11 +176,11 @@ fn one_correlation(events: usize) -> String {
     let mut json = Json::new();
     for step in 0..4 {
         let time = (step * 25 * events, 25 * events);
-        json.span("user_annotation", &format!("ProfilerStep#{step}"), (99, 1), time);
+        json.span("user_annotation", &format!("ProfilerStep#{step}"), 99, 1, time.0, time.1);
     }
     for at in 0..events / 2 {
-        json.launch(1, (100 * at + 1, 5), 1);
-        json.kernel("k", (0, 7), (100 * at + 20, 50), 1);
+        json.launch(1, 100 * at + 1, 5, 1);
+        json.kernel("k", 0, 7, 100 * at + 20, 50, 1);
     }
     json.finish()
 }
@@ -183,8 +188,8 @@ fn one_correlation(events: usize) -> String {
 fn device_for_each_kernel(events: usize) -> String {
     let mut json = Json::new();
     for at in 0..events / 2 {
-        json.launch(1, (100 * at + 1, 5), at + 1);
-        json.kernel(&format!("k{}", at % 10), (at, 7), (100 * at + 20, 50), at + 1);
+        json.launch(1, 100 * at + 1, 5, at + 1);
+        json.kernel(&format!("k{}", at % 10), at, 7, 100 * at + 20, 50, at + 1);
     }
     json.finish()
 }
@@ -192,8 +197,8 @@ fn device_for_each_kernel(events: usize) -> String {
 fn stream_for_each_kernel(events: usize) -> String {
     let mut json = Json::new();
     for at in 0..events / 2 {
-        json.launch(1, (100 * at + 1, 5), at + 1);
-        json.kernel(&format!("k{}", at % 10), (0, at), (100 * at + 20, 50), at + 1);
+        json.launch(1, 100 * at + 1, 5, at + 1);
+        json.kernel(&format!("k{}", at % 10), 0, at, 100 * at + 20, 50, at + 1);
     }
     json.finish()
 }
@@ -204,11 +209,11 @@ fn deep_modules(events: usize) -> String {
     let deep = events / 2;
     for at in 0..deep {
         let time = (at, 60 * events - 2 * at);
-        json.span("python_function", &format!("nn.Module: M{}_0", at % 50), (99, 1), time);
+        json.span("python_function", &format!("nn.Module: M{}_0", at % 50), 99, 1, time.0, time.1);
     }
     for at in 0..events / 4 {
-        json.launch(1, (events + 100 * at, 5), at + 1);
-        json.kernel("k", (0, 7), (events + 100 * at + 20, 50), at + 1);
+        json.launch(1, events + 100 * at, 5, at + 1);
+        json.kernel("k", 0, 7, events + 100 * at + 20, 50, at + 1);
     }
     json.finish()
 }
@@ -218,16 +223,21 @@ fn device_waits(events: usize) -> String {
     let mut json = Json::new();
     let half = events / 4;
     for at in 0..half {
-        json.launch(1, (100 * at + 1, 5), at + 1);
-        json.kernel("k", (0, at), (100 * at + 20, 50), at + 1);
+        json.launch(1, 100 * at + 1, 5, at + 1);
+        json.kernel("k", 0, at, 100 * at + 20, 50, at + 1);
     }
     for at in 0..half {
         let (start, id) = (100 * (half + at), half + at + 1);
         let args = format!("\"correlation\":{id}");
         let call = "cudaDeviceSynchronize";
-        json.with_args("cuda_runtime", call, (99, 1), (start, 20), &args);
+        json.with_args("cuda_runtime", call, Extent { pid: 99, tid: 1, ts: start, dur: 20 }, &args);
         let args = format!("\"device\":0,\"stream\":-1,\"correlation\":{id}");
-        json.with_args("cuda_sync", "Context Sync", (0, 0), (start, 20), &args);
+        json.with_args(
+            "cuda_sync",
+            "Context Sync",
+            Extent { pid: 0, tid: 0, ts: start, dur: 20 },
+            &args,
+        );
     }
     json.finish()
 }
@@ -236,7 +246,7 @@ fn device_waits(events: usize) -> String {
 fn chained_flows(events: usize) -> String {
     let mut json = Json::new();
     for at in 0..events {
-        json.span("cpu_op", &format!("f{}", at % 50), (99, at % 7), (20 * at, 10));
+        json.span("cpu_op", &format!("f{}", at % 50), 99, at % 7, 20 * at, 10);
         for (phase, time) in [("s", 20 * at + 5), ("f", 20 * at + 25)] {
             let tid = if phase == "s" { at } else { at + 1 } % 7;
             let _ = write!(

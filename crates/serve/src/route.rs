@@ -19,7 +19,7 @@ pub(crate) fn answer(
     body: &[u8],
     peer: &Arc<Peer>,
 ) -> Response {
-    let asked = Asked { session, request, body, peer };
+    let asked = ViewerRequest { session, request, body, peer };
     match request.method {
         Method::Get => {}
         Method::Post if path == "api/query" => return told(questions::query(&asked)),
@@ -71,7 +71,7 @@ impl Refusal {
 }
 
 /// A question and whom it is about.
-pub(crate) struct Asked<'a> {
+pub(crate) struct ViewerRequest<'a> {
     pub(crate) session: &'a Session,
     request: &'a Request,
     body: &'a [u8],
@@ -79,7 +79,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) peer: &'a Arc<Peer>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ViewerRequest<'a> {
     pub(crate) fn body(&self) -> &'a [u8] {
         self.body
     }

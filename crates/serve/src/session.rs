@@ -28,13 +28,13 @@ pub struct Session {
     traces: Vec<RwLock<Vec<Arc<Viewed>>>>,
     /// Which of them grow.
     growing: Mutex<Vec<(usize, LiveTrace)>>,
-    database: Mutex<Option<Asked>>,
+    database: Mutex<Option<QueryTables>>,
     /// How many queries run.
     queries: AtomicUsize,
 }
 
 /// Tables of SQL, and the traces that they are made of.
-struct Asked {
+struct QueryTables {
     traces: Vec<Arc<Viewed>>,
     database: Arc<Database>,
 }
@@ -117,14 +117,14 @@ impl Session {
     fn tables(&self) -> Result<Arc<Database>, QueryError> {
         let traces = self.traces();
         let mut slot = unbroken(&self.database);
-        let is_same = |asked: &Asked| {
+        let is_same = |asked: &QueryTables| {
             asked.traces.iter().zip(&traces).all(|(before, now)| Arc::ptr_eq(before, now))
         };
         let asked = match slot.take().filter(is_same) {
             Some(asked) => asked,
             None => {
                 let columns = traces.iter().map(|viewed| Arc::clone(&viewed.trace)).collect();
-                Asked { traces, database: Arc::new(Database::new(columns)?) }
+                QueryTables { traces, database: Arc::new(Database::new(columns)?) }
             }
         };
         Ok(Arc::clone(&slot.insert(asked).database))

@@ -29,7 +29,8 @@ impl CoveredSet {
     }
 
     /// The same as [`IntervalSet::covered_ns`].
-    pub(crate) fn covered_ns(&self, (from, to): Interval) -> TotalNanos {
+    pub(crate) fn covered_ns(&self, window: Interval) -> TotalNanos {
+        let (from, to) = window;
         let first = self.set.0.partition_point(|interval| interval.1 <= from);
         let end = self.set.0.partition_point(|interval| interval.0 < to);
         if first >= end {
@@ -146,8 +147,8 @@ impl IntervalSet {
     }
 }
 
-pub(crate) fn length((from, to): Interval) -> TotalNanos {
-    i128::from(to) - i128::from(from)
+pub(crate) fn length(interval: Interval) -> TotalNanos {
+    i128::from(interval.1) - i128::from(interval.0)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use spanwise_model::{
     ArgValue, ArgsSource, Batch, BlockedOn, FlowPhase, FlowRow, Frame, InstantRow, NO_CPU, NO_KEY,
     NO_LOCK, SampleEvent, SampleRow, SourceInfo, SpanKind, SpanRow, StackId, StateRow, ThreadState,
-    Trace, TraceBuilder, TrackKind,
+    Trace, TraceBuilder, TrackId, TrackKind,
 };
 
 /// A trace of process 1 and GPU 0, span by span.
@@ -36,13 +36,14 @@ impl Sample {
         start: i64,
         dur: i64,
     ) -> &mut Self {
-        self.keyed(("1", thread), (kind, name), (start, dur), NO_KEY)
+        let track = self.track("1", thread);
+        self.keyed(track, kind, name, start, dur, NO_KEY)
     }
 
     /// A runtime call with a correlation id.
     pub(crate) fn call(&mut self, thread: &str, start: i64, dur: i64, correlation: u64) {
-        let what = (SpanKind::Runtime, "cudaLaunchKernel");
-        self.keyed(("1", thread), what, (start, dur), correlation);
+        let track = self.track("1", thread);
+        self.keyed(track, SpanKind::Runtime, "cudaLaunchKernel", start, dur, correlation);
     }
 
     /// GPU work with a correlation id.
@@ -54,17 +55,23 @@ impl Sample {
         times: (i64, i64),
         correlation: u64,
     ) {
-        self.keyed(("0", stream), (kind, name), times, correlation);
+        let track = self.track("0", stream);
+        self.keyed(track, kind, name, times.0, times.1, correlation);
+    }
+
+    fn track(&mut self, process: &str, thread: &str) -> TrackId {
+        self.batch.track(TrackKind::Thread, process, thread)
     }
 
     fn keyed(
         &mut self,
-        (process, thread): (&str, &str),
-        (kind, name): (SpanKind, &str),
-        (start, dur): (i64, i64),
+        track: TrackId,
+        kind: SpanKind,
+        name: &str,
+        start: i64,
+        dur: i64,
         key: u64,
     ) -> &mut Self {
-        let track = self.batch.track(TrackKind::Thread, process, thread);
         let category = self.batch.category(&format!("{kind:?}"), kind);
         let name = self.batch.string(name);
         let offset = self.rows;
@@ -98,7 +105,8 @@ impl Sample {
         &mut self,
         thread: &str,
         time: i64,
-        (sort, address): (i64, i64),
+        sort: i64,
+        address: i64,
         bytes: i64,
         total: i64,
     ) {
@@ -142,7 +150,8 @@ impl Sample {
         &mut self,
         thread: &str,
         on: BlockedOn,
-        (start, dur): (i64, i64),
+        start: i64,
+        dur: i64,
         stack: &[&str],
     ) {
         self.state(thread, ThreadState::Blocked(on), start, dur);
@@ -170,8 +179,10 @@ impl Sample {
     /// A sample of a thread (process and number) with its stack, outermost function first.
     pub(crate) fn taken(
         &mut self,
-        (process, thread): (&str, &str),
-        (event, weight): (u16, i64),
+        process: &str,
+        thread: &str,
+        event: u16,
+        weight: i64,
         time: i64,
         stack: &[&str],
     ) {

@@ -129,8 +129,8 @@ mod tests {
         sample.span("1", SpanKind::Python, "a.py(9): scale", 1_000_000, count * every_ns);
         for at in 0..count {
             let time = 1_000_000 + at * every_ns;
-            sample.memory("1", time, (0, 64), 100, 100);
-            sample.memory("1", time + 1, (0, 64), -100, 0);
+            sample.memory("1", time, 0, 64, 100, 100);
+            sample.memory("1", time + 1, 0, 64, -100, 0);
         }
         let trace = sample.finish();
         let found = findings(&Facts::new(&trace), &Thresholds::default());

@@ -323,7 +323,7 @@ mod tests {
         let clock = sample.event("cpu-clock", "ns", Some(MS));
         for time in 0..100 {
             let function = if time % 4 == 0 { "other" } else { "hot" };
-            sample.taken(("1", "1"), (clock, MS), time * MS, &["main", function]);
+            sample.taken("1", "1", clock, MS, time * MS, &["main", function]);
         }
         let [FindingKind::CpuFunction(function)] = &kinds(&mut sample)[..] else {
             panic!("one finding")
@@ -337,7 +337,7 @@ mod tests {
         let mut sample = Sample::default();
         let clock = sample.event("cpu-clock", "ns", Some(MS));
         for time in 0..100 {
-            sample.taken(("1", "1"), (clock, MS), time * MS, &["main", "malloc", "_int_malloc"]);
+            sample.taken("1", "1", clock, MS, time * MS, &["main", "malloc", "_int_malloc"]);
         }
         let [FindingKind::CpuSpent(spent)] = &kinds(&mut sample)[..] else { panic!("one finding") };
         assert_eq!((spent.on, spent.samples), (SpentOn::Allocation, 100));
@@ -347,8 +347,8 @@ mod tests {
     fn waits_for_locks_are_findings_and_idle_workers_are_none() {
         let mut sample = Sample::default();
         sample.state("1", ThreadState::Running, 0, 50 * MS);
-        sample.wait("1", BlockedOn::Mutex, (50 * MS, 50 * MS), &["main", "lock"]);
-        sample.wait("2", BlockedOn::Poll, (0, 100 * MS), &["serve", "epoll_wait"]);
+        sample.wait("1", BlockedOn::Mutex, 50 * MS, 50 * MS, &["main", "lock"]);
+        sample.wait("2", BlockedOn::Poll, 0, 100 * MS, &["serve", "epoll_wait"]);
         let [FindingKind::OffCpu(waits)] = &kinds(&mut sample)[..] else { panic!("one finding") };
         assert_eq!((waits.on, waits.total_ns / 1_000_000), (BlockedOn::Mutex, 50));
         assert_eq!(waits.stack, ["main", "lock"]);

@@ -204,13 +204,13 @@ mod tests {
         sample.span("1", SpanKind::Operator, "aten::linear", 10, 500);
         sample.span("1", SpanKind::Operator, "aten::empty", 20, 100);
         sample.span("2", SpanKind::Operator, "MmBackward", 5_000, 1_000);
-        sample.memory("1", 30, (1, 64), 100, 600);
-        sample.memory("2", 5_500, (1, 65), 300, 900);
-        sample.memory("1", 6_000, (1, 99), -200, 700);
-        sample.memory("1", 7_000, (1, 65), -300, 400);
-        sample.memory("1", 2_000_000, (1, 64), -100, 300);
-        sample.memory("1", 2_500_000, (1, 66), 50, 350);
-        sample.memory("1", 2_500_000, (0, 64), 7, 7);
+        sample.memory("1", 30, 1, 64, 100, 600);
+        sample.memory("2", 5_500, 1, 65, 300, 900);
+        sample.memory("1", 6_000, 1, 99, -200, 700);
+        sample.memory("1", 7_000, 1, 65, -300, 400);
+        sample.memory("1", 2_000_000, 1, 64, -100, 300);
+        sample.memory("1", 2_500_000, 1, 66, 50, 350);
+        sample.memory("1", 2_500_000, 0, 64, 7, 7);
         sample.finish()
     }
 

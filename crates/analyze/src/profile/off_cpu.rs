@@ -270,7 +270,7 @@ mod tests {
     fn sums_are_those_of_the_report() {
         let mut sample = Sample::default();
         sample.state("7", ThreadState::Running, 0, 12);
-        sample.wait("7", BlockedOn::Mutex, (12, 8), &["main", "lock"]);
+        sample.wait("7", BlockedOn::Mutex, 12, 8, &["main", "lock"]);
         sample.state("7", ThreadState::Runnable(RunnableSince::Woken), 20, 6);
         sample.state("7", ThreadState::Running, 26, 14);
         sample.state("7", ThreadState::Runnable(RunnableSince::Preempted), 40, 10);

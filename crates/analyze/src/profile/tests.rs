@@ -149,11 +149,11 @@ fn memory_stands_on_the_stack_that_asked_for_it() {
     let mut sample = Sample::default();
     sample.span("1", SpanKind::Python, "a.py(1): f", 0, 100);
     sample.span("1", SpanKind::Operator, "mm", 20, 30);
-    sample.memory("1", 10, (1, 64), 100, 1100);
-    sample.memory("1", 25, (1, 65), 300, 1400);
-    sample.memory("1", 60, (1, 65), -300, 1100);
-    sample.memory("1", 70, (1, 99), -200, 900);
-    sample.memory("1", 80, (0, 64), 7, 7);
+    sample.memory("1", 10, 1, 64, 100, 1100);
+    sample.memory("1", 25, 1, 65, 300, 1400);
+    sample.memory("1", 60, 1, 65, -300, 1100);
+    sample.memory("1", 70, 1, 99, -200, 900);
+    sample.memory("1", 80, 0, 64, 7, 7);
     let profile = profile(&sample.finish(), &ProfileOptions::default());
     let (early, line, operator) = (crate::BEFORE_RECORDING, "a.py(1): f", "a.py(1): f;mm");
     let rows = |value| folded(&profile, value);
@@ -311,7 +311,7 @@ proptest! {
             reached += len;
         }
         for (at, &(thread, time, address)) in allocations.iter().enumerate() {
-            sample.memory(&thread.to_string(), time, (1, address), 8, at as i64 * 8);
+            sample.memory(&thread.to_string(), time, 1, address, 8, at as i64 * 8);
         }
         for (at, &(thread, time)) in calls.iter().enumerate() {
             sample.call(&thread.to_string(), time, 2, at as u64 + 1);

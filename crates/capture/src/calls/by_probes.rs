@@ -29,7 +29,7 @@ const PLACES_MAX: usize = 320;
 pub(super) struct ByProbes {
     watched: Vec<Watched>,
     /// By the id that its records carry.
-    by_id: BTreeMap<u64, Place>,
+    by_id: BTreeMap<u64, ProbeMeaning>,
     rings: Rings,
     /// Outlives the probes, and takes them away where we cannot.
     _guard: Option<Guard>,
@@ -37,13 +37,13 @@ pub(super) struct ByProbes {
 
 /// What a hit of a probe means.
 #[derive(Debug, Clone)]
-struct Place {
+struct ProbeMeaning {
     function: u32,
     /// Of a return.
     exit: Option<ExitPlace>,
 }
 
-impl Place {
+impl ProbeMeaning {
     /// The hit as it is recorded, unless the function goes on.
     fn hit(&self, record: Record<'_>) -> Option<CallHit> {
         let found = record.fetched()?;
@@ -120,7 +120,7 @@ impl ByProbes {
         path: &str,
         function: &Numbered<'_>,
         tids: &[i32],
-    ) -> io::Result<Vec<(Watched, Vec<u64>, Place)>> {
+    ) -> io::Result<Vec<(Watched, Vec<u64>, ProbeMeaning)>> {
         let whose = if function.is_go { "%r14" } else { "%sp" };
         // Exits first: of a call that is seen, the return is seen as well.
         let exits = function.places.exits.iter().map(Some);
@@ -134,7 +134,7 @@ impl ByProbes {
                 let attr = Attr::tracepoint(probe.number).with_fetched();
                 let open = |tid, cpu| sys::open_event(&attr, tid, cpu);
                 let (open, ids) = self.rings.open_beside(tids, open)?;
-                let place = Place { function: function.number, exit: exit.cloned() };
+                let place = ProbeMeaning { function: function.number, exit: exit.cloned() };
                 let function = function.number;
                 Ok((Watched { function, _open: open, _probe: probe }, ids, place))
             })

@@ -57,7 +57,7 @@ pub(super) fn costs(all: &mut ByBpf, performs_returns: bool) -> HitCosts {
         if !has_exits {
             places.exits.clear();
         }
-        let took = on_a_copy(all, (&path, &places), ROUNDS, performs_returns)?;
+        let took = on_a_copy(all, &path, &places, ROUNDS, performs_returns)?;
         all.drain();
         Some(took / ROUNDS)
     };
@@ -71,7 +71,7 @@ pub(super) const DEFAULT_COSTS: HitCosts = HitCosts { call_ns: 1500, return_ns: 
 
 fn works_on_a_copy(all: &mut ByBpf) -> Option<bool> {
     let (path, places) = own_function()?;
-    on_a_copy(all, (&path, &places), CALLS as u64, true)?;
+    on_a_copy(all, &path, &places, CALLS as u64, true)?;
     let (hits, lost) = all.drain();
     Some(lost == 0 && hits.len() == 2 * CALLS * HIT_BYTES)
 }
@@ -80,7 +80,8 @@ fn works_on_a_copy(all: &mut ByBpf) -> Option<bool> {
 /// the processor's time that took. `None` where it did not end well.
 fn on_a_copy(
     all: &mut ByBpf,
-    (path, places): (&[u8], &ProbePlaces),
+    path: &[u8],
+    places: &ProbePlaces,
     calls: u64,
     performs_returns: bool,
 ) -> Option<u64> {

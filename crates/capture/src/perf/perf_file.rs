@@ -94,7 +94,7 @@ impl PerfFile {
 
     pub(crate) fn finish(mut self, features: &Features) -> io::Result<()> {
         self.note_size()?;
-        let sections = sections(features, (&self.events, &self.pieces));
+        let sections = sections(features, &self.events, &self.pieces);
         let places_at = data_offset(&self.events) + self.data_bytes;
         let mut at = places_at + 16 * sections.len() as u64;
         let mut bits = 0_u64;
@@ -119,10 +119,7 @@ fn data_offset(events: &[Event]) -> u64 {
 }
 
 /// Sections by the number of their bit, in its order.
-fn sections(
-    features: &Features,
-    (events, pieces): (&[Event], &[(u64, u64)]),
-) -> Vec<(u32, Vec<u8>)> {
+fn sections(features: &Features, events: &[Event], pieces: &[(u64, u64)]) -> Vec<(u32, Vec<u8>)> {
     let text = |value: &str| {
         let mut bytes = Vec::new();
         counted_text(&mut bytes, value);

@@ -117,7 +117,7 @@ impl Rings {
         let filter = trace.and_then(|memory| memory.filter.clone());
         let mut processors = loop {
             let memory = trace.map(|memory| (trace_bytes, memory.keeps_last));
-            match open_rings(attr, tids, &numbers, (ring_bytes, memory)) {
+            match open_rings(attr, tids, &numbers, ring_bytes, memory) {
                 Err(error) if is_memory_refusal(&error) && trace_bytes > RING_BYTES_MIN => {
                     trace_bytes /= 2;
                     ring_bytes = (trace_bytes / 4).clamp(RING_BYTES_MIN, ring_bytes);
@@ -313,7 +313,8 @@ fn open_rings(
     attr: Attr,
     tids: &[i32],
     numbers: &[i32],
-    (ring_bytes, memory): (usize, Option<(usize, bool)>),
+    ring_bytes: usize,
+    memory: Option<(usize, bool)>,
 ) -> io::Result<Vec<Processor>> {
     let attr = attr.waking_at(u32::try_from(ring_bytes / 4).unwrap_or(u32::MAX));
     let mut processors: Vec<Processor> = Vec::new();

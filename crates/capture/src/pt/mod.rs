@@ -20,7 +20,7 @@ use crate::perf::event::{Attr, Event};
 use crate::perf::records::{self, Record, Tally};
 use crate::perf::rings::Rings;
 use crate::session::outcome::Snapshot;
-use crate::session::output::keeper::{Facts, Keeper};
+use crate::session::output::sink::{Facts, RecordingSink, SaveReason};
 use crate::system::sys;
 use crate::{Ability, CaptureError, RecordOptions};
 
@@ -110,8 +110,13 @@ pub trait TraceRings {
     fn ticks(&self) -> u64;
 }
 
-/// A piece of the trace: the record in front of it, and its bytes.
-pub(crate) type Piece = (Vec<u8>, Vec<u8>);
+/// A piece of the trace.
+#[derive(Debug)]
+pub(crate) struct TracePiece {
+    /// The record in front of it.
+    pub(crate) record: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
+}
 
 /// The number of Intel PT among the sorts of traces.
 const SORT: u64 = 1;
@@ -140,22 +145,22 @@ pub(crate) struct Tracer {
 
 /// What is asked of the kernel.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct TraceRequest {
     pub(crate) source: TraceSource,
     pub(crate) attr: Attr,
     pub(crate) filter: Option<CString>,
 }
 
-impl Asked {
+impl TraceRequest {
     /// By what the kernel says about the hardware.
-    pub(crate) fn of(options: &PtOptions<'_>) -> Result<Asked, CaptureError> {
+    pub(crate) fn of(options: &PtOptions<'_>) -> Result<TraceRequest, CaptureError> {
         let source = TraceSource::read(Path::new(INTEL_PT)).map_err(|_| {
             CaptureError::new("Intel PT cannot be recorded here").lacks(Ability::IntelPt)
         })?;
-        Asked::from(source, options)
+        TraceRequest::from(source, options)
     }
 
-    fn from(source: TraceSource, options: &PtOptions<'_>) -> Result<Asked, CaptureError> {
+    fn from(source: TraceSource, options: &PtOptions<'_>) -> Result<TraceRequest, CaptureError> {
         let config = source.config(options.settings).map_err(CaptureError::new)?;
         let attr = Attr::hardware_trace(source.kind, config);
         let attr = match options.scope {
@@ -164,7 +169,7 @@ impl Asked {
             TraceScope::Both => attr,
         };
         let filter = filter(options, source.filters_max)?;
-        Ok(Asked { source, attr, filter })
+        Ok(TraceRequest { source, attr, filter })
     }
 }
 
@@ -263,7 +268,7 @@ impl Tracer {
     pub(crate) fn drain<E>(
         &mut self,
         rings: &impl TraceRings,
-        mut take: impl FnMut(Piece) -> Result<(), E>,
+        mut take: impl FnMut(TracePiece) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.keeps_last {
             return Ok(());
@@ -279,13 +284,13 @@ impl Tracer {
             rings.free_until(ring, head);
             rings.start(ring);
             self.read[ring] = head;
-            take(self.piece((ring, cpu), from, bytes, rings.ticks()))?;
+            take(self.piece(ring, cpu, from, bytes, rings.ticks()))?;
         }
         Ok(())
     }
 
     /// The last moments of all rings, which were stopped.
-    pub(crate) fn last_moments(&mut self, rings: &impl TraceRings) -> Vec<Piece> {
+    pub(crate) fn last_moments(&mut self, rings: &impl TraceRings) -> Vec<TracePiece> {
         let mut pieces = Vec::new();
         let ring_bytes = rings.ring_bytes();
         let processors = rings.processors().into_iter().enumerate().filter(|_| self.keeps_last);
@@ -302,7 +307,7 @@ impl Tracer {
                 bytes.drain(..before);
             }
             if !bytes.is_empty() {
-                pieces.push(self.piece((ring, cpu), offset, bytes, rings.ticks()));
+                pieces.push(self.piece(ring, cpu, offset, bytes, rings.ticks()));
             }
         }
         pieces
@@ -310,18 +315,19 @@ impl Tracer {
 
     fn piece(
         &mut self,
-        (ring, cpu): (usize, i32),
+        ring: usize,
+        cpu: i32,
         offset: u64,
         mut bytes: Vec<u8>,
         ticks: u64,
-    ) -> Piece {
+    ) -> TracePiece {
         self.counts.bytes += bytes.len() as u64;
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let of_no_thread = u32::MAX;
         let queue = pair(ring as u32, of_no_thread);
         let words = [bytes.len() as u64, offset, ticks.max(1), queue, pair(cpu as u32, 0)];
-        (record(AUXTRACE, &words), bytes)
+        TracePiece { record: record(AUXTRACE, &words), bytes }
     }
 }
 
@@ -344,13 +350,13 @@ pub fn record_rings<R: TraceRings>(
     mut run: impl FnMut(&mut R) -> Option<Vec<u8>>,
 ) -> Result<(Snapshot, TraceRecorded), CaptureError> {
     let pt = options.pt.ok_or_else(|| CaptureError::new("how to trace is not said"))?;
-    let asked = Asked::from(source.clone(), &pt)?;
+    let asked = TraceRequest::from(source.clone(), &pt)?;
     let facts = Facts::new(vec!["test".to_owned()], &[], options);
     let events = vec![Event { name: "intel_pt".to_owned(), attr: asked.attr, ids: vec![7] }];
-    let mut keeper = Keeper::begin(&facts, events.clone())?;
+    let mut sink = RecordingSink::begin(&facts, events.clone())?;
     let mut tracer = Tracer::new(asked.source, options.flight.is_some(), rings);
     let mut tally = Tally::default();
-    keeper.keep_about_trace(tracer.about(rings))?;
+    sink.keep_about_trace(tracer.about(rings))?;
     let mut is_on = true;
     while is_on {
         let came = run(rings);
@@ -360,14 +366,14 @@ pub fn record_rings<R: TraceRings>(
             tally.add(record, false);
             tracer.note(record);
         }
-        keeper.keep(&came)?;
-        tracer.drain(rings, |piece| keeper.keep_piece(&piece))?;
-        keeper.finish_round()?;
+        sink.keep(&came)?;
+        tracer.drain(rings, |piece| sink.keep_piece(&piece))?;
+        sink.finish_round()?;
     }
     rings.stop();
     let pieces = tracer.last_moments(rings);
-    let why = ("the end of the test", None, None);
-    let saved = keeper.save(&facts, (&events, &tally), (why, &pieces))?;
+    let reason = SaveReason { text: "the end of the test", hit: None, status: None };
+    let saved = sink.save(&facts, &events, &tally, reason, &pieces)?;
     Ok((saved.snapshot, tracer.counts))
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn seems_python(path: &Path) -> bool {
 
 /// What came of looking for an interpreter.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum InterpreterMatch {
     Interpreter(Box<Interpreter>),
     /// There is one, and it cannot be read, for a reason.
     Unknown(String),
@@ -31,12 +31,16 @@ pub(crate) enum Found {
 }
 
 /// The interpreter that this file holds, in the memory of a process.
-pub(crate) fn find(pid: i32, path: &Path, symbols: &SymbolAddresses) -> Found {
-    let [runtime, code_type, version] = symbols.addresses.as_slice() else { return Found::None };
-    let (Some(runtime), Some(code_type)) = (*runtime, *code_type) else { return Found::None };
+pub(crate) fn find(pid: i32, path: &Path, symbols: &SymbolAddresses) -> InterpreterMatch {
+    let [runtime, code_type, version] = symbols.addresses.as_slice() else {
+        return InterpreterMatch::None;
+    };
+    let (Some(runtime), Some(code_type)) = (*runtime, *code_type) else {
+        return InterpreterMatch::None;
+    };
     let mappings = processes::mappings(pid);
     let is_it = |mapping: &&Mapping| processes::path_of(&mapping.path) == path;
-    let Some(mapping) = mappings.iter().find(is_it) else { return Found::None };
+    let Some(mapping) = mappings.iter().find(is_it) else { return InterpreterMatch::None };
     let linked_at = mapping.file_offset.wrapping_add(symbols.code_shift);
     let moved = |address: u64| address.wrapping_add(mapping.start).wrapping_sub(linked_at);
     let memory = Memory { pid };
@@ -53,14 +57,14 @@ pub(crate) fn find(pid: i32, path: &Path, symbols: &SymbolAddresses) -> Found {
         _ => Layout::told(memory, runtime),
     };
     match (layout, minor) {
-        (Some(layout), _) => {
-            Found::Interpreter(Box::new(Interpreter::new(memory, layout, runtime, code_type)))
-        }
-        (None, Some(minor)) => Found::Unknown(format!(
+        (Some(layout), _) => InterpreterMatch::Interpreter(Box::new(Interpreter::new(
+            memory, layout, runtime, code_type,
+        ))),
+        (None, Some(minor)) => InterpreterMatch::Unknown(format!(
             "process {pid}: its Python functions are not recorded: 3.{minor} is none of the \
              versions that are known (3.8 to 3.13)"
         )),
-        (None, None) => Found::Unknown(format!(
+        (None, None) => InterpreterMatch::Unknown(format!(
             "process {pid}: its Python functions are not recorded: {} does not say its version",
             path.display()
         )),

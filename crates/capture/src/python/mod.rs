@@ -20,7 +20,7 @@ use std::io;
 
 use spanwise_symbols::{SymbolAddresses, symbol_addresses};
 
-use find::{Found, NAMES, find, seems_python};
+use find::{InterpreterMatch, NAMES, find, seems_python};
 pub(crate) use memory::Memory;
 use sampler::Sampler;
 pub(crate) use sampler::{Counts, Readings};
@@ -73,15 +73,19 @@ impl Python {
         }
         let addresses = || symbol_addresses(file, &NAMES);
         let addresses = self.files.entry(path.to_vec()).or_insert_with(addresses);
-        let found = addresses.as_ref().map_or(Found::None, |addresses| find(pid, file, addresses));
+        let found = addresses
+            .as_ref()
+            .map_or(InterpreterMatch::None, |addresses| find(pid, file, addresses));
         match found {
-            Found::Interpreter(interpreter) => {
+            InterpreterMatch::Interpreter(interpreter) => {
                 self.watched.insert(pid);
                 self.has_found = true;
                 self.sampler.watch(*interpreter);
             }
-            Found::Unknown(why) if !self.troubles.contains(&why) => self.troubles.push(why),
-            Found::Unknown(_) | Found::None => {}
+            InterpreterMatch::Unknown(why) if !self.troubles.contains(&why) => {
+                self.troubles.push(why)
+            }
+            InterpreterMatch::Unknown(_) | InterpreterMatch::None => {}
         }
     }
 

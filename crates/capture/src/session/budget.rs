@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Whether something is recorded that can come too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RecordPolicy {
     /// As long as there is not too much of it.
     Auto,
     Always,

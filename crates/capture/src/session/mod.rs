@@ -1,7 +1,7 @@
 //! One recording, from its options to what it leaves: files, budget, cleaning up.
 
 pub(super) mod budget;
-pub(super) mod opened;
+pub(super) mod open_events;
 pub(super) mod options;
 pub(super) mod outcome;
 pub(super) mod output;

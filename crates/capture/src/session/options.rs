@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::budget::Wanted;
-use super::opened::ClockOf;
+use super::budget::RecordPolicy;
+use super::open_events::ClockOf;
 use crate::calls::CallsOptions;
 use crate::perf::event::Stacks;
 use crate::pt::PtOptions;
@@ -20,9 +20,9 @@ pub struct RecordOptions<'a> {
     pub clock: ClockOf,
     pub stacks: Stacks,
     /// When threads leave their processor and come back.
-    pub switches: Wanted,
+    pub switches: RecordPolicy,
     /// Stacks of threads when they leave their processor.
-    pub wait_stacks: Wanted,
+    pub wait_stacks: RecordPolicy,
     /// Waits of at least this long have their stack taken, and of shorter ones a share.
     pub wait_threshold: Duration,
     /// The recording ends after this time, if not before.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use spanwise_symbols::start_sites;
 
-use super::opened::{Opened, What, events};
+use super::open_events::{OpenEvents, ThreadSource, events};
 use super::options::RecordOptions;
 use super::outcome::{CallsRecorded, Ended, Program, Recorded, Snapshot};
 use super::output::folders;
-use super::output::keeper::{Facts, Keeper, Saved};
+use super::output::sink::{Facts, RecordingSink, SaveReason, Saved};
 use super::program::launch::Child;
 use super::urgency::Urgency;
 use crate::CaptureError;
@@ -17,7 +17,7 @@ use crate::calls::{BrakedFunction, Calls, Hold, RefusedFunction};
 use crate::perf::private_stack;
 use crate::perf::records::{self, Tally};
 use crate::perf::rings::{self, Rings};
-use crate::pt::{Piece, TraceRings, Tracer};
+use crate::pt::{TracePiece, TraceRings, Tracer};
 use crate::python::Python;
 use crate::single_step::{self, Steps};
 use crate::system::processes;
@@ -50,11 +50,11 @@ pub fn record_program(
     let words: Vec<String> =
         command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = words.first().map_or("", String::as_str);
-    let what = What::of(options)?;
+    let what = ThreadSource::of(options)?;
     let pids = &[child.pid];
     let threads = what.open(pids, true).map_err(|error| what.refusal(program, error))?;
-    let opened = Opened::new(what, threads, (options, true))?;
-    let mut session = Session::begin(opened, (words, true), pids, options)?;
+    let opened = OpenEvents::new(what, threads, options, true)?;
+    let mut session = Session::begin(opened, words, true, pids, options)?;
     session.write_torch_traces(torch)?;
     let hold = options.calls.and(path.as_ref()).and_then(|path| {
         let sites = start_sites(path)?;
@@ -65,7 +65,7 @@ pub fn record_program(
         session.file_mapped(child.pid, &path)?;
     }
     if let Err(error) = child.go() {
-        session.keeper.discard();
+        session.sink.discard();
         return Err(error);
     }
     if let Some(hold) = hold {
@@ -88,16 +88,16 @@ pub fn record_processes(
             return Err(CaptureError::new(format!("process {pid}: there is none of this number")));
         }
     }
-    let what = What::of(options)?;
+    let what = ThreadSource::of(options)?;
     let pid_list: Vec<String> = pids.iter().map(i32::to_string).collect();
     let fail = |error| what.refusal(&format!("process {}", pid_list.join(",")), error);
     let threads = what.open(pids, false).map_err(fail)?;
     let command = processes::command(pids.first().copied().unwrap_or(0));
-    let opened = Opened::new(what, threads, (options, false))?;
-    let mut session = Session::begin(opened, (command, false), pids, options)?;
+    let opened = OpenEvents::new(what, threads, options, false)?;
+    let mut session = Session::begin(opened, command, false, pids, options)?;
     session.tell_what_was_there()?;
     if let Some(watch) = session.watch.as_ref().filter(|watch| !watch.has_found_function()) {
-        session.keeper.discard();
+        session.sink.discard();
         let nowhere = "the function to watch is in none of the process's files".to_owned();
         let why: Vec<String> = watch.troubles.iter().cloned().chain([nowhere]).collect();
         return Err(CaptureError::new(why.join("; ")));
@@ -123,7 +123,7 @@ struct Session<'a> {
     rings: Rings,
     waits: Waits,
     tracer: Option<Tracer>,
-    keeper: Keeper,
+    sink: RecordingSink,
     watch: Option<Watch<'a>>,
     python: Option<Python>,
     calls: Option<Calls<'a>>,
@@ -142,8 +142,9 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn begin(
-        Opened { rings, waits, tracer, frames }: Opened,
-        (command, is_from_exec): (Vec<String>, bool),
+        OpenEvents { rings, waits, tracer, frames }: OpenEvents,
+        command: Vec<String>,
+        is_from_exec: bool,
         pids: &[i32],
         options: &'a RecordOptions<'a>,
     ) -> Result<Session<'a>, CaptureError> {
@@ -158,9 +159,9 @@ impl<'a> Session<'a> {
         let python = options.python.map(|python| Python::begin(python, frames)).transpose();
         let python = python.map_err(|error| CaptureError::io("no thread to read Python", error))?;
         let mut session = Session {
-            keeper: Keeper::begin(
+            sink: RecordingSink::begin(
                 &facts,
-                events((&rings, tracer.as_ref()), &waits, watch.as_ref()),
+                events(&rings, tracer.as_ref(), &waits, watch.as_ref()),
             )?,
             rings,
             waits,
@@ -180,7 +181,7 @@ impl<'a> Session<'a> {
             troubles: Vec::new(),
         };
         if let Some(tracer) = &session.tracer {
-            session.keeper.keep_about_trace(tracer.about(&session.rings))?;
+            session.sink.keep_about_trace(tracer.about(&session.rings))?;
         }
         if session.rings.event.attr.has_kernel()
             && let Some(text) = processes::kernel_text()
@@ -193,7 +194,7 @@ impl<'a> Session<'a> {
 
     /// Into the folder of the recording, where there is one from the beginning.
     fn write_torch_traces(&mut self, torch: Option<Torch>) -> Result<(), CaptureError> {
-        if let (Some(torch), Some(folder)) = (&torch, self.keeper.folder()) {
+        if let (Some(torch), Some(folder)) = (&torch, self.sink.folder()) {
             torch.write_to(folder).map_err(|error| folders::cannot(folder.path(), error))?;
         }
         self.torch = torch;
@@ -236,7 +237,7 @@ impl<'a> Session<'a> {
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
         records::records(bytes).for_each(|record| self.tally.add(record, false));
-        self.keeper.keep(bytes)
+        self.sink.keep(bytes)
     }
 
     fn file_mapped(&mut self, pid: i32, path: &[u8]) -> Result<(), CaptureError> {
@@ -250,7 +251,7 @@ impl<'a> Session<'a> {
             steps.file_mapped(pid, path);
         }
         match &mut self.watch {
-            Some(watch) => watch.file_mapped((pid, path), &self.rings),
+            Some(watch) => watch.file_mapped(pid, path, &self.rings),
             None => Ok(()),
         }
     }
@@ -353,7 +354,7 @@ impl<'a> Session<'a> {
     }
 
     fn empty_rings(&mut self) -> Result<(), CaptureError> {
-        let Session { rings, tracer, keeper, tally, watch, .. } = self;
+        let Session { rings, tracer, sink, tally, watch, .. } = self;
         let (waits, python, calls) = (&mut self.waits, &mut self.python, &mut self.calls);
         let new_files = &mut self.new_files;
         let has_steps = self.steps.is_some();
@@ -386,22 +387,22 @@ impl<'a> Session<'a> {
                     new_files.extend(record.mapped());
                 }
             }
-            keeper.keep(bytes)
+            sink.keep(bytes)
         };
         waits.begin_round();
         rings.drain(|bytes| take(waits, bytes))?;
         let mut made = waits.made();
         take(waits, &mut made)?;
         let (throttled, told) = waits.spend();
-        keeper.keep(&throttled.unwrap_or_default())?;
+        sink.keep(&throttled.unwrap_or_default())?;
         if let Some(tracer) = tracer {
             tracer.drain(rings, |piece| {
                 has_some = true;
-                keeper.keep_piece(&piece)
+                sink.keep_piece(&piece)
             })?;
         }
         if has_some {
-            keeper.finish_round()?;
+            sink.finish_round()?;
         }
         // Steps are switches, which is nothing that the program does.
         self.troubles.extend(told.filter(|_| !has_steps).map(str::to_owned));
@@ -418,7 +419,7 @@ impl<'a> Session<'a> {
 
     /// What was recorded beside the rings.
     fn keep_beside(&mut self) -> Result<(), CaptureError> {
-        let counts = &mut self.keeper.counts;
+        let counts = &mut self.sink.counts;
         counts.waits = self.waits.counts();
         if let Some(python) = &mut self.python {
             let mut readings = python.take();
@@ -426,22 +427,22 @@ impl<'a> Session<'a> {
             counts.python.stacks += readings.counts.stacks;
             counts.python.torn += readings.counts.torn;
             counts.python.copied += readings.counts.copied;
-            self.keeper.keep_python(readings.records)?;
+            self.sink.keep_python(readings.records)?;
         }
         if let Some(calls) = &mut self.calls {
             let (records, new) = calls.take();
-            let counts = &mut self.keeper.counts.calls;
+            let counts = &mut self.sink.counts.calls;
             counts.hits += new.hits;
             counts.lost += new.lost;
-            self.keeper.refused = calls.refused().iter().map(refused_text).collect();
-            self.keeper.braked = calls.braked().iter().map(BrakedFunction::to_string).collect();
-            self.keeper.late_processes = calls.late_processes();
-            self.keeper.keep_calls(records)?;
+            self.sink.refused = calls.refused().iter().map(refused_text).collect();
+            self.sink.braked = calls.braked().iter().map(BrakedFunction::to_string).collect();
+            self.sink.late_processes = calls.late_processes();
+            self.sink.keep_calls(records)?;
         }
         if let Some(steps) = &mut self.steps {
             let (records, mut troubles) = steps.take();
             self.troubles.append(&mut troubles);
-            self.keeper.keep_steps(records)?;
+            self.sink.keep_steps(records)?;
         }
         Ok(())
     }
@@ -469,10 +470,10 @@ impl<'a> Session<'a> {
     fn save(&mut self, why: &str, reason: Option<&Reason>) -> Result<(), CaptureError> {
         let status = self.child.as_mut().and_then(Child::has_ended);
         let last_moments = self.last_moments()?;
-        let events = events((&self.rings, self.tracer.as_ref()), &self.waits, self.watch.as_ref());
-        let why = ((why, reason, status), &*last_moments);
+        let events = events(&self.rings, self.tracer.as_ref(), &self.waits, self.watch.as_ref());
+        let reason = SaveReason { text: why, hit: reason, status };
         let Saved { snapshot, folder } =
-            self.keeper.save(&self.facts, (&events, &self.tally), why)?;
+            self.sink.save(&self.facts, &events, &self.tally, reason, &last_moments)?;
         self.troubles.append(&mut self.runtime_maps.copy_to(&folder));
         if let Some(torch) = &mut self.torch {
             if let Err(error) = torch.bring(&folder, status.is_none()) {
@@ -486,14 +487,14 @@ impl<'a> Session<'a> {
 
     /// Stops the hardware's own trace and copies what it holds, with all that was recorded
     /// beside it until then.
-    fn last_moments(&mut self) -> Result<Vec<Piece>, CaptureError> {
+    fn last_moments(&mut self) -> Result<Vec<TracePiece>, CaptureError> {
         if self.tracer.is_none() {
             return Ok(Vec::new());
         }
         self.rings.stop();
         self.empty_rings()?;
         let pieces = self.tracer.as_mut().map(|tracer| tracer.last_moments(&self.rings));
-        self.keeper.counts.trace = self.tracer.as_ref().map(|tracer| tracer.counts);
+        self.sink.counts.trace = self.tracer.as_ref().map(|tracer| tracer.counts);
         Ok(pieces.unwrap_or_default())
     }
 
@@ -529,7 +530,7 @@ impl<'a> Session<'a> {
         };
         if ended == Ended::Failed {
             // What was written so far can be read.
-            let folder = self.keeper.folder().map(|folder| folder.path().to_owned());
+            let folder = self.sink.folder().map(|folder| folder.path().to_owned());
             let samples = self.tally.samples;
             let why = "it could not be written any more".to_owned();
             self.snapshots.extend(folder.map(|folder| Snapshot { folder, why, samples }));
@@ -551,7 +552,7 @@ impl<'a> Session<'a> {
             calls: self
                 .calls
                 .as_ref()
-                .map(|calls| CallsRecorded::new(calls.functions(), self.keeper.counts.calls)),
+                .map(|calls| CallsRecorded::new(calls.functions(), self.sink.counts.calls)),
             has_found_python: self.python.as_ref().is_none_or(Python::is_content),
             trace: self.tracer.as_ref().map(|tracer| tracer.counts),
             torch: self.torch.as_ref().map(|torch| torch.counts),

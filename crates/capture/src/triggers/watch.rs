@@ -33,7 +33,7 @@ pub(crate) struct Watch<'a> {
     known: BTreeSet<(i32, Vec<u8>)>,
     /// Of each thread and place, the event that counts: a process whose parent was watched
     /// has events of its own and inherited ones.
-    counting: BTreeMap<(i32, Place), u64>,
+    counting: BTreeMap<(i32, WatchSite), u64>,
     /// Outlives the probes, and takes them away where we cannot.
     _guard: Option<Guard>,
     /// The kernel itself pauses the hardware's trace at what is a reason each time: no other
@@ -45,11 +45,16 @@ pub(crate) struct Watch<'a> {
     pub(crate) troubles: BTreeSet<String>,
 }
 
-/// File, offset and what is noted there.
-type Place = (Vec<u8>, u64, Meaning);
+/// An address in a file, and what is noted there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct WatchSite {
+    file: Vec<u8>,
+    offset: u64,
+    meaning: Meaning,
+}
 
 struct Watched {
-    place: Place,
+    place: WatchSite,
     /// Of a place where calls and returns have to be told apart.
     frames: Option<FrameSource>,
     event: Event,
@@ -126,11 +131,11 @@ impl<'a> Watch<'a> {
         let attr = told_at_once(Attr::tracepoint(number), rings);
         let pauses = self.pauses_trace;
         let open = |tid, cpu| {
-            let event = open_trigger(&attr, (tid, cpu), rings, pauses)?;
+            let event = open_trigger(&attr, tid, cpu, rings, pauses)?;
             sys::set_filter(&event, &filter).map(|()| event)
         };
-        let place = (Vec::new(), 0, Meaning::Signal);
-        self.open((&place, None), ("signal:signal_generate", attr), pids, |tids| {
+        let place = WatchSite { file: Vec::new(), offset: 0, meaning: Meaning::Signal };
+        self.open(&place, None, "signal:signal_generate", attr, pids, |tids| {
             rings.open_beside(tids, open)
         })
     }
@@ -140,8 +145,10 @@ impl<'a> Watch<'a> {
     /// [`Watch::note`] decides, and each opening is an entry of its own for that.
     fn open(
         &mut self,
-        (place, frames): (&Place, Option<&FrameSource>),
-        (name, attr): (&str, Attr),
+        place: &WatchSite,
+        frames: Option<&FrameSource>,
+        name: &str,
+        attr: Attr,
         pids: &[i32],
         open: impl Fn(&[i32]) -> io::Result<(Vec<OwnedFd>, Vec<u64>)>,
     ) -> io::Result<()> {
@@ -164,7 +171,8 @@ impl<'a> Watch<'a> {
     /// A process has this file in its memory, or will have: watches the function in it.
     pub(crate) fn file_mapped(
         &mut self,
-        (pid, path): (i32, &[u8]),
+        pid: i32,
+        path: &[u8],
         rings: &Rings,
     ) -> Result<(), CaptureError> {
         let Some(function) = self.triggers.function else { return Ok(()) };
@@ -173,8 +181,8 @@ impl<'a> Watch<'a> {
         }
         let is_timed = matches!(function.when, When::Lasted(_)) && !function.is_companion;
         let watched = match is_timed {
-            true => self.watch_lengths(function, (pid, path), rings),
-            false => self.watch_calls(function, (pid, path), rings),
+            true => self.watch_lengths(function, pid, path, rings),
+            false => self.watch_calls(function, pid, path, rings),
         };
         let Err(error) = watched else { return Ok(()) };
         let is_refusal = is_refusal(&error);
@@ -189,7 +197,8 @@ impl<'a> Watch<'a> {
     fn watch_calls(
         &mut self,
         function: FunctionTrigger<'_>,
-        (pid, path): (i32, &[u8]),
+        pid: i32,
+        path: &[u8],
         rings: &Rings,
     ) -> io::Result<()> {
         let (name, file) = (function.name, processes::path_of(path));
@@ -200,7 +209,8 @@ impl<'a> Watch<'a> {
         });
         let mut sites = sites.into_iter().take(SITES_MAX);
         sites.try_for_each(|offset| {
-            self.watch_place((path.to_vec(), offset, Meaning::Call), None, rings, pid)
+            let site = WatchSite { file: path.to_vec(), offset, meaning: Meaning::Call };
+            self.watch_place(site, None, rings, pid)
         })
     }
 
@@ -209,13 +219,14 @@ impl<'a> Watch<'a> {
     fn watch_lengths(
         &mut self,
         function: FunctionTrigger<'_>,
-        (pid, path): (i32, &[u8]),
+        pid: i32,
+        path: &[u8],
         rings: &Rings,
     ) -> io::Result<()> {
         let functions = probes_named(processes::path_of(path), function.name);
         for FunctionProbes { is_go, places, .. } in functions.into_iter().take(SITES_MAX) {
             let places = places.map_err(io::Error::other)?;
-            let place = |offset, meaning| (path.to_vec(), offset, meaning);
+            let place = |offset, meaning| WatchSite { file: path.to_vec(), offset, meaning };
             for exit in places.exits {
                 let place = place(exit.offset, Meaning::Return);
                 let frames = FrameSource { is_go, exit: Some(exit) };
@@ -229,16 +240,16 @@ impl<'a> Watch<'a> {
 
     fn watch_place(
         &mut self,
-        place: Place,
+        place: WatchSite,
         frames: Option<FrameSource>,
         rings: &Rings,
         pid: i32,
     ) -> io::Result<()> {
         let name = self.triggers.function.map_or("", |function| function.name);
-        let path = str::from_utf8(&place.0).map_err(io::Error::other)?;
+        let path = str::from_utf8(&place.file).map_err(io::Error::other)?;
         let fetches = frames.as_ref().map(FrameSource::fetches).transpose()?.unwrap_or_default();
         let fetches: Vec<&str> = fetches.iter().map(String::as_str).collect();
-        let probe = Probe::define(path, place.1, &fetches)?;
+        let probe = Probe::define(path, place.offset, &fetches)?;
         let is_companion = self.triggers.function.is_some_and(|function| function.is_companion);
         let attr = Attr::tracepoint(probe.number);
         let attr = match (is_companion, &frames) {
@@ -251,10 +262,10 @@ impl<'a> Watch<'a> {
         let pauses = self.pauses_trace && is_any;
         self.probes.push(probe);
         // With parentheses, or a short name could be taken for letters that modify an event.
-        let returns = if place.2 == Meaning::Return { " returns" } else { "" };
+        let returns = if place.meaning == Meaning::Return { " returns" } else { "" };
         let name = format!("trigger:{name}(){returns}");
-        self.open((&place, frames.as_ref()), (&name, attr), &[pid], |tids| {
-            rings.open_beside(tids, |tid, cpu| open_trigger(&attr, (tid, cpu), rings, pauses))
+        self.open(&place, frames.as_ref(), &name, attr, &[pid], |tids| {
+            rings.open_beside(tids, |tid, cpu| open_trigger(&attr, tid, cpu, rings, pauses))
         })
     }
 
@@ -265,7 +276,7 @@ impl<'a> Watch<'a> {
 
     /// True where the function was found in some file, or none is asked for.
     pub(crate) fn has_found_function(&self) -> bool {
-        let mut places = self.watched.iter().map(|watched| watched.place.2);
+        let mut places = self.watched.iter().map(|watched| watched.place.meaning);
         let is_needed = |function: FunctionTrigger<'_>| !function.is_optional;
         !self.triggers.function.is_some_and(is_needed)
             || places.any(|meaning| meaning == Meaning::Call)
@@ -300,7 +311,7 @@ impl<'a> Watch<'a> {
             // The function may go on where it could be left.
             if frame != Some(None) {
                 let frame = frame.flatten();
-                self.judge.note(Hit { time, thread, meaning: place.2, arguments, frame });
+                self.judge.note(Hit { time, thread, meaning: place.meaning, arguments, frame });
             }
         }
     }
@@ -322,7 +333,8 @@ fn told_at_once(attr: Attr, rings: &Rings) -> Attr {
 /// happens; kernels before 6.13 refuse that, and then spanwise stops it.
 fn open_trigger(
     attr: &Attr,
-    (tid, cpu): (i32, i32),
+    tid: i32,
+    cpu: i32,
     rings: &Rings,
     pauses: bool,
 ) -> io::Result<OwnedFd> {

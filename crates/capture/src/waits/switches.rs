@@ -26,7 +26,7 @@ use crate::perf::event::{Attr, Event, Stacks};
 use crate::perf::records;
 use crate::perf::records::{Record, WAKING_NUMBER};
 use crate::perf::rings::{ANYBODY, Rings};
-use crate::session::budget::{Budget, Change, Wanted};
+use crate::session::budget::{Budget, Change, RecordPolicy};
 use crate::system::processes;
 use crate::system::sys;
 
@@ -42,8 +42,8 @@ const STACK_AFTER_NS: u64 = 100_000;
 /// What is wanted of switches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitOptions {
-    pub(crate) switches: Wanted,
-    pub(crate) stacks: Wanted,
+    pub(crate) switches: RecordPolicy,
+    pub(crate) stacks: RecordPolicy,
     pub(crate) how: Stacks,
     /// Waits of at least this long have their stack taken.
     pub(crate) threshold: Duration,
@@ -57,9 +57,9 @@ pub(crate) struct Waits {
     /// Who wants all switches has the kernel's own records: some virtual machines hide some from
     /// programs, and when a thread came must be reckoned.
     is_by_program: bool,
-    switches: Option<Kept>,
+    switches: Option<BudgetedEvent>,
     /// Stacks of threads that leave their processor, where those of waits cannot be had.
-    stacks: Option<Kept>,
+    stacks: Option<BudgetedEvent>,
     waits: Option<WaitStacks>,
     wakings: Option<Event>,
     counts: [u64; 2],
@@ -77,7 +77,7 @@ pub(crate) struct Waits {
 
 /// An event that is switched off where it comes too often.
 #[derive(Debug)]
-struct Kept {
+struct BudgetedEvent {
     event: Event,
     ids: BTreeSet<u64>,
     /// None, where a program writes the records.
@@ -92,11 +92,12 @@ impl Waits {
     pub(crate) fn open(
         options: WaitOptions,
         rings: &Rings,
-        (tids, kernel): (&[i32], Option<Followed>),
+        tids: &[i32],
+        kernel: Option<Followed>,
     ) -> Waits {
         let mut waits = Waits {
             kernel,
-            is_by_program: options.switches == Wanted::Auto,
+            is_by_program: options.switches == RecordPolicy::Auto,
             switches: None,
             stacks: None,
             waits: None,
@@ -110,66 +111,71 @@ impl Waits {
         };
         // The kernel raises stacks inside of itself: who may not look there has none.
         let has_kernel = rings.event.attr.has_kernel();
-        let stacks = if has_kernel { options.stacks } else { Wanted::Never };
+        let stacks = if has_kernel { options.stacks } else { RecordPolicy::Never };
         let switches = options.switches;
-        waits.switches = waits.open_switches(switches, rings, (tids, options.is_from_exec));
+        waits.switches = waits.open_switches(switches, rings, tids, options.is_from_exec);
         waits.waits = waits.open_waits(stacks, rings, options);
         if waits.waits.is_none() {
-            waits.stacks = waits.open_stacks(stacks, rings, (tids, options));
+            waits.stacks = waits.open_stacks(stacks, rings, tids, options);
         }
         waits
     }
 
     fn open_switches(
         &mut self,
-        wanted: Wanted,
+        wanted: RecordPolicy,
         rings: &Rings,
-        (tids, is_from_exec): (&[i32], bool),
-    ) -> Option<Kept> {
+        tids: &[i32],
+        is_from_exec: bool,
+    ) -> Option<BudgetedEvent> {
         let attr = Attr::switch_records().on_clock_of(&rings.event.attr);
         let mut budget = budget(wanted, 3 * SWITCHES_MAX)?;
         if let Some(kernel) = self.kernel.as_mut().filter(|_| self.is_by_program)
             && kernel.start(allowance(budget.as_mut())).is_ok()
         {
             self.wakings = kernel.has_wakings().then(waking_event);
-            let made = (Vec::new(), vec![event_id::SWITCHES]);
-            return Some(Kept::new("switches", attr, made, budget).by_program());
+            let ids = vec![event_id::SWITCHES];
+            return Some(
+                BudgetedEvent::new("switches", attr, Vec::new(), ids, budget).by_program(),
+            );
         }
         let attr = if rings.event.attr.has_kernel() { attr } else { attr.without_kernel() };
         let attr = if is_from_exec { attr.beginning_at_exec() } else { attr };
-        let open = rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu)).ok()?;
+        let (open, ids) =
+            rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu)).ok()?;
         // Who switches so often that it is left out has no wake-ups to be told of either.
         if budget.is_none() {
             let has_begun =
                 self.kernel.as_mut().is_some_and(|kernel| kernel.start_waking(i64::MAX));
             self.wakings = has_begun.then(waking_event);
         }
-        Some(Kept::new("switches", attr, open, budget))
+        Some(BudgetedEvent::new("switches", attr, open, ids, budget))
     }
 
     /// Stacks of waits that are over; only together with the program that writes switches.
     fn open_waits(
         &mut self,
-        wanted: Wanted,
+        wanted: RecordPolicy,
         rings: &Rings,
         options: WaitOptions,
     ) -> Option<WaitStacks> {
         let has_switches = self.switches.as_ref().is_some_and(|kept| kept.is_by_program);
         let kernel = self.kernel.as_mut().filter(|_| has_switches)?;
         let threshold = match wanted {
-            Wanted::Never => return None,
-            Wanted::Always => None,
-            Wanted::Auto => Some(options.threshold),
+            RecordPolicy::Never => return None,
+            RecordPolicy::Always => None,
+            RecordPolicy::Auto => Some(options.threshold),
         };
         WaitStacks::open(options.how, threshold, rings, kernel).ok()
     }
 
     fn open_stacks(
         &mut self,
-        wanted: Wanted,
+        wanted: RecordPolicy,
         rings: &Rings,
-        (tids, options): (&[i32], WaitOptions),
-    ) -> Option<Kept> {
+        tids: &[i32],
+        options: WaitOptions,
+    ) -> Option<BudgetedEvent> {
         const NAME: &str = event_name::CONTEXT_SWITCHES;
         let attr = Attr::switches(options.how);
         let mut budget = budget(wanted, WAIT_STACKS_MAX)?;
@@ -182,15 +188,16 @@ impl Waits {
                 kernel.choose_stacks(&event)?;
                 sys::enable(&event).map(|()| event)
             };
-            if let Ok(open) = rings.open_beside(&[ANYBODY], open) {
+            if let Ok((open, ids)) = rings.open_beside(&[ANYBODY], open) {
                 let most = allowance(budget.as_mut());
                 kernel.stacks_left().store(most, Ordering::Relaxed);
-                return Some(Kept::new(NAME, attr, open, budget).by_program());
+                return Some(BudgetedEvent::new(NAME, attr, open, ids, budget).by_program());
             }
         }
         let attr = if options.is_from_exec { attr.beginning_at_exec() } else { attr };
-        let open = rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu)).ok()?;
-        Some(Kept::new(NAME, attr, open, budget))
+        let (open, ids) =
+            rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu)).ok()?;
+        Some(BudgetedEvent::new(NAME, attr, open, ids, budget))
     }
 
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
@@ -207,7 +214,7 @@ impl Waits {
         }
         // Written after it was decided to stop and before the program had: with no other switch
         // behind it, a thread that came would run for ever.
-        if self.switches.as_ref().is_some_and(Kept::is_off) {
+        if self.switches.as_ref().is_some_and(BudgetedEvent::is_off) {
             self.made.0.clear();
         }
     }
@@ -261,7 +268,8 @@ impl Waits {
     /// Counts a record, where it is one of these.
     pub(crate) fn note(&mut self, record: Record<'_>) {
         self.counts[0] += u64::from(record.is_switch());
-        let is_stack = |kept: &Kept| record.event_id().is_some_and(|id| kept.ids.contains(&id));
+        let is_stack =
+            |kept: &BudgetedEvent| record.event_id().is_some_and(|id| kept.ids.contains(&id));
         if !self.stacks.as_ref().is_some_and(is_stack) {
             return;
         }
@@ -374,12 +382,12 @@ fn waking_event() -> Event {
 }
 
 /// The budget of something, if it has one; `None` where it is not wanted at all.
-fn budget(wanted: Wanted, per_second: u64) -> Option<Option<Budget>> {
+fn budget(wanted: RecordPolicy, per_second: u64) -> Option<Option<Budget>> {
     let processors = processes::processors().len() as u64;
     match wanted {
-        Wanted::Never => None,
-        Wanted::Always => Some(None),
-        Wanted::Auto => {
+        RecordPolicy::Never => None,
+        RecordPolicy::Always => Some(None),
+        RecordPolicy::Auto => {
             let most = per_second.saturating_mul(processors.max(1));
             Some(Some(Budget::new(most, Instant::now())))
         }
@@ -392,19 +400,20 @@ fn allowance(budget: Option<&mut Budget>) -> i64 {
     left.and_then(|left| i64::try_from(left).ok()).unwrap_or(i64::MAX)
 }
 
-impl Kept {
+impl BudgetedEvent {
     fn new(
         name: &str,
         attr: Attr,
-        (open, ids): (Vec<OwnedFd>, Vec<u64>),
+        open: Vec<OwnedFd>,
+        ids: Vec<u64>,
         budget: Option<Budget>,
-    ) -> Kept {
+    ) -> BudgetedEvent {
         let event = Event { name: name.to_owned(), attr, ids: ids.clone() };
-        Kept { event, ids: ids.into_iter().collect(), open, is_by_program: false, budget }
+        BudgetedEvent { event, ids: ids.into_iter().collect(), open, is_by_program: false, budget }
     }
 
-    fn by_program(self) -> Kept {
-        Kept { is_by_program: true, ..self }
+    fn by_program(self) -> BudgetedEvent {
+        BudgetedEvent { is_by_program: true, ..self }
     }
 
     fn is_off(&self) -> bool {

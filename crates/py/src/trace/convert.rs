@@ -125,12 +125,12 @@ pub(crate) fn convert_trace(
     let held = Arc::clone(&trace.get().held);
     let done = work(py, None, move |_| {
         if let Some(format) = format.of_traces() {
-            return write_to(&path, |out| write_whole(held.trace(), (&path, format), out));
+            return write_to(&path, |out| write_whole(held.trace(), &path, format, out));
         }
         let (profile, value) = request.profile(&held)?;
         let name = file_name(&held.file);
         let view = ProfileView { name: &name, value };
-        write_to(&path, |out| write_profile(&profile, &view, (&path, format), out))
+        write_to(&path, |out| write_profile(&profile, &view, &path, format, out))
     })?;
     done.map_err(|error| of_report(&error))
 }

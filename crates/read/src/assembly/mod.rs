@@ -56,18 +56,11 @@ struct Arrow {
 
 impl Assembly {
     /// Adds a span; one that ends beyond 64 bits is left out with a notice.
-    pub(crate) fn span(
-        &mut self,
-        track: TrackId,
-        (start, dur): (Nanos, Nanos),
-        (name, category): (StrId, CategoryId),
-        offset: u64,
-    ) {
-        let Some(end) = start.checked_add(dur) else {
-            return self.batch.notice(NoticeKind::TimeOutOfRange, offset, b"");
+    pub(crate) fn span(&mut self, track: TrackId, row: SpanRow) {
+        let Some(end) = row.start.checked_add(row.dur) else {
+            return self.batch.notice(NoticeKind::TimeOutOfRange, row.offset, b"");
         };
         self.saw(end);
-        let row = SpanRow { start, dur, key: NO_KEY, offset, name, category };
         self.spans.push((track, row));
     }
 
@@ -111,7 +104,9 @@ impl Assembly {
         let Some(dur) = end.checked_sub(start.time) else {
             return self.batch.notice(NoticeKind::TimeOutOfRange, start.offset, b"");
         };
-        self.span(track, (start.time, dur), texts, start.offset);
+        let (name, category) = texts;
+        let (start, offset) = (start.time, start.offset);
+        self.span(track, SpanRow { start, dur, key: NO_KEY, offset, name, category });
     }
 
     pub(crate) fn finish(

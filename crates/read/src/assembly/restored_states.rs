@@ -70,13 +70,13 @@ impl Restored<'_> {
         let mut reached = first;
         for state in found {
             if reached < state.start {
-                with_running.push(running(track, (reached, state.start)));
+                with_running.push(running(track, reached, state.start));
             }
             reached = reached.max(state.start + state.dur);
             with_running.push(state);
         }
         if reached < last {
-            with_running.push(running(track, (reached, last)));
+            with_running.push(running(track, reached, last));
         }
         self.push_apart(with_running);
     }
@@ -157,7 +157,7 @@ fn lock_of(trace: &Trace, span: SpanId) -> Option<AwaitedLock> {
     AwaitedLock::from_span_name(trace.name(span)).filter(|_| is_wait)
 }
 
-fn running(track: TrackId, (start, end): (Nanos, Nanos)) -> StateRow {
+fn running(track: TrackId, start: Nanos, end: Nanos) -> StateRow {
     StateRow {
         start,
         dur: end - start,

@@ -8,8 +8,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use spanwise_model::{
-    Batch, CategoryId, CounterRow, FlowPhase, InstantRow, Nanos, NoticeKind, SourceInfo, StrId,
-    Trace, TrackId, TrackKind, TrackLabel, hash_bytes,
+    Batch, CategoryId, CounterRow, FlowPhase, InstantRow, NO_KEY, Nanos, NoticeKind, SourceInfo,
+    SpanRow, StrId, Trace, TrackId, TrackKind, TrackLabel, hash_bytes,
 };
 
 use super::{Feed, Records};
@@ -28,20 +28,21 @@ pub(crate) fn seems_fxt(head: &[u8]) -> bool {
 }
 
 /// A process and a thread, by their numbers.
-type Place = (u64, u64);
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct ThreadKoids {
+    process: u64,
+    thread: u64,
+}
 
 /// Where an event belongs: a place, or a lane beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Home {
-    Thread(Place),
+    Thread(ThreadKoids),
     /// With the category, which names the lane where nothing else does.
-    Lane(Place, CategoryId),
+    Lane(ThreadKoids, CategoryId),
     /// With the counter's name.
-    Counter(Place, StrId),
+    Counter(ThreadKoids, StrId),
 }
-
-/// A span that came whole: its home, start and length, texts, offset.
-type Complete = (usize, (Nanos, Nanos), (StrId, CategoryId), u64);
 
 /// What a record says about a process or a thread.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ struct Named {
 #[derive(Default)]
 struct Provider {
     strings: HashMap<u64, StrId>,
-    threads: HashMap<u64, Place>,
+    threads: HashMap<u64, ThreadKoids>,
     ticks_per_second: Option<u64>,
 }
 
@@ -65,16 +66,17 @@ pub(crate) struct Reader {
     provider: u64,
     base_time_ns: Option<i64>,
     processes: HashMap<u64, Named>,
-    threads: HashMap<Place, Named>,
-    thread_order: Vec<Place>,
+    threads: HashMap<ThreadKoids, Named>,
+    thread_order: Vec<ThreadKoids>,
     homes: Vec<Home>,
     home_ids: HashMap<Home, usize>,
     lanes: HashMap<u64, usize>,
-    completes: Vec<Complete>,
+    /// Spans that came whole, with their homes.
+    completes: Vec<(usize, SpanRow)>,
     instants: Vec<(usize, InstantRow)>,
     counters: Vec<(usize, CounterRow)>,
     /// The latest spans of each thread: start, end, offset.
-    recent: HashMap<Place, VecDeque<(Nanos, Nanos, u64)>>,
+    recent: HashMap<ThreadKoids, VecDeque<(Nanos, Nanos, u64)>>,
     is_done: bool,
 }
 
@@ -155,8 +157,8 @@ impl Records for Reader {
         let homes = std::mem::take(&mut self.homes);
         let tracks: Vec<TrackId> =
             homes.iter().map(|&home| self.track(&mut assembly.batch, home)).collect();
-        for (home, times, texts, offset) in std::mem::take(&mut self.completes) {
-            assembly.span(tracks[home], times, texts, offset);
+        for (home, row) in std::mem::take(&mut self.completes) {
+            assembly.span(tracks[home], row);
         }
         assembly.pair(|_, lane| tracks[self.lanes[&lane]]);
         for (home, row) in std::mem::take(&mut self.instants) {
@@ -193,7 +195,7 @@ impl Reader {
                 provider.strings.insert(bits(header, 16, 15), text);
             }
             3 => {
-                let place = (words.next()?, words.next()?);
+                let place = ThreadKoids { process: words.next()?, thread: words.next()? };
                 let provider = self.providers.entry(self.provider).or_default();
                 provider.threads.insert(bits(header, 16, 8), place);
             }
@@ -243,8 +245,9 @@ impl Reader {
         match bits(header, 16, 8) {
             1 => drop(self.processes.insert(koid, named)),
             2 => {
-                let is_new = self.threads.insert((process, koid), named).is_none();
-                self.thread_order.extend(is_new.then_some((process, koid)));
+                let place = ThreadKoids { process, thread: koid };
+                let is_new = self.threads.insert(place, named).is_none();
+                self.thread_order.extend(is_new.then_some(place));
             }
             _ => {}
         }
@@ -274,10 +277,11 @@ impl Reader {
     fn event(&mut self, header: u64, mut words: Words<'_>, offset: u64) -> Option<()> {
         let time = self.time(words.next()?)?;
         let place = match bits(header, 24, 8) {
-            0 => (words.next()?, words.next()?),
+            0 => ThreadKoids { process: words.next()?, thread: words.next()? },
             code => {
                 let provider = self.providers.get(&self.provider);
-                *provider.and_then(|provider| provider.threads.get(&code)).unwrap_or(&(0, 0))
+                let known = provider.and_then(|provider| provider.threads.get(&code));
+                known.copied().unwrap_or_default()
             }
         };
         let category_name = self.text(bits(header, 32, 16), &mut words)?;
@@ -292,15 +296,15 @@ impl Reader {
         let kind = kineto::span_kind(category.as_bytes());
         let category = self.assembly.batch.category(&category, kind);
         let texts = (name, category);
-        let event = Found { place, time, texts, offset };
+        let event = EventHead { place, time, texts, offset };
         let phase = match bits(header, 16, 4) {
             0 => self.instant(Home::Thread(place), &event, b'i'),
             1 => self.counter(&event, &numbers, words.next()?),
-            kind @ (2 | 3) => self.edge(Home::Thread(place), &event, (kind == 2, 0)),
+            kind @ (2 | 3) => self.edge(Home::Thread(place), &event, kind == 2, 0),
             4 => self.complete(&event, words.next()?)?,
             kind @ (5 | 7) => {
                 let id = words.next()?;
-                self.edge(Home::Lane(place, category), &event, (kind == 5, id))
+                self.edge(Home::Lane(place, category), &event, kind == 5, id)
             }
             6 => self.instant(Home::Lane(place, category), &event, b'n'),
             kind @ 8..=10 => self.flow(&event, kind, words.next()?),
@@ -320,13 +324,13 @@ impl Reader {
         })
     }
 
-    fn remember(&mut self, event: &Found, end: Nanos) {
+    fn remember(&mut self, event: &EventHead, end: Nanos) {
         let recent = self.recent.entry(event.place).or_default();
         recent.truncate(RECENT_MAX - 1);
         recent.push_front((event.time, end, event.offset));
     }
 
-    fn instant(&mut self, home: Home, event: &Found, phase: u8) -> u8 {
+    fn instant(&mut self, home: Home, event: &EventHead, phase: u8) -> u8 {
         let (home, (name, category)) = (self.home(home), event.texts);
         let (time, offset) = (event.time, event.offset);
         let row = InstantRow { time, offset, name, track: TrackId(0), category };
@@ -335,7 +339,7 @@ impl Reader {
     }
 
     /// Each number among the arguments is a series of its own.
-    fn counter(&mut self, event: &Found, numbers: &[(StrId, f64)], id: u64) -> u8 {
+    fn counter(&mut self, event: &EventHead, numbers: &[(StrId, f64)], id: u64) -> u8 {
         let batch = &mut self.assembly.batch;
         let name = batch.text(event.texts.0).to_owned();
         let id = if id == 0 { String::new() } else { id.to_string() };
@@ -346,14 +350,14 @@ impl Reader {
             let parts = [&*name, &*id, series];
             let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             let label = batch.string(&parts.join(" "));
-            let home = self.home(Home::Counter((event.place.0, 0), label));
+            let home = self.home(Home::Counter(ThreadKoids { thread: 0, ..event.place }, label));
             let (time, offset) = (event.time, event.offset);
             self.counters.push((home, CounterRow { time, offset, value, track: TrackId(0) }));
         }
         b'C'
     }
 
-    fn edge(&mut self, home: Home, event: &Found, (is_begin, id): (bool, u64)) -> u8 {
+    fn edge(&mut self, home: Home, event: &EventHead, is_begin: bool, id: u64) -> u8 {
         let home = self.home(home);
         let lane = hash_bytes(format!("{home} {id}").as_bytes());
         self.lanes.insert(lane, home);
@@ -366,20 +370,22 @@ impl Reader {
         if is_begin { b'B' } else { b'E' }
     }
 
-    fn complete(&mut self, event: &Found, end: u64) -> Option<u8> {
+    fn complete(&mut self, event: &EventHead, end: u64) -> Option<u8> {
         let end = self.time(end)?;
         let dur = end.checked_sub(event.time)?;
         if dur < 0 {
             self.notice(NoticeKind::NegativeDuration, event.offset, b"");
         }
         let home = self.home(Home::Thread(event.place));
-        self.completes.push((home, (event.time, dur.max(0)), event.texts, event.offset));
+        let (name, category) = event.texts;
+        let (start, dur, offset) = (event.time, dur.max(0), event.offset);
+        self.completes.push((home, SpanRow { start, dur, key: NO_KEY, offset, name, category }));
         self.remember(event, end);
         Some(b'X')
     }
 
     /// A flow stands on the latest span of its thread that is open then.
-    fn flow(&mut self, event: &Found, kind: u64, id: u64) -> u8 {
+    fn flow(&mut self, event: &EventHead, kind: u64, id: u64) -> u8 {
         let time = event.time;
         let is_open = |&&(start, end, _): &&(Nanos, Nanos, u64)| {
             start <= time && (time < end || (start == end && time == start))
@@ -401,15 +407,15 @@ impl Reader {
     /// The track of a home, with the names that are known now.
     fn track(&self, batch: &mut Batch, home: Home) -> TrackId {
         let (Home::Thread(place) | Home::Lane(place, _) | Home::Counter(place, _)) = home;
-        let process = self.processes.get(&place.0);
+        let process = self.processes.get(&place.process);
         let process_text = process.and_then(|named| named.texts.get("spanwise:process"));
-        let process_text = process_text.cloned().unwrap_or_else(|| place.0.to_string());
+        let process_text = process_text.cloned().unwrap_or_else(|| place.process.to_string());
         let named = self.threads.get(&place);
         let said = |key| named.and_then(|named| named.texts.get(key));
         let track = match home {
             Home::Thread(place) => {
                 let thread = said("spanwise:thread").or(said("spanwise:lane"));
-                let thread = thread.cloned().unwrap_or_else(|| place.1.to_string());
+                let thread = thread.cloned().unwrap_or_else(|| place.thread.to_string());
                 batch.track(TrackKind::Thread, &process_text, &thread)
             }
             Home::Lane(_, category) => {
@@ -443,8 +449,8 @@ impl Reader {
 }
 
 /// The parts that all events have.
-struct Found {
-    place: Place,
+struct EventHead {
+    place: ThreadKoids,
     time: Nanos,
     texts: (StrId, CategoryId),
     offset: u64,

@@ -21,22 +21,22 @@ const MAKING: &str = ".making-";
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// Where an index may be.
-pub(super) struct Place {
+pub(super) struct IndexLocation {
     pub(super) folder: PathBuf,
     is_cache: bool,
 }
 
 /// Where the index of a trace may be: beside it, else in the user's cache.
-pub(super) fn candidates(source: &Path) -> Vec<Place> {
+pub(super) fn candidates(source: &Path) -> Vec<IndexLocation> {
     let Some(name) = source.file_name() else { return Vec::new() };
     let mut folder_name = name.to_owned();
     folder_name.push(SUFFIX);
-    let beside = Place { folder: source.with_file_name(&folder_name), is_cache: false };
+    let beside = IndexLocation { folder: source.with_file_name(&folder_name), is_cache: false };
     let Some(cache) = cache_folder() else { return vec![beside] };
     let full = fs::canonicalize(source).unwrap_or_else(|_| source.to_owned());
     let hash = spanwise_model::hash_bytes(full.as_os_str().as_encoded_bytes());
     let cached = cache.join(format!("{hash:016x}")).join(folder_name);
-    vec![beside, Place { folder: cached, is_cache: true }]
+    vec![beside, IndexLocation { folder: cached, is_cache: true }]
 }
 
 fn cache_folder() -> Option<PathBuf> {
@@ -51,7 +51,7 @@ fn cache_folder() -> Option<PathBuf> {
 /// a half-made one under another name, which a later call removes. What is there and is no index
 /// stays: that is [`io::ErrorKind::AlreadyExists`].
 pub(super) fn replace(
-    target: &Place,
+    target: &IndexLocation,
     fill: impl FnOnce(&Folder) -> io::Result<()>,
 ) -> io::Result<()> {
     let (parent, name) = (target.folder.parent(), target.folder.file_name());

@@ -20,7 +20,7 @@ use spanwise_files::{FileState, Folder};
 use spanwise_model::{Summary, Trace};
 
 use crate::input::LazyText;
-use folder::Place;
+use folder::IndexLocation;
 use manifest::{Identity, Manifest};
 
 /// Why an index was not used. Never fatal: the source is read instead.
@@ -71,7 +71,7 @@ fn load(folder: &Folder) -> Result<Manifest, Refusal> {
 
 /// Why indexes that are there were not even looked at, in words for whoever may change that.
 pub(crate) fn why_not_trusted(source: &Path) -> Vec<String> {
-    let why = |place: Place| {
+    let why = |place: IndexLocation| {
         let folder = Folder::open_to_read(&place.folder).ok()?;
         let file = || folder.open_trusted_file(manifest::FILE_NAME).err();
         let file = || file().filter(|error| error.kind() == io::ErrorKind::PermissionDenied);

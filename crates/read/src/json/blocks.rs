@@ -15,7 +15,7 @@ use super::syntax::event;
 use super::syntax::event::{Event, EventLayout};
 use super::syntax::lenient;
 use super::syntax::lenient::Walk;
-use super::syntax::scan::{CONTAINER_BYTES_MAX, Trouble, skip_blanks, value_end};
+use super::syntax::scan::{CONTAINER_BYTES_MAX, ScanStop, skip_blanks, value_end};
 use super::syntax::simd::{Simd, Work, dispatch};
 use crate::Progress;
 
@@ -36,8 +36,8 @@ impl Region<'_> {
     }
 
     /// Whether it is worth waiting for more text to read what stands at `at`.
-    pub(crate) fn may_go_on(&self, at: usize, trouble: Trouble) -> bool {
-        (trouble == Trouble::End && !self.is_last) || self.may_be_right(at)
+    pub(crate) fn may_go_on(&self, at: usize, trouble: ScanStop) -> bool {
+        (trouble == ScanStop::End && !self.is_last) || self.may_be_right(at)
     }
 }
 
@@ -193,8 +193,8 @@ fn event_at<S: Simd>(text: &[u8], at: usize) -> Result<(), usize> {
                 matches!(text.get(skip_blanks(text, end)), Some(b',' | b']' | b'{') | None);
             if event.has_phase && follows { Ok(()) } else { Err(end) }
         }
-        Err(Trouble::Syntax(reached)) => Err(reached),
-        Err(Trouble::End) => Err(text.len().min(at + CONTAINER_BYTES_MAX)),
+        Err(ScanStop::Syntax(reached)) => Err(reached),
+        Err(ScanStop::End) => Err(text.len().min(at + CONTAINER_BYTES_MAX)),
     }
 }
 
@@ -365,7 +365,7 @@ impl BlockReader<'_> {
     /// Reads a damaged event, or goes to the next good one.
     #[cold]
     #[inline(never)]
-    fn repair<S: Simd>(&mut self, at: usize, trouble: Trouble) -> Result<usize, Stop> {
+    fn repair<S: Simd>(&mut self, at: usize, trouble: ScanStop) -> Result<usize, Stop> {
         let text = self.region.text;
         if self.region.may_be_right(at) {
             return Err(Stop::Open(at));
@@ -379,7 +379,7 @@ impl BlockReader<'_> {
             Ok(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),
             Err(reached) => {
                 self.waste += reached - at;
-                let is_cut = reached == text.len() && trouble == Trouble::End;
+                let is_cut = reached == text.len() && trouble == ScanStop::End;
                 let kind = if is_cut { NoticeKind::EventCut } else { NoticeKind::EventSkipped };
                 self.resynchronise::<S>(at, kind)
             }

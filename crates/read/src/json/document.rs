@@ -10,7 +10,7 @@ use super::samples::cpu_profiles::ProfilePiece;
 use super::samples::stack_samples::StackSamples;
 use super::syntax::lenient;
 use super::syntax::lenient::{Node, Walk};
-use super::syntax::scan::{Piece, Trouble, expect, skip_blanks, string, value_end};
+use super::syntax::scan::{Piece, ScanStop, expect, skip_blanks, string, value_end};
 use super::syntax::simd::{Simd, Work, dispatch};
 use crate::ReadErrorKind;
 
@@ -362,7 +362,7 @@ struct Key<'t> {
 }
 
 impl Work for Key<'_> {
-    type Output = Result<(Piece, usize), Trouble>;
+    type Output = Result<(Piece, usize), ScanStop>;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> Self::Output {
@@ -370,7 +370,7 @@ impl Work for Key<'_> {
         let colon = skip_blanks(self.text, key.to + 1);
         let value = skip_blanks(self.text, expect(self.text, colon, b':')?);
         if value == self.text.len() {
-            return Err(Trouble::End);
+            return Err(ScanStop::End);
         }
         Ok((key, value))
     }
@@ -382,7 +382,7 @@ struct ValueEnd<'t> {
 }
 
 impl Work for ValueEnd<'_> {
-    type Output = Result<usize, Trouble>;
+    type Output = Result<usize, ScanStop>;
 
     #[inline(always)]
     fn run<S: Simd>(self) -> Self::Output {

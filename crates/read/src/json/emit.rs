@@ -17,7 +17,7 @@ use super::syntax::lenient;
 use super::syntax::scan::Piece;
 use super::syntax::simd::Simd;
 use super::syntax::text;
-use super::syntax::text::Oddities;
+use super::syntax::text::StringDamage;
 
 /// How many tracks and categories are remembered by their text. Neighbouring
 /// events share a handful; comparing those is cheaper than hashing.
@@ -349,7 +349,7 @@ impl<'t> Emitter<'t> {
     fn new_category(&mut self, piece: Piece) -> KnownCategory {
         let raw = piece.of(self.text);
         let kind = kineto::span_kind(raw);
-        let name = text::decode(raw, &mut Oddities::default());
+        let name = text::decode(raw, &mut StringDamage::default());
         let id = self.batch.category(&name, kind);
         let is_launch_flow = kineto::is_launch_flow(raw);
         let known = KnownCategory { piece, id, kind, is_launch_flow };
@@ -397,7 +397,7 @@ impl<'t> Emitter<'t> {
 
     #[inline(never)]
     fn new_string(&mut self, piece: Piece) -> StrId {
-        let mut odd = Oddities::default();
+        let mut odd = StringDamage::default();
         let text = text::decode(piece.of(self.text), &mut odd);
         let id = self.batch.string(&text);
         if odd.invalid_escape {
@@ -410,7 +410,7 @@ impl<'t> Emitter<'t> {
     }
 
     fn text_of(&self, piece: Piece) -> Cow<'t, str> {
-        text::decode(piece.of(self.text), &mut Oddities::default())
+        text::decode(piece.of(self.text), &mut StringDamage::default())
     }
 }
 

@@ -14,11 +14,11 @@ pub(crate) struct Record {
     pub(crate) time: Option<Nanos>,
     /// The processor, where it was recorded.
     pub(crate) cpu: Option<u32>,
-    pub(crate) what: What,
+    pub(crate) what: RecordContent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum RecordContent {
     Branch(Branch),
     /// A sample of an event, with the stack from the outermost frame on.
     Sample(Box<Sample>),

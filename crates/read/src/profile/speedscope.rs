@@ -217,19 +217,21 @@ impl Reader {
         let labels = self.builder.labels(labels);
         if let Some(samples) = &thread.samples {
             let weights = thread.weights.as_deref().unwrap_or_default();
-            return self.read_samples((samples, weights), factor(&thread.unit), (labels, column));
+            return self.read_samples(samples, weights, factor(&thread.unit), labels, column);
         }
         match &thread.events {
-            Some(events) => self.read_events(thread, events, (labels, column)),
+            Some(events) => self.read_events(thread, events, labels, column),
             None => Err(("neither samples nor events", "none".to_owned())),
         }
     }
 
     fn read_samples(
         &mut self,
-        (samples, weights): (&[Vec<usize>], &[Number]),
+        samples: &[Vec<usize>],
+        weights: &[Number],
         factor: i64,
-        (labels, column): (u32, usize),
+        labels: u32,
+        column: usize,
     ) -> Result<(), Wrong> {
         if samples.len() != weights.len() {
             let found = format!("{} for {} samples", weights.len(), samples.len());
@@ -250,7 +252,8 @@ impl Reader {
         &mut self,
         thread: &Thread,
         events: &[Event],
-        (labels, column): (u32, usize),
+        labels: u32,
+        column: usize,
     ) -> Result<(), Wrong> {
         let factor = factor(&thread.unit);
         let mut open: Vec<(usize, StackId)> = Vec::new();

@@ -20,7 +20,7 @@ pub(crate) fn recordings() -> Vec<PathBuf> {
 
 /// Everything that a format must keep, as sorted text.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct TraceContent {
     pub(crate) spans: Vec<Said>,
     pub(crate) tracks: Vec<String>,
     pub(crate) instants: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Kept {
     pub(crate) launches: Vec<String>,
 }
 
-pub(crate) fn kept(trace: &Trace) -> Kept {
+pub(crate) fn kept(trace: &Trace) -> TraceContent {
     let (instants, counters) = (trace.instants(), trace.counters());
     let category = |id: u16| text(trace, trace.categories().get(id.into()).name);
     let instant = |row: usize| {
@@ -49,7 +49,7 @@ pub(crate) fn kept(trace: &Trace) -> Kept {
     let launches = trace.spans().ids().filter_map(|span| {
         Some(format!("{} <- {}", of_span(span), of_span(trace.spans().launch(span)?)))
     });
-    Kept {
+    TraceContent {
         spans: traces::all_said(trace),
         tracks: sorted((0..trace.tracks().len() as u32).map(|id| named_place(trace, id))),
         instants: sorted((0..instants.len()).map(instant)),
@@ -83,7 +83,7 @@ fn named_place(trace: &Trace, id: u32) -> String {
 
 /// Fails at the first difference, which is all one can read.
 #[track_caller]
-pub(crate) fn assert_same(found: &Kept, expected: &Kept, what: &str) {
+pub(crate) fn assert_same(found: &TraceContent, expected: &TraceContent, what: &str) {
     first_difference(&found.spans, &expected.spans, what);
     first_difference(&found.tracks, &expected.tracks, what);
     first_difference(&found.instants, &expected.instants, what);

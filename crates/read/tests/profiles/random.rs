@@ -26,9 +26,6 @@ const NAMES: [&str; 14] = [
 /// A frame: its name, group, file and line.
 type Frame = (String, &'static str, &'static str, i64);
 
-/// A sample: its frames, labels and values.
-type Row = (Vec<Frame>, Vec<(&'static str, Tag)>, [i64; TYPES.len()]);
-
 #[derive(Debug, Clone)]
 enum Tag {
     Text(String),
@@ -73,14 +70,20 @@ pub(crate) fn profile(
             (builder.time_ns, builder.duration_ns) = (time_ns, duration_ns);
             builder.comments = comments;
             for row in rows {
-                add(&mut builder, row);
+                let (frames, tags, values) = row;
+                add(&mut builder, frames, tags, values);
             }
             builder.finish()
         },
     )
 }
 
-fn add(builder: &mut ProfileBuilder, (frames, tags, values): Row) {
+fn add(
+    builder: &mut ProfileBuilder,
+    frames: Vec<Frame>,
+    tags: Vec<(&'static str, Tag)>,
+    values: [i64; TYPES.len()],
+) {
     let mut stack = StackId::EMPTY;
     for (name, group, file, line) in frames {
         let (name, group) = (builder.string(&name), builder.string(group));

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rings::{COLLISION, PARTIAL, Rings};
 use spanwise_capture::{
-    ClockOf, FlightOptions, PtOptions, RecordOptions, Stacks, TraceRecorded, TraceScope,
-    TraceSource, Triggers, Wanted, record_rings,
+    ClockOf, FlightOptions, PtOptions, RecordOptions, RecordPolicy, Stacks, TraceRecorded,
+    TraceScope, TraceSource, Triggers, record_rings,
 };
 use spanwise_model::{NoticeKind, Trace};
 
@@ -143,9 +143,9 @@ fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {
     RecordOptions {
         rate_hz: 1,
         stacks: Stacks::FramePointers,
-        switches: Wanted::Always,
+        switches: RecordPolicy::Always,
         clock: ClockOf::Auto,
-        wait_stacks: Wanted::Never,
+        wait_stacks: RecordPolicy::Never,
         wait_threshold: Duration::from_millis(1),
         duration: Some(Duration::from_secs(1)),
         python: None,

@@ -6,9 +6,9 @@ use spanwise_model::{Column, StrId, TrackId};
 
 use super::slices::short;
 use crate::connection::http::Response;
-use crate::route::{Asked, Refusal};
+use crate::route::{Refusal, ViewerRequest};
 
-pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn counters(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
     let look = Viewport::new(from, to, asked.pixels()?);
@@ -41,7 +41,7 @@ pub(crate) fn counters(asked: &Asked<'_>) -> Result<Response, Refusal> {
     Ok(Response::json(json!({ "tracks": tracks }).to_string()))
 }
 
-pub(crate) fn marks(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn marks(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
     let look = Viewport::new(from, to, asked.pixels()?);

@@ -13,13 +13,13 @@ use spanwise_model::{
 use spanwise_write::{FlameBase, FlameNodes, write_flame_nodes};
 
 use crate::connection::http::Response;
-use crate::route::{Asked, Refusal};
+use crate::route::{Refusal, ViewerRequest};
 use crate::viewed::{COMMUNICATION, Viewed};
 
 /// Narrower than this part of the whole cannot be seen.
 const NODES_MAX: i128 = 4000;
 
-pub(crate) fn flame(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn flame(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let value = match asked.text("value").unwrap_or("wall") {
         "wall" => "wall",
@@ -51,7 +51,7 @@ pub(crate) fn flame(asked: &Asked<'_>) -> Result<Response, Refusal> {
 
 /// What changed since another trace, by step where both have steps.
 fn since(
-    asked: &Asked<'_>,
+    asked: &ViewerRequest<'_>,
     viewed: &Viewed,
     value: &str,
     group: Option<&str>,
@@ -71,7 +71,7 @@ fn since(
 }
 
 /// The profile of what was asked about: the whole trace, or a part of it.
-fn part<'v>(asked: &Asked<'_>, viewed: &'v Viewed) -> Result<Cow<'v, Profile>, Refusal> {
+fn part<'v>(asked: &ViewerRequest<'_>, viewed: &'v Viewed) -> Result<Cow<'v, Profile>, Refusal> {
     let trace = &viewed.trace;
     let track = asked.number("track")?.map(|id| asked.track(viewed, id)).transpose()?;
     if asked.text("from").is_none() && asked.text("to").is_none() && track.is_none() {
@@ -91,7 +91,7 @@ fn part<'v>(asked: &Asked<'_>, viewed: &'v Viewed) -> Result<Cow<'v, Profile>, R
 }
 
 /// All traces that are open, each under a root of its own.
-fn all_ranks(asked: &Asked<'_>) -> Result<Profile, Refusal> {
+fn all_ranks(asked: &ViewerRequest<'_>) -> Result<Profile, Refusal> {
     let traces = asked.session.traces();
     let named = traces.iter().map(|viewed| {
         let name = match viewed.trace.info().rank {

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use spanwise_query::{Cut, Database, Limits, QueryError, Value};
 
 use crate::connection::http::Response;
-use crate::route::{Asked, Refusal};
+use crate::route::{Refusal, ViewerRequest};
 use crate::session::QUERIES_MAX;
 
 /// A page shows no more rows, and people do not wait longer.
@@ -32,7 +32,7 @@ fn limits() -> Limits {
     }
 }
 
-pub(crate) fn query(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn query(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let sql = std::str::from_utf8(asked.body()).map_err(|_| Refusal::wrong("not text"))?;
     let wrong = |error: QueryError| Refusal::wrong(error.to_string());
     let peer = Arc::clone(asked.peer);

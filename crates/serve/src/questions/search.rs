@@ -6,12 +6,12 @@ use spanwise_analyze::find_named;
 use super::slices::short;
 use super::span::brief;
 use crate::connection::http::Response;
-use crate::route::{Asked, Refusal};
+use crate::route::{Refusal, ViewerRequest};
 
 const NAMES_MAX: usize = 100;
 const SPANS_MAX: usize = 200;
 
-pub(crate) fn search(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn search(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let window = asked.window(viewed)?;
     let text = asked.text("text").unwrap_or_default();

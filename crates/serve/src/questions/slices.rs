@@ -8,7 +8,7 @@ use spanwise_analyze::{Slice, Viewport};
 use spanwise_model::{Nanos, map_indices, threads_available};
 
 use crate::connection::http::Response;
-use crate::route::{Asked, Refusal};
+use crate::route::{Refusal, ViewerRequest};
 use crate::viewed::Viewed;
 
 /// More rows than a screen has lines are not sent.
@@ -17,7 +17,7 @@ const NAME_CHARS_MAX: usize = 200;
 /// More than such a part of all time is worked on by all cores.
 const MUCH: i64 = 64;
 
-pub(crate) fn slices(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn slices(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
     let look = Viewport::new(from, to, asked.pixels()?);

@@ -7,7 +7,7 @@ use spanwise_model::{ArgValue, SpanId, SpanKind, StrId};
 use super::observed::{sampled, state};
 use super::slices::short;
 use crate::connection::http::Response;
-use crate::route::{Asked, Refusal};
+use crate::route::{Refusal, ViewerRequest};
 use crate::viewed::Viewed;
 
 /// Of what may be very many, the first.
@@ -15,7 +15,7 @@ const LAUNCHED_MAX: usize = 50;
 const LINKS_MAX: usize = 50;
 const STACK_MAX: usize = 1000;
 
-pub(crate) fn span(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn span(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let span = match asked.text("span") {
         Some(_) => asked.span(viewed)?,
@@ -55,7 +55,7 @@ pub(crate) fn span(asked: &Asked<'_>) -> Result<Response, Refusal> {
 }
 
 /// The span that begins at a moment in a row of a track: numbers change when a trace grows.
-fn placed(asked: &Asked<'_>, viewed: &Viewed) -> Result<SpanId, Refusal> {
+fn placed(asked: &ViewerRequest<'_>, viewed: &Viewed) -> Result<SpanId, Refusal> {
     let track = asked.track(viewed, asked.needed("track")?)?;
     let (start, row) = (viewed.to_trace_time(asked.needed("start")?), asked.needed("row")?);
     let (rows, spans) = (viewed.rows(track), viewed.trace.spans());

@@ -10,13 +10,13 @@ use spanwise_report::{
 use spanwise_write::{Document, Section, SidePlaces, Top};
 
 use crate::connection::http::Response;
-use crate::route::{Asked, Refusal};
+use crate::route::{Refusal, ViewerRequest};
 use crate::viewed::Viewed;
 
 /// Rows of each table of the report.
 const REPORT_ROWS: Top = Top::First(50);
 
-pub(crate) fn report(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn report(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let make = || {
         let request = ReportRequest::new(&viewed.facts, &viewed.file, REPORT_ROWS, &[]);
@@ -25,7 +25,7 @@ pub(crate) fn report(asked: &Asked<'_>) -> Result<Response, Refusal> {
     Ok(Response::json(viewed.report.get_or_init(make).clone()))
 }
 
-pub(crate) fn range(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn range(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let window = asked.window(viewed)?;
     let found: Vec<NameUse> = range_use(&viewed.trace, window);
@@ -57,7 +57,7 @@ fn observed_sections(viewed: &Viewed, window: Range<Nanos>) -> Vec<Section> {
     sections
 }
 
-pub(crate) fn compare(asked: &Asked<'_>) -> Result<Response, Refusal> {
+pub(crate) fn compare(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let base = asked.trace_named("base")?;
     let other = asked.trace_named("other")?;
     let (document, places) = compare_traces(&base.facts, &other.facts);

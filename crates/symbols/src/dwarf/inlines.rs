@@ -131,7 +131,7 @@ struct DebugFile<'a> {
     headers: Vec<UnitHeader<Slice<'a>>>,
     /// Numbers of units, by address.
     reaches: Vec<Reach<u32>>,
-    opened: HashMap<u32, Option<Rc<Opened<'a>>>>,
+    opened: HashMap<u32, Option<Rc<UnitTables<'a>>>>,
     /// How many more ranges may be kept.
     ranges_left: usize,
     /// How many more rows of line tables may be kept.
@@ -139,7 +139,7 @@ struct DebugFile<'a> {
 }
 
 /// A unit, and its functions and lines by address.
-struct Opened<'a> {
+struct UnitTables<'a> {
     unit: Unit<'a>,
     functions: OnceCell<Vec<Reach<UnitOffset>>>,
     lines: OnceCell<LineTable>,
@@ -213,7 +213,7 @@ impl<'a> DebugFile<'a> {
         let mut calls = Vec::new();
         if let Some(function) = at(opened.functions.get()?, address) {
             // What was found before something that makes no sense is good.
-            self.walk(&opened.unit, (function, address), &mut calls, work);
+            self.walk(&opened.unit, function, address, &mut calls, work);
         }
         let source = |file, line| SourceLine::of(&self.dwarf, &opened.unit, file, line);
         let mut located = Located::default();
@@ -235,12 +235,12 @@ impl<'a> DebugFile<'a> {
         Some(located)
     }
 
-    fn open(&mut self, number: u32) -> Option<Rc<Opened<'a>>> {
+    fn open(&mut self, number: u32) -> Option<Rc<UnitTables<'a>>> {
         let DebugFile { dwarf, headers, opened, .. } = self;
         let opened = opened.entry(number).or_insert_with(|| {
             let unit = dwarf.unit(*headers.get(number as usize)?).ok()?;
             let (functions, lines) = Default::default();
-            Some(Rc::new(Opened { unit, functions, lines }))
+            Some(Rc::new(UnitTables { unit, functions, lines }))
         });
         opened.clone()
     }
@@ -272,7 +272,8 @@ impl<'a> DebugFile<'a> {
     fn walk(
         &mut self,
         unit: &Unit<'a>,
-        (function, address): (UnitOffset, u64),
+        function: UnitOffset,
+        address: u64,
         calls: &mut Vec<CallAt>,
         work: &mut Work,
     ) -> Option<()> {
@@ -324,7 +325,7 @@ impl<'a> DebugFile<'a> {
     fn name(&mut self, unit: &Unit<'a>, entry: &Entry<'a>) -> Option<String> {
         let mut plain = None;
         let mut target = Target::of(unit, entry, &self.dwarf, &mut plain);
-        let mut elsewhere: Option<Rc<Opened<'a>>> = None;
+        let mut elsewhere: Option<Rc<UnitTables<'a>>> = None;
         for _ in 0..REFERENCES_MAX {
             let offset = match target {
                 Target::Linkage(name) => return Some(demangled(&name)),

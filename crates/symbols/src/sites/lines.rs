@@ -68,7 +68,7 @@ fn line_addresses(file: &object::File<'_>, source: &str, line: u64) -> gimli::Re
     let mut units = dwarf.units();
     while let Some(header) = units.next()? {
         // What one unit says wrong is no reason to pass over the others.
-        let _ = in_unit(&dwarf, header, (source, line), &mut addresses);
+        let _ = in_unit(&dwarf, header, source, line, &mut addresses);
     }
     Ok(addresses)
 }
@@ -76,7 +76,8 @@ fn line_addresses(file: &object::File<'_>, source: &str, line: u64) -> gimli::Re
 fn in_unit(
     dwarf: &Dwarf<Reader<'_>>,
     header: gimli::UnitHeader<Reader<'_>>,
-    (source, line): (&str, u64),
+    source: &str,
+    line: u64,
     addresses: &mut Vec<u64>,
 ) -> gimli::Result<()> {
     let unit = dwarf.unit(header)?;

@@ -77,20 +77,21 @@ pub fn columns_section(profile: &Profile, shown: usize) -> Section {
 pub fn profile_self_section(value: &ValueType, used: &ProfileUse, top: Top) -> Section {
     let rows: Vec<&FunctionUse> = used.functions.iter().collect();
     let title = format!("Functions by self {}", column_text(value));
-    functions_section("functions", title, (value, used), &rows, top)
+    functions_section("functions", title, value, used, &rows, top)
 }
 
 /// Functions by what they and what they called spent.
 pub fn profile_total_section(value: &ValueType, used: &ProfileUse, top: Top) -> Section {
     let title = format!("Functions by {} with what they called", column_text(value));
     let rows = used.functions_by_total();
-    functions_section("functions-total", title, (value, used), &rows, top)
+    functions_section("functions-total", title, value, used, &rows, top)
 }
 
 fn functions_section(
     key: &'static str,
     title: String,
-    (value, used): (&ValueType, &ProfileUse),
+    value: &ValueType,
+    used: &ProfileUse,
     rows: &[&FunctionUse],
     top: Top,
 ) -> Section {

@@ -200,13 +200,13 @@ mod tests {
         let mut sample = Sample::default();
         let woken = ThreadState::Runnable(RunnableSince::Woken);
         sample.state("7", ThreadState::Running, 0, 12);
-        sample.wait("7", BlockedOn::Mutex, (12, 8), &["work", "lock"]);
+        sample.wait("7", BlockedOn::Mutex, 12, 8, &["work", "lock"]);
         sample.state("7", woken, 20, 6);
         sample.state("7", ThreadState::Running, 26, 24);
-        sample.wait("7", BlockedOn::Mutex, (50, 5), &["work", "lock"]);
-        sample.wait("8", BlockedOn::Condition, (10, 30), &[]);
+        sample.wait("7", BlockedOn::Mutex, 50, 5, &["work", "lock"]);
+        sample.wait("8", BlockedOn::Condition, 10, 30, &[]);
         sample.state("8", woken, 40, 2);
-        sample.wait("8", BlockedOn::Sleep, (60, 7), &["nap"]);
+        sample.wait("8", BlockedOn::Sleep, 60, 7, &["nap"]);
         sample.finish()
     }
 

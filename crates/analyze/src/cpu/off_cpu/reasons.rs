@@ -88,11 +88,11 @@ mod tests {
     fn waits_are_grouped_by_reason_and_stack() {
         let mut sample = Sample::default();
         sample.state("7", ThreadState::Running, 0, 10);
-        sample.wait("7", BlockedOn::Mutex, (10, 5), &["main", "lock"]);
+        sample.wait("7", BlockedOn::Mutex, 10, 5, &["main", "lock"]);
         sample.state("7", ThreadState::Runnable(RunnableSince::Woken), 15, 2);
-        sample.wait("7", BlockedOn::Mutex, (20, 7), &["main", "lock"]);
-        sample.wait("8", BlockedOn::Mutex, (0, 1), &["main", "lock"]);
-        sample.wait("8", BlockedOn::Sleep, (5, 90), &["main"]);
+        sample.wait("7", BlockedOn::Mutex, 20, 7, &["main", "lock"]);
+        sample.wait("8", BlockedOn::Mutex, 0, 1, &["main", "lock"]);
+        sample.wait("8", BlockedOn::Sleep, 5, 90, &["main"]);
         let trace = sample.finish();
         let rows = off_cpu_reasons(&Facts::new(&trace));
         let found: Vec<_> = rows

@@ -87,14 +87,14 @@ mod tests {
     fn waits_are_grouped_by_who_ended_them() {
         let mut sample = Sample::default();
         sample.state("1", ThreadState::Running, 0, 100);
-        sample.wait("7", BlockedOn::Mutex, (0, 10), &["work"]);
+        sample.wait("7", BlockedOn::Mutex, 0, 10, &["work"]);
         sample.woken_by("1", &["main", "unlock"]);
         sample.state("7", ThreadState::Runnable(RunnableSince::Woken), 10, 3);
-        sample.wait("7", BlockedOn::Mutex, (20, 5), &["work"]);
+        sample.wait("7", BlockedOn::Mutex, 20, 5, &["work"]);
         sample.woken_by("1", &[]);
-        sample.wait("7", BlockedOn::Poll, (30, 60), &["work"]);
+        sample.wait("7", BlockedOn::Poll, 30, 60, &["work"]);
         sample.woken_by("1", &["main"]);
-        sample.wait("8", BlockedOn::Sleep, (0, 50), &["work"]);
+        sample.wait("8", BlockedOn::Sleep, 0, 50, &["work"]);
         let trace = sample.finish();
         let rows = wakers(&Facts::new(&trace));
         let found: Vec<_> = rows

@@ -145,9 +145,9 @@ mod tests {
         let clock = sample.event("cpu-clock", "ns", Some(MS));
         let faults = sample.event("page-faults", "faults", None);
         for (time, stack) in [(0, &["main", "f"][..]), (1, &["main", "f", "f"]), (2, &["main"])] {
-            sample.taken(("1", "1"), (clock, MS), time * MS, stack);
+            sample.taken("1", "1", clock, MS, time * MS, stack);
         }
-        sample.taken(("1", "1"), (faults, 3), MS / 2, &["main", "f"]);
+        sample.taken("1", "1", faults, 3, MS / 2, &["main", "f"]);
         sample.span("1", SpanKind::Sampled, "main", 0, 3 * MS);
         sample.span("1", SpanKind::Sampled, "f", 0, 2 * MS);
         sample.span("1", SpanKind::Python, "step", 0, MS);

@@ -46,7 +46,7 @@ fn without_switches_a_sample_stands_for_one_interval() {
     for (time, weight, function) in
         [(0, 9, "foo"), (10, 9, "bar"), (5000, 9, "foo"), (5010, 9, "foo")]
     {
-        sample.taken(("1", "1"), (cycles, weight), time * MS, &["main", function]);
+        sample.taken("1", "1", cycles, weight, time * MS, &["main", function]);
     }
     check(&mut sample, &[("foo", 30_000), ("bar", 10_000), ("main", 0)]);
 }
@@ -57,7 +57,7 @@ fn columns_of_profiles_are_cpu_time_as_they_are() {
     let count = sample.event("samples", "samples", None);
     let cpu = sample.event("cpu", "ns", None);
     for (event, weight, function) in [(count, 7, "f"), (cpu, 70 * MS, "f"), (cpu, 30 * MS, "g")] {
-        sample.taken(("1", "1"), (event, weight), NO_TIME, &["main", function]);
+        sample.taken("1", "1", event, weight, NO_TIME, &["main", function]);
     }
     check(&mut sample, &[("f", 70_000), ("g", 30_000), ("main", 0)]);
 }
@@ -69,7 +69,7 @@ fn sums_of_samples_do_not_say_of_how_many() {
     let cpu = sample.event("cpu", "ns", None);
     let bytes = sample.event("space", "bytes", None);
     for (event, weight) in [(count, 7), (cpu, 70 * MS), (bytes, 512)] {
-        sample.taken(("1", "1"), (event, weight), NO_TIME, &["f"]);
+        sample.taken("1", "1", event, weight, NO_TIME, &["f"]);
     }
     let trace = sample.finish();
     let facts = Facts::new(&trace);
@@ -90,10 +90,10 @@ fn samples_that_stand_for_few_cycles_stand_for_little_time() {
     for (time, weight, function) in
         [(0, 1, "starts"), (1, 1, "starts"), (2, 20, "starts"), (3, 500, "starts")]
     {
-        sample.taken(("1", "1"), (cycles, weight), time, &[function]);
+        sample.taken("1", "1", cycles, weight, time, &[function]);
     }
     for time in 1..=4 {
-        sample.taken(("1", "1"), (cycles, 100_000), time * 10 * MS, &["works"]);
+        sample.taken("1", "1", cycles, 100_000, time * 10 * MS, &["works"]);
     }
     check(&mut sample, &[("works", 40_000), ("starts", 52)]);
 }
@@ -103,8 +103,8 @@ fn time_that_threads_ran_is_divided_by_weight() {
     let mut sample = Sample::default();
     let cycles = sample.event("cycles", "cycles", Some(10 * MS));
     sample.state("1", ThreadState::Running, 0, 40 * MS);
-    sample.taken(("1", "1"), (cycles, 300), 10 * MS, &["slow"]);
-    sample.taken(("1", "1"), (cycles, 100), 30 * MS, &["fast"]);
+    sample.taken("1", "1", cycles, 300, 10 * MS, &["slow"]);
+    sample.taken("1", "1", cycles, 100, 30 * MS, &["fast"]);
     check(&mut sample, &[("slow", 30_000), ("fast", 10_000)]);
 }
 
@@ -116,12 +116,12 @@ fn short_bursts_count_as_much_as_long_runs() {
     bursts(&mut sample, "1", 1000, 0, MS / 10, MS);
     for burst in (0..1000).step_by(10) {
         let time = burst * (MS / 10 + MS) + MS / 20;
-        sample.taken(("1", "1"), (clock, MS), time, &["short"]);
+        sample.taken("1", "1", clock, MS, time, &["short"]);
     }
     let from = 2000 * MS;
     sample.state("1", ThreadState::Running, from, 100 * MS);
     for tick in 0..100 {
-        sample.taken(("1", "1"), (clock, MS), from + tick * MS + MS / 2, &["long"]);
+        sample.taken("1", "1", clock, MS, from + tick * MS + MS / 2, &["long"]);
     }
     // Pieces of a thread's time end in the middle between two samples.
     check(&mut sample, &[("long", 100_225), ("short", 99_775)]);
@@ -137,7 +137,7 @@ fn threads_that_end_between_two_samples_count_with_others_like_them() {
         sample.state(&name, ThreadState::Running, start, MS / 10);
         if thread % 10 == 0 {
             let function = if thread % 40 == 0 { "rare" } else { "usual" };
-            sample.taken(("1", &name), (clock, MS), start + MS / 20, &[function]);
+            sample.taken("1", &name, clock, MS, start + MS / 20, &[function]);
         }
     }
     check(&mut sample, &[("usual", 75_000), ("rare", 25_000)]);
@@ -149,7 +149,7 @@ fn time_far_from_any_sample_is_nobodys() {
     let clock = sample.event("cpu-clock", "ns", Some(MS));
     sample.state("1", ThreadState::Running, 0, 1000 * MS);
     for tick in 900..1000 {
-        sample.taken(("1", "1"), (clock, MS), tick * MS, &["work"]);
+        sample.taken("1", "1", clock, MS, tick * MS, &["work"]);
     }
     let trace = sample.finish();
     let facts = Facts::new(&trace);
@@ -173,8 +173,8 @@ fn threads_without_any_sample_are_shown() {
 fn what_calls_itself_counts_once_in_total() {
     let mut sample = Sample::default();
     let clock = sample.event("cpu-clock", "ns", Some(MS));
-    sample.taken(("1", "1"), (clock, MS), 0, &["main", "f", "g", "f"]);
-    sample.taken(("1", "1"), (clock, MS), MS, &["main", "f"]);
+    sample.taken("1", "1", clock, MS, 0, &["main", "f", "g", "f"]);
+    sample.taken("1", "1", clock, MS, MS, &["main", "f"]);
     let trace = sample.finish();
     let found = cpu_functions(&Facts::new(&trace), FunctionBy::Function);
     let rows: Vec<_> =
@@ -187,10 +187,10 @@ fn other_events_are_ranked_by_what_they_count() {
     let mut sample = Sample::default();
     let clock = sample.event("cpu-clock", "ns", Some(MS));
     let faults = sample.event("page-faults", "faults", None);
-    sample.taken(("1", "1"), (clock, MS), 0, &["main"]);
-    sample.taken(("1", "1"), (faults, 1), 1, &["first"]);
+    sample.taken("1", "1", clock, MS, 0, &["main"]);
+    sample.taken("1", "1", faults, 1, 1, &["first"]);
     for time in 2..5 {
-        sample.taken(("1", "1"), (faults, 1), time, &["many"]);
+        sample.taken("1", "1", faults, 1, time, &["many"]);
     }
     let trace = sample.finish();
     let facts = Facts::new(&trace);

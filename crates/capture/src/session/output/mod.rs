@@ -1,5 +1,5 @@
 //! What a session writes: folders of recordings, and the files in them.
 
 pub(crate) mod folders;
-pub(crate) mod keeper;
 pub(crate) mod side_log;
+pub(crate) mod sink;

@@ -26,22 +26,22 @@ impl SideRecords {
 #[derive(Debug)]
 pub(crate) struct SideLog {
     file: SideFile,
-    place: Place,
+    place: LogTarget,
 }
 
 #[derive(Debug)]
-enum Place {
+enum LogTarget {
     /// The file, which is made with the first records.
     File {
         folder: Arc<Folder>,
         open: Option<File>,
     },
-    Memory(Kept),
+    Memory(RecentRecords),
 }
 
 /// The latest records, and what stays true.
 #[derive(Debug, Default)]
-struct Kept {
+struct RecentRecords {
     facts: Vec<u8>,
     timed: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
@@ -50,18 +50,21 @@ struct Kept {
 
 impl SideLog {
     pub(crate) fn to_file(file: SideFile, folder: &Arc<Folder>) -> SideLog {
-        SideLog { file, place: Place::File { folder: Arc::clone(folder), open: None } }
+        SideLog { file, place: LogTarget::File { folder: Arc::clone(folder), open: None } }
     }
 
     pub(crate) fn to_memory(file: SideFile, bytes_max: usize) -> SideLog {
-        SideLog { file, place: Place::Memory(Kept { bytes_max, ..Kept::default() }) }
+        SideLog {
+            file,
+            place: LogTarget::Memory(RecentRecords { bytes_max, ..RecentRecords::default() }),
+        }
     }
 
     pub(crate) fn add(&mut self, records: SideRecords) -> io::Result<()> {
         match &mut self.place {
-            Place::Memory(kept) => kept.add(records),
-            Place::File { .. } if records.is_empty() => {}
-            Place::File { folder, open } => {
+            LogTarget::Memory(kept) => kept.add(records),
+            LogTarget::File { .. } if records.is_empty() => {}
+            LogTarget::File { folder, open } => {
                 let open = match open {
                     Some(open) => open,
                     None => open.insert(create(self.file, folder)?),
@@ -76,7 +79,7 @@ impl SideLog {
 
     /// Writes what is in memory to a folder, from a time on, and forgets what has a time.
     pub(crate) fn save(&mut self, folder: &Folder, from: u64) -> io::Result<()> {
-        let Place::Memory(kept) = &mut self.place else { return Ok(()) };
+        let LogTarget::Memory(kept) = &mut self.place else { return Ok(()) };
         if kept.facts.is_empty() {
             return Ok(());
         }
@@ -88,7 +91,7 @@ impl SideLog {
     }
 }
 
-impl Kept {
+impl RecentRecords {
     fn add(&mut self, records: SideRecords) {
         self.facts.extend(records.facts);
         for (time, record) in records.timed {

@@ -80,10 +80,10 @@ mod tests {
         at(time, named(pid, pid, b"x", 1))
     }
 
-    type Told<'a> = &'a [Vec<u8>];
+    type Records<'a> = &'a [Vec<u8>];
 
     /// Each line: what the rings held in a round, and what of it is ours. Ours is process 10.
-    fn check(rounds: &[(Told<'_>, Told<'_>)]) {
+    fn check(rounds: &[(Records<'_>, Records<'_>)]) {
         let mut family = Family::new(&[10]);
         for (round, (told, expected)) in rounds.iter().enumerate() {
             for bytes in *told {

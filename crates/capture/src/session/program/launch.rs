@@ -48,7 +48,7 @@ impl Child {
         // allocates nothing, takes no lock, and everything it needs was made before.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            child((&go_in, &go_out, &refusal_out), &texts.0, &texts.1, ignored);
+            child(&go_in, &go_out, &refusal_out, &texts.0, &texts.1, ignored);
         }
         if pid < 0 {
             let error = io::Error::last_os_error();
@@ -166,7 +166,9 @@ fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
 
 /// The child, up to its program.
 fn child(
-    (go_in, go_out, refusal): (&OwnedFd, &OwnedFd, &OwnedFd),
+    go_in: &OwnedFd,
+    go_out: &OwnedFd,
+    refusal: &OwnedFd,
     words: &[*const libc::c_char],
     settings: &[*const libc::c_char],
     ignored: Option<libc::c_int>,

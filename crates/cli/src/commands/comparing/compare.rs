@@ -142,5 +142,5 @@ pub(super) fn write_rows(
         return Ok(out.flush()?);
     }
     let style = Style { color: false, ..style };
-    write_file(target(args), (rows, "rows"), |out: &mut dyn Write| write(style, out))
+    write_file(target(args), rows, "rows", |out: &mut dyn Write| write(style, out))
 }

@@ -22,7 +22,7 @@ pub(in crate::commands) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode>
     let files = files_of(&args.traces)?;
     let at_table = |error: MatchError| anyhow!("{}:{error}", args.metrics.display());
     let is_of_steps = has_steps(&table);
-    let (matching, observations) = match files.as_slice() {
+    let MatchedRows { matching, observations } = match files.as_slice() {
         [file] if is_of_steps => of_steps(args, &table, file)?,
         _ if is_of_steps => {
             let what = "a column step needs a single trace; rename it where rows are runs";
@@ -56,9 +56,17 @@ pub(in crate::commands) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-type Found = (Matching, Vec<Observation>);
+/// The rows of the metrics that match steps or traces, and what was observed of those.
+struct MatchedRows {
+    matching: Matching,
+    observations: Vec<Observation>,
+}
 
-fn of_steps(args: &CorrelateArgs, table: &Measurements, file: &Path) -> anyhow::Result<Found> {
+fn of_steps(
+    args: &CorrelateArgs,
+    table: &Measurements,
+    file: &Path,
+) -> anyhow::Result<MatchedRows> {
     let trace = args.read.open(file, &Progress::new(args.quiet))?;
     let mut seen = observe_steps(&Facts::new(&trace.into()), &ClassRules::standard());
     if seen.is_empty() {
@@ -68,11 +76,15 @@ fn of_steps(args: &CorrelateArgs, table: &Measurements, file: &Path) -> anyhow::
     let matching = match_steps(table, &steps)
         .map_err(|error| anyhow!("{}:{error}", args.metrics.display()))?;
     keep_matched(&mut seen, &matching);
-    Ok((matching, seen))
+    Ok(MatchedRows { matching, observations: seen })
 }
 
 /// Matched before anything is read, so that a wrong name is told at once.
-fn of_runs(args: &CorrelateArgs, table: &Measurements, files: &[PathBuf]) -> anyhow::Result<Found> {
+fn of_runs(
+    args: &CorrelateArgs,
+    table: &Measurements,
+    files: &[PathBuf],
+) -> anyhow::Result<MatchedRows> {
     let paths: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let matching =
@@ -83,7 +95,7 @@ fn of_runs(args: &CorrelateArgs, table: &Measurements, files: &[PathBuf]) -> any
         let trace = args.read.open(&files[file], &Progress::new(args.quiet))?;
         seen.push(observe_run(&Facts::new(&trace.into()), &rules));
     }
-    Ok((matching, seen))
+    Ok(MatchedRows { matching, observations: seen })
 }
 
 fn keep_matched(seen: &mut Vec<Observation>, matching: &Matching) {

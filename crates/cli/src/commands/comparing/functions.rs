@@ -139,13 +139,12 @@ impl Sides<'_> {
         };
         let program = self.since();
         let is_compressed = target.path.extension().is_none_or(|ending| ending != "pb");
-        write_file(target, (profile.samples.len(), "samples"), |out: &mut dyn io::Write| {
-            match format {
-                ConvertFormat::Folded => spanwise_write::write_folded_pair(&profile, out),
-                _ => {
-                    let options = PprofOptions { program: &program, is_compressed };
-                    spanwise_write::write_pprof(&profile, &options, out)
-                }
+        write_file(target, profile.samples.len(), "samples", |out: &mut dyn io::Write| match format
+        {
+            ConvertFormat::Folded => spanwise_write::write_folded_pair(&profile, out),
+            _ => {
+                let options = PprofOptions { program: &program, is_compressed };
+                spanwise_write::write_pprof(&profile, &options, out)
             }
         })
     }

@@ -182,7 +182,7 @@ fn save_baseline(args: &CompareArgs, path: &Path) -> anyhow::Result<ExitCode> {
     let text = spanwise_analyze::baseline_text(&series, &options);
     let steps = series.iter().map(CompareSeries::step_count).sum();
     let target = Target { path, is_quiet: args.quiet };
-    write_file(target, (steps, "steps"), |out: &mut dyn io::Write| out.write_all(text.as_bytes()))?;
+    write_file(target, steps, "steps", |out: &mut dyn io::Write| out.write_all(text.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }
 

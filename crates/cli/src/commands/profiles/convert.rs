@@ -102,9 +102,8 @@ pub(in crate::commands) fn write_trace_as(
     if let FileFormat::Of(format) = format
         && let Some(format) = format.of_traces()
     {
-        let form = (target.path, format);
-        let write = |out: &mut dyn Write| write_whole(&trace, form, out);
-        return write_file(target, (trace.spans().len(), "spans"), write);
+        let write = |out: &mut dyn Write| write_whole(&trace, target.path, format, out);
+        return write_file(target, trace.spans().len(), "spans", write);
     }
     if format == FileFormat::Page {
         let options = PageArgs { max_size: None, with_metadata: false };
@@ -128,8 +127,8 @@ fn write_profile_as(
     format: ConvertFormat,
     target: Target<'_>,
 ) -> anyhow::Result<()> {
-    write_file(target, (profile.samples.len(), "samples"), |out: &mut dyn Write| {
-        spanwise_report::write_profile(profile, view, (target.path, format), out)
+    write_file(target, profile.samples.len(), "samples", |out: &mut dyn Write| {
+        spanwise_report::write_profile(profile, view, target.path, format, out)
     })
 }
 

@@ -29,7 +29,7 @@ impl FlameGraph<'_> {
             is_html: is_page(target.path),
             base: self.base,
         };
-        write_file(target, (self.profile.samples.len(), "samples"), |out| {
+        write_file(target, self.profile.samples.len(), "samples", |out| {
             spanwise_write::write_flame(self.profile, &options, out)
         })
     }

@@ -165,7 +165,8 @@ pub(super) struct Target<'a> {
 /// Writes a file and says so, with how many of what are in it.
 pub(super) fn write_file(
     target: Target<'_>,
-    (count, what): (usize, &str),
+    count: usize,
+    what: &str,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     if target.path == Path::new("-") {

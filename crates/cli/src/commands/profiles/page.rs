@@ -70,5 +70,5 @@ pub(in crate::commands) fn write_traces(
 
 pub(in crate::commands) fn write(page: &ReportPage<'_>, target: Target<'_>) -> anyhow::Result<()> {
     let sections = page.document.sections.len();
-    write_file(target, (sections, "sections"), |out| write_report_page(page, out))
+    write_file(target, sections, "sections", |out| write_report_page(page, out))
 }

@@ -8,8 +8,8 @@ use std::process::{ExitCode, ExitStatus};
 use anyhow::bail;
 use spanwise_capture::{
     COMPANION, CallsBy, CallsOptions, ChildProcess, ClockOf, Ended, FlightOptions, FunctionTrigger,
-    PythonOptions, RecordOptions, Recorded, SignalTrigger, Snapshot, Stacks, StepOptions,
-    TorchRecorded, Triggers, Wanted, When,
+    PythonOptions, RecordOptions, RecordPolicy, Recorded, SignalTrigger, Snapshot, Stacks,
+    StepOptions, TorchRecorded, Triggers, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::OpenOptions;
@@ -34,13 +34,14 @@ pub(in crate::commands) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let format = format_of(&args.result)?;
     let program = args.command.first().and_then(|word| spanwise_capture::program_path(word));
     let files: Vec<PathBuf> = program.into_iter().collect();
-    let how = (&args.sampling, &args.flight, &args.result);
+    let how =
+        RecordingArgs { sampling: &args.sampling, flight: &args.flight, result: &args.result };
     let mut recorded = with_options(how, &files, |options| {
         let options = RecordOptions { torch: args.torch, ..*options };
         spanwise_capture::record_program(&args.command, &options)
     })?;
     tell(&recorded, how);
-    let answered = answer(&recorded, &args.result, format, Place::StandardError);
+    let answered = answer(&recorded, &args.result, format, ReportStream::StandardError);
     let program = recorded.program.as_mut();
     // The recording may have been over before the program was.
     let status = program.and_then(|program| match recorded.ended {
@@ -83,7 +84,8 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
     warn_of_signal(&args.flight, &pids);
     let files: Vec<PathBuf> =
         pids.iter().flat_map(|&pid| spanwise_capture::mapped_files(pid)).collect();
-    let how = (&args.sampling, &args.flight, &args.result);
+    let how =
+        RecordingArgs { sampling: &args.sampling, flight: &args.flight, result: &args.result };
     // What a running process has mapped is known before anything is recorded.
     let mut unmatched: Vec<&str> = args.sampling.calls.iter().map(String::as_str).collect();
     files.iter().for_each(|file| patterns(&args.sampling).remove_matched(file, &mut unmatched));
@@ -93,7 +95,7 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
     let recorded =
         with_options(how, &files, |options| spanwise_capture::record_processes(&pids, options))?;
     tell(&recorded, how);
-    answer(&recorded, &args.result, format, Place::StandardOutput)?;
+    answer(&recorded, &args.result, format, ReportStream::StandardOutput)?;
     Ok(match recorded.ended {
         Ended::Failed => ExitCode::from(failure::ERROR),
         _ => ExitCode::SUCCESS,
@@ -187,14 +189,22 @@ const SNAPSHOT_BYTES: usize = 64 << 20;
 
 /// Where the report goes: what a program prints is not mixed with it.
 #[derive(Clone, Copy)]
-enum Place {
+enum ReportStream {
     StandardOutput,
     StandardError,
 }
 
+/// The options that `run` and `attach` share.
+#[derive(Clone, Copy)]
+struct RecordingArgs<'a> {
+    sampling: &'a SamplingArgs,
+    flight: &'a FlightArgs,
+    result: &'a ResultArgs,
+}
+
 /// Records as the options say.
 fn with_options(
-    (sampling, flight, result): (&SamplingArgs, &FlightArgs, &ResultArgs),
+    RecordingArgs { sampling, flight, result }: RecordingArgs<'_>,
     files: &[PathBuf],
     record: impl FnOnce(&RecordOptions<'_>) -> Result<Recorded, spanwise_capture::CaptureError>,
 ) -> anyhow::Result<Recorded> {
@@ -299,11 +309,11 @@ fn clock(arg: ClockArg) -> ClockOf {
     }
 }
 
-fn wanted(arg: WantedArg) -> Wanted {
+fn wanted(arg: WantedArg) -> RecordPolicy {
     match arg {
-        WantedArg::Auto => Wanted::Auto,
-        WantedArg::Always => Wanted::Always,
-        WantedArg::Never => Wanted::Never,
+        WantedArg::Auto => RecordPolicy::Auto,
+        WantedArg::Always => RecordPolicy::Always,
+        WantedArg::Never => RecordPolicy::Never,
     }
 }
 
@@ -333,7 +343,8 @@ fn format_of(args: &ResultArgs) -> anyhow::Result<Option<FileFormat>> {
 }
 
 /// What was recorded, and where it is.
-fn tell(recorded: &Recorded, (sampling, flight, args): (&SamplingArgs, &FlightArgs, &ResultArgs)) {
+fn tell(recorded: &Recorded, how: RecordingArgs<'_>) {
+    let RecordingArgs { sampling, flight, result: args } = how;
     let count = |number: u64| spanwise_write::count_text(number.into());
     if recorded.lost > 0 {
         note(&format!(
@@ -413,7 +424,7 @@ fn answer(
     recorded: &Recorded,
     args: &ResultArgs,
     format: Option<FileFormat>,
-    place: Place,
+    place: ReportStream,
 ) -> anyhow::Result<()> {
     let [Snapshot { folder, .. }] = recorded.snapshots.as_slice() else { return Ok(()) };
     if args.is_only_recorded() {
@@ -434,8 +445,8 @@ fn answer(
     let file = folder.display().to_string();
     let document = report::named(trace, &file, args.top.rows(), &[]);
     let (style, mut out): (_, Box<dyn Write>) = match place {
-        Place::StandardOutput => (stdout_style(), Box::new(stdout())),
-        Place::StandardError => (stderr_style(), Box::new(io::BufWriter::new(io::stderr()))),
+        ReportStream::StandardOutput => (stdout_style(), Box::new(stdout())),
+        ReportStream::StandardError => (stderr_style(), Box::new(io::BufWriter::new(io::stderr()))),
     };
     document.write(spanwise_write::Format::Text, style, &mut out)?;
     Ok(out.flush()?)

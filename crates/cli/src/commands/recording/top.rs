@@ -10,7 +10,8 @@ use std::thread;
 
 use anyhow::Context;
 use spanwise_capture::{
-    ClockOf, Ended, HeldSignals, PythonOptions, RecordOptions, Recorded, Snapshot, Stacks, Wanted,
+    ClockOf, Ended, HeldSignals, PythonOptions, RecordOptions, RecordPolicy, Recorded, Snapshot,
+    Stacks,
 };
 use spanwise_files::TemporaryFolder;
 use spanwise_model::Trace;
@@ -126,8 +127,8 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
             true => Stacks::Dwarf { bytes: crate::commands::recording::run::STACK_BYTES },
             false => Stacks::FramePointers,
         },
-        switches: Wanted::Auto,
-        wait_stacks: Wanted::Auto,
+        switches: RecordPolicy::Auto,
+        wait_stacks: RecordPolicy::Auto,
         wait_threshold: spanwise_capture::WAIT_THRESHOLD,
         duration: Some(args.interval),
         calls: None,

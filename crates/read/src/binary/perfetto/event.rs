@@ -1,9 +1,11 @@
 //! One track event.
 
 use spanwise_model::{
-    CategoryId, CounterRow, FlowPhase, InstantRow, Nanos, NoticeKind, SpanKind, StrId, TrackId,
+    CategoryId, CounterRow, FlowPhase, InstantRow, NO_KEY, Nanos, NoticeKind, SpanKind, SpanRow,
+    StrId, TrackId,
 };
 
+use super::tracks::ThreadDescriptor;
 use super::wire::Value;
 use super::{Packet, Reader};
 use crate::assembly::{Edge, FlowPoint};
@@ -124,7 +126,7 @@ impl Reader {
                 b'E'
             }
             INSTANT => {
-                self.instant(track, time, texts, offset);
+                self.instant(track, time, texts.0, texts.1, offset);
                 b'i'
             }
             COUNTER => {
@@ -138,13 +140,7 @@ impl Reader {
         *self.assembly.batch.phases.entry(phase).or_insert(0) += 1;
     }
 
-    fn instant(
-        &mut self,
-        track: u64,
-        time: Nanos,
-        (name, category): (StrId, CategoryId),
-        offset: u64,
-    ) {
+    fn instant(&mut self, track: u64, time: Nanos, name: StrId, category: CategoryId, offset: u64) {
         self.instants.push((track, InstantRow { time, offset, name, track: LATER, category }));
     }
 
@@ -158,7 +154,11 @@ impl Reader {
     ) {
         let track = match (legacy.pid, legacy.tid) {
             (None, None) => track,
-            (pid, tid) => self.tracks.thread((pid.unwrap_or(0), tid.unwrap_or(0), String::new())),
+            (pid, tid) => self.tracks.thread(ThreadDescriptor {
+                pid: pid.unwrap_or(0),
+                tid: tid.unwrap_or(0),
+                name: String::new(),
+            }),
         };
         // Spans of an id nest in a lane of their own.
         let lane = match (legacy.phase, legacy.id) {
@@ -171,10 +171,14 @@ impl Reader {
             b'B' | b'b' | b'S' => self.assembly.edges.push(begin),
             b'E' | b'e' | b'F' => self.assembly.edges.push(edge),
             b'X' => match legacy.duration_us.checked_mul(1000).filter(|&dur| dur >= 0) {
-                Some(dur) => self.completes.push((track, (time, dur), texts, offset)),
+                Some(dur) => {
+                    let (name, category) = texts;
+                    let row = SpanRow { start: time, dur, key: NO_KEY, offset, name, category };
+                    self.completes.push((track, row));
+                }
                 None => return self.skipped(NoticeKind::NegativeDuration, offset),
             },
-            b'i' | b'I' | b'R' | b'n' => self.instant(lane, time, texts, offset),
+            b'i' | b'I' | b'R' | b'n' => self.instant(lane, time, texts.0, texts.1, offset),
             // Points of arrows were taken already.
             b's' | b't' | b'f' => {}
             _ => return self.skipped(NoticeKind::UnknownPhase, offset),

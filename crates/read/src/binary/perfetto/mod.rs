@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use spanwise_model::{
-    CategoryId, CounterRow, InstantRow, Nanos, NoticeKind, SourceInfo, StrId, Trace,
+    CategoryId, CounterRow, InstantRow, Nanos, NoticeKind, SourceInfo, SpanRow, StrId, Trace,
 };
 
 use clocks::Clocks;
 use tracks::Tracks;
-use wire::{Fields, Trouble, Value};
+use wire::{Fields, Value, WireError};
 
 use crate::ReadErrorKind;
 use crate::assembly::Assembly;
@@ -61,7 +61,7 @@ pub(crate) fn seems_perfetto(head: &[u8]) -> bool {
     for _ in 0..8 {
         let packet = match fields.next_field() {
             Ok(Some((1, Value::Bytes(packet)))) => packet,
-            Ok(None) | Err(Trouble::Cut) => break,
+            Ok(None) | Err(WireError::Cut) => break,
             _ => return false,
         };
         let is_whole = Fields::new(packet).each(|number, value| {
@@ -110,9 +110,6 @@ struct Packet<'a> {
     others: Vec<(u32, Value<'a>)>,
 }
 
-/// A span that came whole: its track, start and length, texts, offset.
-type Complete = (u64, (Nanos, Nanos), (StrId, CategoryId), u64);
-
 /// Reads packets as they come.
 #[derive(Default)]
 pub(crate) struct Reader {
@@ -128,7 +125,8 @@ pub(crate) struct Reader {
     /// Moments and values, each with the uuid of its track.
     instants: Vec<(u64, InstantRow)>,
     counters: Vec<(u64, CounterRow)>,
-    completes: Vec<Complete>,
+    /// Spans that came whole, with their tracks.
+    completes: Vec<(u64, SpanRow)>,
     last_offset: Option<u64>,
     is_done: bool,
 }
@@ -166,7 +164,7 @@ impl Reader {
             sequence.set_defaults(defaults);
         }
         for (number, value) in std::mem::take(&mut packet.others) {
-            self.other(&packet, number, value, (offset, is_outer));
+            self.other(&packet, number, value, offset, is_outer);
         }
         if let Some(interned) = packet.interned {
             self.intern(packet.sequence, interned);
@@ -188,7 +186,8 @@ impl Reader {
         packet: &Packet<'_>,
         number: u32,
         value: Value<'_>,
-        (offset, is_outer): (u64, bool),
+        offset: u64,
+        is_outer: bool,
     ) {
         match number {
             field::CLOCK_SNAPSHOT => {
@@ -270,12 +269,12 @@ impl Feed for Reader {
                 Ok(Some((1, Value::Bytes(packet)))) => self.packet(packet, offset, true),
                 Ok(Some(_)) => self.skipped(NoticeKind::UnknownRecord, offset),
                 Ok(None) => break,
-                Err(Trouble::Cut) if !is_last => break,
-                Err(Trouble::Cut) => {
+                Err(WireError::Cut) if !is_last => break,
+                Err(WireError::Cut) => {
                     self.skipped(NoticeKind::FileCut, offset);
                     self.is_done = true;
                 }
-                Err(Trouble::Broken) => {
+                Err(WireError::Broken) => {
                     self.skipped(NoticeKind::TooDamaged, offset);
                     self.is_done = true;
                 }
@@ -302,9 +301,9 @@ impl Records for Reader {
         info.base_time_ns = self.clocks.base_time_ns;
         let (assembly, tracks) = (&mut self.assembly, &mut self.tracks);
         tracks.make_threads(&mut assembly.batch);
-        for (uuid, times, texts, offset) in self.completes {
+        for (uuid, row) in self.completes {
             let track = tracks.track(&mut assembly.batch, uuid);
-            assembly.span(track, times, texts, offset);
+            assembly.span(track, row);
         }
         assembly.pair(|batch, uuid| tracks.track(batch, uuid));
         for (uuid, row) in self.instants {

@@ -16,8 +16,7 @@ const PARENTS_MAX: usize = 64;
 struct Descriptor {
     parent: u64,
     name: String,
-    /// Pid, tid and name of a thread.
-    thread: Option<(i64, i64, String)>,
+    thread: Option<ThreadDescriptor>,
     /// Pid and name of a process.
     process: Option<(i64, String)>,
     sort_rank: i64,
@@ -37,13 +36,20 @@ pub(super) struct Tracks {
     known: HashMap<u64, TrackId>,
 }
 
-/// Pid, tid, name.
-pub(super) fn thread_of(value: Value<'_>) -> (i64, i64, String) {
-    let mut thread = (0, 0, String::new());
+/// A thread of the system, as a descriptor names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ThreadDescriptor {
+    pub(super) pid: i64,
+    pub(super) tid: i64,
+    pub(super) name: String,
+}
+
+pub(super) fn thread_of(value: Value<'_>) -> ThreadDescriptor {
+    let mut thread = ThreadDescriptor::default();
     value.fields().each(|number, value| match number {
-        1 => thread.0 = value.number() as i64,
-        2 => thread.1 = value.number() as i64,
-        5 => thread.2 = value.text(),
+        1 => thread.pid = value.number() as i64,
+        2 => thread.tid = value.number() as i64,
+        5 => thread.name = value.text(),
         _ => {}
     });
     thread
@@ -86,13 +92,14 @@ impl Tracks {
     }
 
     /// A thread that is described outside of tracks, as old writers do.
-    pub(super) fn thread(&mut self, (pid, tid, name): (i64, i64, String)) -> u64 {
+    pub(super) fn thread(&mut self, thread: ThreadDescriptor) -> u64 {
+        let ThreadDescriptor { pid, tid, name } = &thread;
         let uuid = spanwise_model::hash_bytes(format!("{pid} {tid}").as_bytes()) | 1 << 63;
         let known = self.descriptors.get(&uuid).and_then(|known| known.thread.as_ref());
-        if known.is_some_and(|(.., known)| name.is_empty() || *known == name) {
+        if known.is_some_and(|known| name.is_empty() || known.name == *name) {
             return uuid;
         }
-        let new = Descriptor { thread: Some((pid, tid, name)), ..Descriptor::default() };
+        let new = Descriptor { thread: Some(thread), ..Descriptor::default() };
         if self.descriptors.insert(uuid, new).is_none() {
             self.order.push(uuid);
         }
@@ -150,9 +157,9 @@ impl Tracks {
             return track;
         }
         if let (Some(process), Some(thread)) = (&own.process_text, &own.thread_text) {
-            let name = own.thread.as_ref().map_or(&own.name, |(.., name)| name);
+            let name = own.thread.as_ref().map_or(&own.name, |thread| &thread.name);
             let name = if own.is_unnamed { "" } else { name };
-            return self.new_thread(batch, (process, thread), name, own.sort_rank);
+            return self.new_thread(batch, process, thread, name, own.sort_rank);
         }
         let nearest = self.chain(uuid).find(|uuid| {
             let descriptor = self.descriptors.get(uuid);
@@ -160,10 +167,10 @@ impl Tracks {
         });
         let nearest = nearest.and_then(|uuid| self.descriptors.get(&uuid)).cloned();
         let thread = nearest.and_then(|found| Some((found.thread?, found.sort_rank)));
-        if let Some(((pid, tid, name), rank)) = &thread
+        if let Some((ThreadDescriptor { pid, tid, name }, rank)) = &thread
             && (own.thread.is_some() || own.name.is_empty() || own.name == *name)
         {
-            return self.new_thread(batch, (&pid.to_string(), &tid.to_string()), name, *rank);
+            return self.new_thread(batch, &pid.to_string(), &tid.to_string(), name, *rank);
         }
         let process = self.process_text(uuid);
         // A track without a name is part of the nearest one that has one.
@@ -177,7 +184,8 @@ impl Tracks {
     fn new_thread(
         &self,
         batch: &mut Batch,
-        (process, thread): (&str, &str),
+        process: &str,
+        thread: &str,
         name: &str,
         rank: i64,
     ) -> TrackId {
@@ -204,7 +212,7 @@ impl Tracks {
     fn process_text(&self, uuid: u64) -> String {
         let mut found = self.chain(uuid).filter_map(|uuid| self.descriptors.get(&uuid));
         let pid = found.find_map(|found| {
-            let of_thread = found.thread.as_ref().map(|(pid, ..)| *pid);
+            let of_thread = found.thread.as_ref().map(|thread| thread.pid);
             let pid = of_thread.or(found.process.as_ref().map(|(pid, _)| *pid));
             found.process_text.clone().or_else(|| pid.map(|pid| pid.to_string()))
         });

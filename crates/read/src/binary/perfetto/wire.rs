@@ -10,7 +10,7 @@ pub(super) enum Value<'a> {
 
 /// Why there is no field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum WireError {
     /// The bytes end inside the field: more of them may help.
     Cut,
     /// No message looks like this.
@@ -30,26 +30,26 @@ impl<'a> Fields<'a> {
     }
 
     /// The next field; `None` at the end. After a trouble `at` stands where it stood.
-    pub(super) fn next_field(&mut self) -> Result<Option<(u32, Value<'a>)>, Trouble> {
+    pub(super) fn next_field(&mut self) -> Result<Option<(u32, Value<'a>)>, WireError> {
         if self.at == self.bytes.len() {
             return Ok(None);
         }
         let mut at = self.at;
         let tag = varint(self.bytes, &mut at)?;
         let number = u32::try_from(tag >> 3).ok().filter(|&number| number > 0);
-        let number = number.ok_or(Trouble::Broken)?;
+        let number = number.ok_or(WireError::Broken)?;
         let value = match tag & 7 {
             0 => Value::Number(varint(self.bytes, &mut at)?),
             1 => Value::Fixed(fixed::<8>(self.bytes, &mut at)?),
             2 => {
                 let len = varint(self.bytes, &mut at)?;
                 let end = usize::try_from(len).ok().and_then(|len| at.checked_add(len));
-                let bytes = end.and_then(|end| self.bytes.get(at..end)).ok_or(Trouble::Cut)?;
+                let bytes = end.and_then(|end| self.bytes.get(at..end)).ok_or(WireError::Cut)?;
                 at += bytes.len();
                 Value::Bytes(bytes)
             }
             5 => Value::Fixed(fixed::<4>(self.bytes, &mut at)?),
-            _ => return Err(Trouble::Broken),
+            _ => return Err(WireError::Broken),
         };
         self.at = at;
         Ok(Some((number, value)))
@@ -67,21 +67,21 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn varint(bytes: &[u8], at: &mut usize) -> Result<u64, Trouble> {
+fn varint(bytes: &[u8], at: &mut usize) -> Result<u64, WireError> {
     let mut value = 0;
     for shift in (0..70).step_by(7) {
-        let byte = *bytes.get(*at).ok_or(Trouble::Cut)?;
+        let byte = *bytes.get(*at).ok_or(WireError::Cut)?;
         *at += 1;
         value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
         if byte < 0x80 {
             return Ok(value);
         }
     }
-    Err(Trouble::Broken)
+    Err(WireError::Broken)
 }
 
-fn fixed<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<u64, Trouble> {
-    let found = bytes[*at..].first_chunk::<N>().ok_or(Trouble::Cut)?;
+fn fixed<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<u64, WireError> {
+    let found = bytes[*at..].first_chunk::<N>().ok_or(WireError::Cut)?;
     *at += N;
     Ok(found.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
@@ -144,12 +144,12 @@ mod tests {
         let check = |bytes: &[u8], expected| {
             assert_eq!(Fields::new(bytes).next_field().expect_err("damage"), expected);
         };
-        check(&[8], Trouble::Cut);
-        check(&[8, 0x80], Trouble::Cut);
-        check(&[0x12, 3, 1], Trouble::Cut);
-        check(&[0x21, 3, 1], Trouble::Cut);
-        check(&[0x0b], Trouble::Broken);
-        check(&[0, 1], Trouble::Broken);
-        check(&[8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255], Trouble::Broken);
+        check(&[8], WireError::Cut);
+        check(&[8, 0x80], WireError::Cut);
+        check(&[0x12, 3, 1], WireError::Cut);
+        check(&[0x21, 3, 1], WireError::Cut);
+        check(&[0x0b], WireError::Broken);
+        check(&[0, 1], WireError::Broken);
+        check(&[8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255], WireError::Broken);
     }
 }

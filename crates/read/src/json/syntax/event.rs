@@ -5,7 +5,7 @@ use super::decimal::Time;
 use super::digits;
 use super::layout::Layout;
 use super::scan;
-use super::scan::{Piece, Trouble, expect, skip_blanks};
+use super::scan::{Piece, ScanStop, expect, skip_blanks};
 use super::simd::{Portable, Simd};
 
 /// The fields of an event that decide what becomes of it; all pieces point into
@@ -128,7 +128,7 @@ pub(crate) fn strict<S: Simd>(
     at: usize,
     layout: &mut EventLayout,
     event: &mut Event,
-) -> Result<usize, Trouble> {
+) -> Result<usize, ScanStop> {
     *event = Event::default();
     let mut at = expect(text, at, b'{')?;
     let mut last = FieldId::Open;
@@ -168,7 +168,7 @@ fn next_field<S: Simd>(
     last: FieldId,
     layout: &mut EventLayout,
     control: &mut bool,
-) -> Result<(FieldId, usize), Trouble> {
+) -> Result<(FieldId, usize), ScanStop> {
     let mut at = skip_blanks(text, from);
     let is_first = last == FieldId::Open;
     if text.get(at) == Some(&b'}') {
@@ -197,7 +197,7 @@ fn strict_time<S: Simd>(
     text: &[u8],
     at: usize,
     control: &mut bool,
-) -> Result<(Time, usize), Trouble> {
+) -> Result<(Time, usize), ScanStop> {
     let (micros, len) = decimal::micros::<S>(text, at);
     if let (Time::At(_), Some(b',' | b'}' | b' ' | b'\n')) = (micros, text.get(at + len)) {
         return Ok((micros, at + len));
@@ -212,7 +212,7 @@ fn strict_value<S: Simd>(
     text: &[u8],
     at: usize,
     control: &mut bool,
-) -> Result<(Piece, usize), Trouble> {
+) -> Result<(Piece, usize), ScanStop> {
     match text.get(at) {
         Some(b'"') => {
             let string = scan::string::<S>(text, at + 1, control)?;
@@ -227,7 +227,7 @@ fn strict_value<S: Simd>(
             let end = scan::scalar_end::<S>(text, at)?;
             Ok((Piece { from: at, to: end, escapes: 0 }, end))
         }
-        None => Err(Trouble::End),
+        None => Err(ScanStop::End),
     }
 }
 
@@ -238,7 +238,7 @@ fn value_after_blanks(
     text: &[u8],
     at: usize,
     control: &mut bool,
-) -> Result<(Piece, usize), Trouble> {
+) -> Result<(Piece, usize), ScanStop> {
     let at = skip_blanks(text, at);
     let end = scan::value_end::<Portable>(text, at, control)?;
     let (from, to) = match text[at] {
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, expected: Result<usize, Trouble>) -> Event {
+    fn check(text: &str, expected: Result<usize, ScanStop>) -> Event {
         let mut event = Event::default();
         let got = strict::<Portable>(text.as_bytes(), 0, &mut EventLayout::new(), &mut event);
         assert_eq!(got, expected);
@@ -406,11 +406,11 @@ mod tests {
 
     #[test]
     fn damage_is_told_from_the_end_of_the_text() {
-        check(r#"{"ph": "X", "name": "a"b"}"#, Err(Trouble::Syntax(23)));
-        check(r#"{"ph": "X", "dur": N/A}"#, Err(Trouble::Syntax(19)));
-        check(r#"{"ph": "X",, "dur": 1}"#, Err(Trouble::Syntax(11)));
-        check(r#"{"ph": "X", "name": "a"#, Err(Trouble::End));
-        check(r#"{"ph": "X""#, Err(Trouble::End));
+        check(r#"{"ph": "X", "name": "a"b"}"#, Err(ScanStop::Syntax(23)));
+        check(r#"{"ph": "X", "dur": N/A}"#, Err(ScanStop::Syntax(19)));
+        check(r#"{"ph": "X",, "dur": 1}"#, Err(ScanStop::Syntax(11)));
+        check(r#"{"ph": "X", "name": "a"#, Err(ScanStop::End));
+        check(r#"{"ph": "X""#, Err(ScanStop::End));
     }
 
     #[test]

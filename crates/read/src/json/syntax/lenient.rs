@@ -10,7 +10,7 @@ use spanwise_model::{ArgValue, NoticeKind};
 use super::event::Event;
 use super::scan::{Piece, skip_blanks};
 use super::text;
-use super::text::Oddities;
+use super::text::StringDamage;
 
 /// A value with its place in the text.
 #[derive(Debug)]
@@ -290,7 +290,7 @@ fn scalar_value(word: &[u8]) -> ArgValue {
 }
 
 fn string(text: &[u8], piece: Piece) -> String {
-    text::decode(piece.of(text), &mut Oddities::default()).into_owned()
+    text::decode(piece.of(text), &mut StringDamage::default()).into_owned()
 }
 
 #[cfg(test)]

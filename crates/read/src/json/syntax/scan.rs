@@ -9,7 +9,7 @@ use super::simd::Simd;
 
 /// Why a strict walk stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum ScanStop {
     /// The text ended first.
     End,
     /// Something at this position is not what JSON wants there.
@@ -64,11 +64,11 @@ pub(crate) fn skip_blanks(text: &[u8], mut at: usize) -> usize {
 }
 
 #[inline(always)]
-pub(crate) fn expect(text: &[u8], at: usize, byte: u8) -> Result<usize, Trouble> {
+pub(crate) fn expect(text: &[u8], at: usize, byte: u8) -> Result<usize, ScanStop> {
     match text.get(at) {
         Some(&found) if found == byte => Ok(at + 1),
-        Some(_) => Err(Trouble::Syntax(at)),
-        None => Err(Trouble::End),
+        Some(_) => Err(ScanStop::Syntax(at)),
+        None => Err(ScanStop::End),
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn string<S: Simd>(
     text: &[u8],
     at: usize,
     control: &mut bool,
-) -> Result<Piece, Trouble> {
+) -> Result<Piece, ScanStop> {
     let mut piece = Piece { from: at, to: at, escapes: 0 };
     let mut at = at;
     while at < text.len() {
@@ -104,7 +104,7 @@ pub(crate) fn string<S: Simd>(
         piece.escapes += 1;
         at += 2;
     }
-    Err(Trouble::End)
+    Err(ScanStop::End)
 }
 
 /// The end of the object or array that opens at `at`: the position after its
@@ -119,7 +119,7 @@ pub(crate) fn container_end<S: Simd>(
     text: &[u8],
     at: usize,
     control: &mut bool,
-) -> Result<usize, Trouble> {
+) -> Result<usize, ScanStop> {
     let limit = text.len().min(at + CONTAINER_BYTES_MAX);
     let mut block_start = at;
     let mut depth = 0u32;
@@ -147,17 +147,17 @@ pub(crate) fn container_end<S: Simd>(
             let end = block_start + bit + 1;
             // A bracket is missing: the container would end where an outer one does.
             let is_pair = text[end - 1] == text[at] + (b'}' - b'{');
-            return if is_pair { Ok(end) } else { Err(Trouble::Syntax(end)) };
+            return if is_pair { Ok(end) } else { Err(ScanStop::Syntax(end)) };
         }
         *control |= odd != 0;
         if depth > DEPTH_MAX {
-            return Err(Trouble::Syntax(block_start));
+            return Err(ScanStop::Syntax(block_start));
         }
         block_start += 64;
     }
     match block_start >= text.len() {
-        true => Err(Trouble::End),
-        false => Err(Trouble::Syntax(limit)),
+        true => Err(ScanStop::End),
+        false => Err(ScanStop::Syntax(limit)),
     }
 }
 
@@ -201,7 +201,7 @@ fn closing_bit(opens: u64, closes: u64, depth: &mut u32) -> Option<usize> {
 
 /// The end of a number, `true`, `false` or `null` at `at`; anything else is trouble.
 #[inline(always)]
-pub(crate) fn scalar_end<S: Simd>(text: &[u8], at: usize) -> Result<usize, Trouble> {
+pub(crate) fn scalar_end<S: Simd>(text: &[u8], at: usize) -> Result<usize, ScanStop> {
     let (len, _) = digits::run::<S>(block_at::<S>(text, at));
     if let Some(b',' | b'}' | b']' | b' ' | b'\n') = text.get(at + len)
         && len > 0
@@ -212,13 +212,13 @@ pub(crate) fn scalar_end<S: Simd>(text: &[u8], at: usize) -> Result<usize, Troub
 }
 
 #[inline(never)]
-fn scalar_word_end(text: &[u8], at: usize) -> Result<usize, Trouble> {
+fn scalar_word_end(text: &[u8], at: usize) -> Result<usize, ScanStop> {
     let mut end = at;
     while let Some(b'0'..=b'9' | b'-' | b'+' | b'.' | b'a'..=b'z' | b'E') = text.get(end) {
         end += 1;
     }
     if end == text.len() {
-        return Err(Trouble::End);
+        return Err(ScanStop::End);
     }
     let word = &text[at..end];
     let is_number = matches!(word.first(), Some(b'0'..=b'9' | b'-'))
@@ -227,7 +227,7 @@ fn scalar_word_end(text: &[u8], at: usize) -> Result<usize, Trouble> {
     if is_number || matches!(word, b"true" | b"false" | b"null") {
         return Ok(end);
     }
-    Err(Trouble::Syntax(at))
+    Err(ScanStop::Syntax(at))
 }
 
 /// The end of any value that begins at `at`.
@@ -236,12 +236,12 @@ pub(crate) fn value_end<S: Simd>(
     text: &[u8],
     at: usize,
     control: &mut bool,
-) -> Result<usize, Trouble> {
+) -> Result<usize, ScanStop> {
     match text.get(at) {
         Some(b'"') => Ok(string::<S>(text, at + 1, control)?.to + 1),
         Some(b'{' | b'[') => container_end::<S>(text, at, control),
         Some(_) => scalar_end::<S>(text, at),
-        None => Err(Trouble::End),
+        None => Err(ScanStop::End),
     }
 }
 
@@ -251,15 +251,15 @@ mod tests {
     use crate::json::syntax::simd::Portable;
 
     #[track_caller]
-    fn check(text: &str, expected: Result<usize, Trouble>) {
+    fn check(text: &str, expected: Result<usize, ScanStop>) {
         // Shifted through all positions of a block, so that carries are met.
         for shift in 0..130 {
             let shifted = format!("{}{text}", " ".repeat(shift));
             let got = value_end::<Portable>(shifted.as_bytes(), shift, &mut false);
             let got = match got {
                 Ok(end) => Ok(end - shift),
-                Err(Trouble::Syntax(at)) => Err(Trouble::Syntax(at - shift)),
-                Err(Trouble::End) => Err(Trouble::End),
+                Err(ScanStop::Syntax(at)) => Err(ScanStop::Syntax(at - shift)),
+                Err(ScanStop::End) => Err(ScanStop::End),
             };
             assert_eq!(got, expected, "shifted by {shift}");
         }
@@ -270,32 +270,32 @@ mod tests {
         check(r#""abc", "#, Ok(5));
         check(r#""a\"c\\" "#, Ok(8));
         check(r#""a\\\\\"" "#, Ok(9));
-        check(r#""abc"#, Err(Trouble::End));
+        check(r#""abc"#, Err(ScanStop::End));
     }
 
     #[test]
     fn brackets_in_strings_do_not_count() {
         check(r#"{"a]}\"}": ["}", {"b": "]\\"}]} ,"#, Ok(31));
         check(r#"[[1, 2], []], "#, Ok(12));
-        check(r#"[[1, 2], []"#, Err(Trouble::End));
+        check(r#"[[1, 2], []"#, Err(ScanStop::End));
     }
 
     #[test]
     fn scalars_are_numbers_or_known_words() {
         check("-1.5e+3,", Ok(7));
         check("null}", Ok(4));
-        check("nan,", Err(Trouble::Syntax(0)));
-        check("N/A,", Err(Trouble::Syntax(0)));
-        check("12", Err(Trouble::End));
+        check("nan,", Err(ScanStop::Syntax(0)));
+        check("N/A,", Err(ScanStop::Syntax(0)));
+        check("12", Err(ScanStop::End));
     }
 
     #[test]
     fn a_bracket_too_many_does_not_cross_the_file() {
         let text = format!("[{}", "{},".repeat(CONTAINER_BYTES_MAX));
         let got = container_end::<Portable>(text.as_bytes(), 0, &mut false);
-        assert_eq!(got, Err(Trouble::Syntax(CONTAINER_BYTES_MAX)));
+        assert_eq!(got, Err(ScanStop::Syntax(CONTAINER_BYTES_MAX)));
         let deep = "[".repeat(1000);
         let got = container_end::<Portable>(deep.as_bytes(), 0, &mut false);
-        assert!(matches!(got, Err(Trouble::Syntax(_))));
+        assert!(matches!(got, Err(ScanStop::Syntax(_))));
     }
 }

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 /// What decoding a string had to put up with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Oddities {
+pub(crate) struct StringDamage {
     pub(crate) invalid_escape: bool,
     pub(crate) invalid_utf8: bool,
 }
 
 /// Resolves escapes. An invalid one (a Windows path, say) is kept as it stands.
-pub(crate) fn decode<'t>(raw: &'t [u8], odd: &mut Oddities) -> Cow<'t, str> {
+pub(crate) fn decode<'t>(raw: &'t [u8], odd: &mut StringDamage) -> Cow<'t, str> {
     let text = match std::str::from_utf8(raw) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => {
@@ -83,9 +83,9 @@ mod tests {
 
     #[track_caller]
     fn check(raw: &str, expected: &str, invalid_escape: bool) {
-        let mut odd = Oddities::default();
+        let mut odd = StringDamage::default();
         assert_eq!(decode(raw.as_bytes(), &mut odd), expected);
-        assert_eq!(odd, Oddities { invalid_escape, invalid_utf8: false });
+        assert_eq!(odd, StringDamage { invalid_escape, invalid_utf8: false });
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn other_encodings_are_replaced_and_said() {
-        let mut odd = Oddities::default();
+        let mut odd = StringDamage::default();
         assert_eq!(decode(b"caf\xe9", &mut odd), "caf\u{fffd}");
         assert!(odd.invalid_utf8);
     }

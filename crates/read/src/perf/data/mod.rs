@@ -25,12 +25,13 @@ use spanwise_symbols::{
     Files, Inlines, JitMap, JitMaps, KernelCode, Mapping, Maps, Shelf, Symbols, Unwinders,
 };
 
-use super::record::{Record, Sample, Scheduled, What};
+use super::record::{Record, RecordContent, Sample, Scheduled};
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
 use crate::perf::event_names::{EventClass, EventRate, event_class_of};
 use crate::perf::script::lanes::Join;
 use crate::perf::timeline::drawing::{DRAWN_WORDS_MAX, Drawing};
+use crate::perf::timeline::observed::SampledAt;
 use crate::perf::timeline::{SampleOf, Timeline};
 pub(crate) use file::header::seems_perf_data;
 use file::header::{Event, Header, Refusal};
@@ -43,7 +44,7 @@ pub(crate) use side_files::python::FILE_MARK as PYTHON_FILE_MARK;
 use side_files::python::{self, PythonStacks, When};
 use side_files::single_steps::Steps;
 use stacks::chains::Chains;
-use stacks::native::Found;
+use stacks::native::AddressSymbol;
 use stacks::waits;
 
 /// Reads a recording of perf.
@@ -265,7 +266,7 @@ struct State<'a> {
     /// Where debug information is asked.
     inlines: Option<Inlines<'a>>,
     /// Functions that were found, by mapping and offset in the file.
-    places: HashMap<(Rc<str>, u64), Found>,
+    places: HashMap<(Rc<str>, u64), AddressSymbol>,
     paths: HashMap<String, Rc<str>>,
     /// Records of switches are there.
     has_switches: bool,
@@ -296,55 +297,55 @@ impl State<'_> {
         self.exact_until(time.unwrap_or(0));
         self.hardware_until(time.unwrap_or(0));
         let what = match what {
-            records::What::Sample { sample, event } => {
-                self.any_sample((common, &mut thread), &sample, event)
+            records::Body::Sample { sample, event } => {
+                self.any_sample(common, &mut thread, &sample, event)
             }
-            records::What::Mapped { pid, start, len, is_data: true, .. } => {
+            records::Body::Mapped { pid, start, len, is_data: true, .. } => {
                 if self.maps.unmap(pid, start, start.saturating_add(len)) {
                     self.forget_stacks(pid);
                 }
                 None
             }
-            records::What::Mapped { pid, start, len, file_offset, path, is_kernel, .. } => {
+            records::Body::Mapped { pid, start, len, file_offset, path, is_kernel, .. } => {
                 let path = self.path(path);
                 let end = start.saturating_add(len);
                 self.maps.map(pid, Mapping { start, end, file_offset, path }, is_kernel);
                 self.forget_stacks(pid);
                 None
             }
-            records::What::Named { pid, tid, name, is_exec } => {
+            records::Body::Named { pid, tid, name, is_exec } => {
                 if is_exec {
                     self.maps.exec(pid);
                     self.forget_stacks(pid);
                 }
                 let key = ThreadKey { pid: pid.into(), tid: tid.into() };
-                Some(What::Named(key, self.names().string(&name)))
+                Some(RecordContent::Named(key, self.names().string(&name)))
             }
-            records::What::Forked { pid, parent, tid } => {
+            records::Body::Forked { pid, parent, tid } => {
                 self.maps.fork(parent, pid);
                 self.forget_stacks(pid);
-                Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
+                Some(RecordContent::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))
             }
-            records::What::Ended { pid, tid } => {
-                Some(What::Ended(ThreadKey { pid: pid.into(), tid: tid.into() }))
+            records::Body::Ended { pid, tid } => {
+                Some(RecordContent::Ended(ThreadKey { pid: pid.into(), tid: tid.into() }))
             }
-            records::What::Switch { is_out, is_preempted } => {
-                Some(self.switch((common.tid, thread), time, (is_out, is_preempted)))
+            records::Body::Switch { is_out, is_preempted } => {
+                Some(self.switch(common.tid, thread, time, is_out, is_preempted))
             }
-            records::What::Throttled { event, is_off } => {
+            records::Body::Throttled { event, is_off } => {
                 if event.is_some_and(|event| event.has_switches) {
                     self.timeline.switches_paused(time, is_off);
                 }
                 None
             }
-            records::What::Lost(count) => Some(What::Lost(count)),
-            records::What::Damaged => {
+            records::Body::Lost(count) => Some(RecordContent::Lost(count)),
+            records::Body::Damaged => {
                 self.timeline.notices.add(NoticeKind::EventSkipped, offset, b"");
                 None
             }
-            records::What::TraceCut { .. } => self.trace_lost(offset, "no room for a part of it"),
-            records::What::TracePartial => self.trace_lost(offset, "others had the hardware"),
-            records::What::TraceStarted { .. } | records::What::Other(_) => None,
+            records::Body::TraceCut { .. } => self.trace_lost(offset, "no room for a part of it"),
+            records::Body::TracePartial => self.trace_lost(offset, "others had the hardware"),
+            records::Body::TraceStarted { .. } | records::Body::Other(_) => None,
         };
         // What was there before has no time.
         if time.is_some_and(|time| time != 0) {
@@ -377,10 +378,12 @@ impl State<'_> {
     /// A thread leaves its processor, with the stack that it was last seen with, or comes back.
     fn switch(
         &mut self,
-        (tid, thread): (i32, ThreadKey),
+        tid: i32,
+        thread: ThreadKey,
         time: Option<Nanos>,
-        (is_out, is_preempted): (bool, bool),
-    ) -> What {
+        is_out: bool,
+        is_preempted: bool,
+    ) -> RecordContent {
         if !is_out {
             self.waited_before(thread, time);
         }
@@ -389,9 +392,9 @@ impl State<'_> {
         match frames {
             Some(frames) => {
                 let event = SchedEvent::Out { is_preempted };
-                What::Sched(Box::new(Scheduled { event, frames }))
+                RecordContent::Sched(Box::new(Scheduled { event, frames }))
             }
-            None => What::Switch { is_out, is_preempted },
+            None => RecordContent::Switch { is_out, is_preempted },
         }
     }
 
@@ -426,7 +429,7 @@ impl State<'_> {
         sample: &sample::Sample<'_>,
         event: &str,
         is_own: bool,
-    ) -> Option<What> {
+    ) -> Option<RecordContent> {
         let tracepoint = match event_class_of(event) {
             (EventClass::Silent | EventClass::Frequency, _) => return None,
             (EventClass::Moment, name) => Some(name),
@@ -456,21 +459,31 @@ impl State<'_> {
         let when = if tracepoint.is_some() { When::Running } else { When::Sampled };
         let frames = self.frames(of, sample, when);
         let Some(tracepoint) = tracepoint else {
-            return Some(What::Sample(Box::new(Sample { event, period, frames, is_stack })));
+            return Some(RecordContent::Sample(Box::new(Sample {
+                event,
+                period,
+                frames,
+                is_stack,
+            })));
         };
         if !is_own {
             let stack = self.timeline.stack(StackRef::NONE, &frames);
-            self.timeline.observe((thread, time, of.cpu), event, period, stack);
+            self.timeline.observe(SampledAt { thread, time, cpu: of.cpu }, event, period, stack);
         }
         Some(self.moment(sample, &tracepoint, frames))
     }
 
     /// A tracepoint: of the scheduler, of a lock, or one that says nothing to us.
-    fn moment(&mut self, sample: &sample::Sample<'_>, name: &str, frames: Vec<Location>) -> What {
+    fn moment(
+        &mut self,
+        sample: &sample::Sample<'_>,
+        name: &str,
+        frames: Vec<Location>,
+    ) -> RecordContent {
         let known = self.formats.content(sample.raw).and_then(|content| content.scheduled(name));
         match known.or_else(|| super::tracepoint_text::probe(name.as_bytes(), self.names())) {
-            Some(event) => What::Sched(Box::new(Scheduled { event, frames })),
-            None => What::Moment(self.names().string(name)),
+            Some(event) => RecordContent::Sched(Box::new(Scheduled { event, frames })),
+            None => RecordContent::Moment(self.names().string(name)),
         }
     }
 
@@ -479,7 +492,7 @@ impl State<'_> {
         let frames = self.native_frames(of.pid, sample);
         match of.time.and_then(|time| Nanos::try_from(time).ok()) {
             Some(time) if !self.python.is_empty() => {
-                self.python.join((of.tid, time), when, frames, self.timeline.names())
+                self.python.join(of.tid, time, when, frames, self.timeline.names())
             }
             _ => frames,
         }
@@ -493,8 +506,9 @@ impl State<'_> {
         is_out: bool,
     ) -> Option<Vec<Location>> {
         let tid = i32::try_from(thread.tid).ok()?;
-        let at = (tid, time.filter(|_| is_out)?);
-        let frames = self.python.join(at, When::Leaving, Vec::new(), self.timeline.names());
+        let time = time.filter(|_| is_out)?;
+        let names = self.timeline.names();
+        let frames = self.python.join(tid, time, When::Leaving, Vec::new(), names);
         (!frames.is_empty()).then_some(frames)
     }
 
@@ -518,7 +532,8 @@ impl State<'_> {
             self.waits(tid, &first);
             let thread = ThreadKey { pid: first.pid.into(), tid: tid.into() };
             let (time, what) = (self.python.last_time(tid), SchedEvent::In);
-            let what = What::Sched(Box::new(Scheduled { event: what, frames: Vec::new() }));
+            let what =
+                RecordContent::Sched(Box::new(Scheduled { event: what, frames: Vec::new() }));
             self.push_made(thread, time, what);
         }
     }
@@ -528,11 +543,11 @@ impl State<'_> {
         let frames = self.python.places(first, self.timeline.names());
         let thread = ThreadKey { pid: first.pid.into(), tid: tid.into() };
         let event = SchedEvent::Out { is_preempted: false };
-        let what = What::Sched(Box::new(Scheduled { event, frames }));
+        let what = RecordContent::Sched(Box::new(Scheduled { event, frames }));
         self.push_made(thread, Some(first.time), what);
     }
 
-    fn push_made(&mut self, thread: ThreadKey, time: Option<Nanos>, what: What) {
+    fn push_made(&mut self, thread: ThreadKey, time: Option<Nanos>, what: RecordContent) {
         let (offset, comm) = (NO_OFFSET, StrId::EMPTY);
         self.timeline.push(Record { offset, thread, comm, time, cpu: None, what });
     }

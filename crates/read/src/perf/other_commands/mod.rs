@@ -12,7 +12,7 @@ use spanwise_model::{Nanos, NoticeKind, SourceInfo, StrId, Trace};
 
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
-use crate::perf::record::{Record, What};
+use crate::perf::record::{Record, RecordContent};
 use crate::perf::script::LINES_BEFORE_MAX;
 use crate::perf::script::lanes::Join;
 use crate::perf::timeline::Timeline;
@@ -81,7 +81,7 @@ impl Gathered {
         Location { function, is_inlined, ..Location::NOWHERE }
     }
 
-    pub(crate) fn push(&mut self, doer: Doer, time: Nanos, offset: u64, what: What) {
+    pub(crate) fn push(&mut self, doer: Doer, time: Nanos, offset: u64, what: RecordContent) {
         let Doer { thread, comm, cpu } = doer;
         self.records.push(Record { offset, thread, comm, time: Some(time), cpu, what });
     }
@@ -89,7 +89,7 @@ impl Gathered {
     /// The latest time that anything is known of.
     pub(crate) fn last_time(&self) -> Nanos {
         let times = self.records.iter().map(|record| match record.what {
-            What::Stood { until, .. } => until,
+            RecordContent::Stood { until, .. } => until,
             _ => record.time.unwrap_or(Nanos::MIN),
         });
         times.max().unwrap_or(Nanos::MIN)

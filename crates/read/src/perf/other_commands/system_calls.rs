@@ -12,7 +12,7 @@ use spanwise_callstack::{LeftAs, Location, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, StrId};
 
 use super::{Doer, Gathered, Lines};
-use crate::perf::record::{Scheduled, What};
+use crate::perf::record::{RecordContent, Scheduled};
 use crate::perf::words::{decimal, hexadecimal, signed, skip_spaces, split_word};
 
 /// Reads the lines of `perf trace`.
@@ -141,7 +141,7 @@ impl Lines for SystemCalls {
         if let Some(parts) = Parts::read(line) {
             self.close(gathered);
             gathered.count_event();
-            return self.event(&parts, (line, offset), gathered);
+            return self.event(&parts, line, offset, gathered);
         }
         // Stacks are set to the right by more than any time is long.
         if line.starts_with(&[b' '; 24]) {
@@ -166,7 +166,7 @@ impl Lines for SystemCalls {
         for (thread, Begun { start, name, .. }) in begun {
             let doer = Doer { thread, comm: StrId::EMPTY, cpu: None };
             let (frames, until) = (vec![gathered.place(&name, b"[syscall]")], last_time.max(start));
-            gathered.push(doer, start, 0, What::Stood { frames, until });
+            gathered.push(doer, start, 0, RecordContent::Stood { frames, until });
             gathered.notice(NoticeKind::UnfinishedSpan, 0, &name);
         }
     }
@@ -190,7 +190,7 @@ fn frame(text: &[u8]) -> (&[u8], &[u8]) {
 }
 
 impl SystemCalls {
-    fn event(&mut self, parts: &Parts<'_>, (line, offset): (&[u8], u64), gathered: &mut Gathered) {
+    fn event(&mut self, parts: &Parts<'_>, line: &[u8], offset: u64, gathered: &mut Gathered) {
         let &Parts { time, duration, comm, thread, body } = parts;
         let Some(start) = time else {
             // Also where it was told that it began: perf has lost when.
@@ -204,7 +204,7 @@ impl SystemCalls {
             let begun = self.begun.remove(&thread).filter(|begun| begun.start == start);
             let name = rest[..memchr::memchr(b'(', rest).unwrap_or(rest.len())].to_vec();
             let futex = begun.and_then(|begun| begun.futex).zip(result);
-            return self.await_stack((doer, start, offset), Happened::Call { name, end, futex });
+            return self.await_stack(doer, start, offset, Happened::Call { name, end, futex });
         }
         let name_len = memchr::memchr2(b'(', b' ', body).unwrap_or(body.len());
         let (name, arguments) = body.split_at(name_len);
@@ -212,7 +212,7 @@ impl SystemCalls {
         match duration {
             Some(_) if arguments.starts_with(b"(") => {
                 let what = Happened::Call { name: name.to_vec(), end, futex: futex.zip(result) };
-                self.await_stack((doer, start, offset), what);
+                self.await_stack(doer, start, offset, what);
             }
             None if body.trim_ascii_end().ends_with(b"...") => {
                 self.begun.insert(thread, Begun { start, name: name.to_vec(), futex });
@@ -220,17 +220,17 @@ impl SystemCalls {
             // Faults, tracepoints, and calls that never return.
             _ => match tracepoint(name, arguments) {
                 Some(event) => {
-                    self.await_stack((doer, start, offset), Happened::Scheduled(event));
+                    self.await_stack(doer, start, offset, Happened::Scheduled(event));
                 }
                 None => {
-                    let what = What::Moment(gathered.text(name));
+                    let what = RecordContent::Moment(gathered.text(name));
                     gathered.push(doer, start, offset, what);
                 }
             },
         }
     }
 
-    fn await_stack(&mut self, (doer, start, offset): (Doer, Nanos, u64), what: Happened) {
+    fn await_stack(&mut self, doer: Doer, start: Nanos, offset: u64, what: Happened) {
         self.latest = Some(Latest { doer, start, offset, what, frames: Vec::new() });
     }
 
@@ -239,7 +239,7 @@ impl SystemCalls {
         let Some(latest) = self.latest.take() else { return };
         let Latest { doer, start, offset, what, mut frames } = latest;
         frames.reverse();
-        let scheduled = |event, frames| What::Sched(Box::new(Scheduled { event, frames }));
+        let scheduled = |event, frames| RecordContent::Sched(Box::new(Scheduled { event, frames }));
         match what {
             Happened::Scheduled(event) => {
                 // Inside of a call, the stack of the call is the one that is shown.
@@ -252,8 +252,8 @@ impl SystemCalls {
                 // The kernel's, by a file that no other function of it has.
                 frames.push(gathered.place(&name, b"[syscall]"));
                 let Some((event, result)) = futex else {
-                    gathered.push(doer, start, offset, What::Stood { frames, until: end });
-                    return gathered.push(doer, end, offset, What::Seen);
+                    gathered.push(doer, start, offset, RecordContent::Stood { frames, until: end });
+                    return gathered.push(doer, end, offset, RecordContent::Seen);
                 };
                 gathered.push(doer, start, offset, scheduled(event, frames));
                 let exit = SchedEvent::FutexExit { result };

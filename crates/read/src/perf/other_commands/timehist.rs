@@ -13,7 +13,7 @@ use spanwise_callstack::{LeftAs, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, StrId};
 
 use super::{Doer, Gathered, Lines};
-use crate::perf::record::{Scheduled, What};
+use crate::perf::record::{RecordContent, Scheduled};
 use crate::perf::words::{decimal, seconds, signed, split_word};
 
 /// Reads the lines of `perf sched timehist`.
@@ -144,7 +144,7 @@ impl Lines for TimeHist {
         let doer = Doer { thread, comm: gathered.text(name), cpu: Some(cpu) };
         let rest = rest.trim_ascii();
         if let Some(woken) = rest.strip_prefix(b"awakened: ") {
-            return self.woken(doer, (time, offset), woken, line, gathered);
+            return self.woken(doer, time, offset, woken, line, gathered);
         }
         // The processors of all lines say the same.
         if rest.starts_with(b"migrated: ") {
@@ -200,7 +200,8 @@ impl TimeHist {
     fn woken(
         &mut self,
         doer: Doer,
-        (time, offset): (Nanos, u64),
+        time: Nanos,
+        offset: u64,
         text: &[u8],
         line: &[u8],
         gathered: &mut Gathered,
@@ -213,7 +214,7 @@ impl TimeHist {
         };
         self.has_wakes = true;
         let event = SchedEvent::Wake { woken: woken.tid };
-        let what = What::Sched(Box::new(Scheduled { event, frames: Vec::new() }));
+        let what = RecordContent::Sched(Box::new(Scheduled { event, frames: Vec::new() }));
         gathered.push(doer, time, offset, what);
     }
 
@@ -230,7 +231,7 @@ impl TimeHist {
                 // By whom is not known: the idle loop stands for nobody.
                 let nobody = Doer { thread: ThreadKey::default(), cpu: None, ..doer };
                 let nobody = Doer { comm: StrId::EMPTY, ..nobody };
-                let what = What::Sched(Box::new(Scheduled { event, frames: Vec::new() }));
+                let what = RecordContent::Sched(Box::new(Scheduled { event, frames: Vec::new() }));
                 gathered.push(nobody, ready, offset, what);
             }
             if times.run > 0 || before != Nanos::MIN {
@@ -238,7 +239,7 @@ impl TimeHist {
                     doer,
                     came,
                     offset,
-                    What::Switch { is_out: false, is_preempted: false },
+                    RecordContent::Switch { is_out: false, is_preempted: false },
                 );
             }
             // Whoever waited was woken, and then had some delay: without, it was ready.
@@ -254,7 +255,7 @@ impl TimeHist {
                 frames.push(gathered.place(name.as_bytes(), b""));
             }
             let event = SchedEvent::Out { is_preempted };
-            let what = What::Sched(Box::new(Scheduled { event, frames }));
+            let what = RecordContent::Sched(Box::new(Scheduled { event, frames }));
             gathered.push(doer, time, offset, what);
         }
     }

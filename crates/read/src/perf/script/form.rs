@@ -45,14 +45,14 @@ impl Form {
     pub(crate) fn of(head: &[u8]) -> Form {
         let lines = Lines::of(head);
         let timed = Form { frames_are_loose: true, ..Form::default() };
-        if let Some(found) = Found::with(&lines, &timed) {
+        if let Some(found) = ParsedLines::with(&lines, &timed) {
             return found.timed(&lines.events);
         }
         let untimed = |has_period| Form { times: Times::Unsaid, has_period, ..timed.clone() };
-        let found = Found::with(&lines, &untimed(false)).filter(|found| found.has_stacks);
+        let found = ParsedLines::with(&lines, &untimed(false)).filter(|found| found.has_stacks);
         let Some(found) = found else { return Form::default() };
         // A name may end in a number as well, but hardly that of every thread.
-        let has_period = Found::with(&lines, &untimed(true)).is_some_and(|with| {
+        let has_period = ParsedLines::with(&lines, &untimed(true)).is_some_and(|with| {
             with.headers.len() == found.headers.len()
                 && with.headers.iter().all(|header| header.period.is_some())
         });
@@ -95,7 +95,7 @@ impl<'a> Lines<'a> {
 }
 
 /// What lines look like in some form.
-struct Found<'a> {
+struct ParsedLines<'a> {
     headers: Vec<Header<'a>>,
     /// With a header, or behind one, stood a place in the program.
     has_stacks: bool,
@@ -103,10 +103,10 @@ struct Found<'a> {
     is_loose: bool,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ParsedLines<'a> {
     /// `None` without any header.
-    fn with(lines: &Lines<'a>, form: &Form) -> Option<Found<'a>> {
-        let mut found = Found { headers: Vec::new(), has_stacks: false, is_loose: false };
+    fn with(lines: &Lines<'a>, form: &Form) -> Option<ParsedLines<'a>> {
+        let mut found = ParsedLines { headers: Vec::new(), has_stacks: false, is_loose: false };
         let mut is_open = false;
         for line in &lines.lines {
             let is_set_off = line.starts_with(b"\t");
@@ -222,7 +222,7 @@ mod tests {
     use spanwise_callstack::{Adopted, Names};
 
     use super::*;
-    use crate::perf::record::{Record, What};
+    use crate::perf::record::{Record, RecordContent};
     use crate::perf::script::lanes::{Block, Join, Lanes};
     use crate::perf::script::parser::ParseOptions;
     use crate::perf::timeline::renumbered;
@@ -253,7 +253,9 @@ mod tests {
         Lanes::new(2, block_bytes).read(text.as_bytes(), 0, options, &mut collected);
         let Collected { names, records } = &collected;
         let line = |record: &Record| {
-            let What::Sample(sample) = &record.what else { return format!("{:?}", record.what) };
+            let RecordContent::Sample(sample) = &record.what else {
+                return format!("{:?}", record.what);
+            };
             let (comm, event) = (names.text(record.comm), names.text(sample.event));
             let name =
                 |place: &spanwise_callstack::Location| names.name_text(place.function).to_owned();

@@ -17,7 +17,7 @@ use super::meta_lines;
 use super::place_text::PlaceText;
 use super::quick::{Learned, Quick, QuickLine};
 use crate::perf::event_names::{EventClass, event_name};
-use crate::perf::record::{Record, Sample, Scheduled, What};
+use crate::perf::record::{Record, RecordContent, Sample, Scheduled};
 use crate::perf::tracepoint_text;
 use crate::perf::words::{decimal, split_word};
 
@@ -89,8 +89,8 @@ impl Parser<'_> {
         let time = self.time(time);
         self.close_sample();
         self.block.counts.branches += 1;
-        if self.options.keeps_all || !self.says_nothing_new(&branch, (thread, comm), time) {
-            let what = What::Branch(branch);
+        if self.options.keeps_all || !self.says_nothing_new(&branch, thread, comm, time) {
+            let what = RecordContent::Branch(branch);
             self.push(Record { offset, thread, comm, time: Some(time), cpu, what });
         }
     }
@@ -143,7 +143,12 @@ impl Parser<'_> {
 
     /// What follows the header. `Some(None)` is a line that says nothing new, `None` one
     /// that is not understood.
-    fn body(&mut self, line: &[u8], mut header: Header<'_>, offset: u64) -> Option<Option<What>> {
+    fn body(
+        &mut self,
+        line: &[u8],
+        mut header: Header<'_>,
+        offset: u64,
+    ) -> Option<Option<RecordContent>> {
         let colon = line.len() - header.rest.len() - 1;
         if let Some(event) = &self.options.form.event
             && !split_word(header.rest).0.starts_with(b"PERF_RECORD_")
@@ -161,7 +166,9 @@ impl Parser<'_> {
         let name = event_name(word)?;
         if let Some(branch) = BranchText::read(header.rest) {
             self.block.counts.branches += 1;
-            return Some(self.branch(&branch, &header, (line, colon, offset)).map(What::Branch));
+            return Some(
+                self.branch(&branch, &header, line, colon, offset).map(RecordContent::Branch),
+            );
         }
         if branch_text::seems_branch(header.rest) {
             return None;
@@ -173,7 +180,7 @@ impl Parser<'_> {
         }
         Some(match class {
             EventClass::Silent => None,
-            EventClass::Frequency => frequency(header.rest).map(What::Frequency),
+            EventClass::Frequency => frequency(header.rest).map(RecordContent::Frequency),
             EventClass::Moment => Some(self.moment(name, header.rest)),
             EventClass::Sample => Some(self.sample(name, period, header.rest)),
         })
@@ -183,7 +190,9 @@ impl Parser<'_> {
         &mut self,
         text: &BranchText<'_>,
         header: &Header<'_>,
-        (line, colon, offset): (&[u8], usize, u64),
+        line: &[u8],
+        colon: usize,
+        offset: u64,
     ) -> Option<Branch> {
         if text.flags.is_odd {
             self.notice(NoticeKind::UnknownBranch, offset, header.rest);
@@ -209,8 +218,7 @@ impl Parser<'_> {
         let comm = self.text(header.comm);
         let flags = line.len() - rest.len();
         self.quick.learn(Learned { line, colon, flags, thread, comm, time, cpu }, text, &branch);
-        let is_kept =
-            self.options.keeps_all || !self.says_nothing_new(&branch, (thread, comm), time);
+        let is_kept = self.options.keeps_all || !self.says_nothing_new(&branch, thread, comm, time);
         is_kept.then_some(branch)
     }
 
@@ -221,7 +229,8 @@ impl Parser<'_> {
     fn says_nothing_new(
         &mut self,
         branch: &Branch,
-        (thread, comm): (ThreadKey, StrId),
+        thread: ThreadKey,
+        comm: StrId,
         time: Nanos,
     ) -> bool {
         let is_inside = |branch: &Branch| {
@@ -234,7 +243,7 @@ impl Parser<'_> {
             thread: of_before,
             comm: named_before,
             time: Some(reached),
-            what: What::Branch(before),
+            what: RecordContent::Branch(before),
             ..
         }) = self.block.records.last_mut()
         else {
@@ -259,7 +268,7 @@ impl Parser<'_> {
         std::mem::replace(&mut self.is_run, true)
     }
 
-    fn sample(&mut self, name: &[u8], period: Option<u64>, rest: &[u8]) -> What {
+    fn sample(&mut self, name: &[u8], period: Option<u64>, rest: &[u8]) -> RecordContent {
         let event = self.text(name);
         // The data's address may stand before that of the instruction.
         let (_, after) = split_word(rest);
@@ -272,16 +281,16 @@ impl Parser<'_> {
         let frames = place.into_iter().collect();
         self.is_sample_open = true;
         let period = period.unwrap_or(0);
-        What::Sample(Box::new(Sample { event, period, frames, is_stack: false }))
+        RecordContent::Sample(Box::new(Sample { event, period, frames, is_stack: false }))
     }
 
-    fn moment(&mut self, name: &[u8], rest: &[u8]) -> What {
+    fn moment(&mut self, name: &[u8], rest: &[u8]) -> RecordContent {
         match tracepoint_text::read(name, rest, self.names) {
             Some(event) => {
                 self.is_sample_open = true;
-                What::Sched(Box::new(Scheduled { event, frames: Vec::new() }))
+                RecordContent::Sched(Box::new(Scheduled { event, frames: Vec::new() }))
             }
-            None => What::Moment(self.text(name)),
+            None => RecordContent::Moment(self.text(name)),
         }
     }
 
@@ -291,11 +300,11 @@ impl Parser<'_> {
         }
         let Some(Record { what, .. }) = self.block.records.last_mut() else { return };
         let frames = match what {
-            What::Sample(sample) => {
+            RecordContent::Sample(sample) => {
                 sample.is_stack = true;
                 &mut sample.frames
             }
-            What::Sched(scheduled) => &mut scheduled.frames,
+            RecordContent::Sched(scheduled) => &mut scheduled.frames,
             _ => return,
         };
         match PlaceText::read(line) {
@@ -310,8 +319,8 @@ impl Parser<'_> {
             return;
         }
         match self.block.records.last_mut().map(|record| &mut record.what) {
-            Some(What::Sample(sample)) => sample.frames.reverse(),
-            Some(What::Sched(scheduled)) => scheduled.frames.reverse(),
+            Some(RecordContent::Sample(sample)) => sample.frames.reverse(),
+            Some(RecordContent::Sched(scheduled)) => scheduled.frames.reverse(),
             _ => {}
         }
     }

@@ -252,7 +252,7 @@ fn slot(text: &[u8]) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::perf::record::{Record, What};
+    use crate::perf::record::{Record, RecordContent};
     use crate::perf::script::form::Form;
     use crate::perf::script::lanes::Lane;
     use crate::perf::script::parser::{ParseOptions, parse};
@@ -262,7 +262,9 @@ mod tests {
     fn told(lane: &Lane, records: &[Record]) -> Vec<String> {
         let names = &lane.names;
         let text = |record: &Record| {
-            let What::Branch(branch) = &record.what else { return format!("{:?}", record.what) };
+            let RecordContent::Branch(branch) = &record.what else {
+                return format!("{:?}", record.what);
+            };
             let place = |place: spanwise_callstack::Location| {
                 let function = place.function;
                 let (name, file) = (names.name_text(function), names.file_text(function));

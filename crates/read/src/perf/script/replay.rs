@@ -20,7 +20,7 @@ use crate::input::{Compression, Stream, Wave, open_named};
 use crate::json::Effort;
 use crate::perf::data;
 use crate::perf::data::seems_perf_data;
-use crate::perf::record::{Record, What};
+use crate::perf::record::{Record, RecordContent};
 use crate::perf::timeline::renumbered;
 use crate::{OpenOptions, ReadError, ReadErrorKind, error_at};
 
@@ -89,13 +89,13 @@ impl Snapshots for data::Reader {
     }
 }
 
-type Opened = Result<(FileBytes, Compression), ReadErrorKind>;
+type FileContent = Result<(FileBytes, Compression), ReadErrorKind>;
 
 fn read_all(
     mut reader: impl Snapshots,
     paths: &[PathBuf],
     options: &OpenOptions<'_>,
-    open: impl Fn(&Path) -> Opened,
+    open: impl Fn(&Path) -> FileContent,
 ) -> Result<Trace, ReadError> {
     let mut info = SourceInfo::default();
     for path in paths {
@@ -174,7 +174,7 @@ fn read_maps(paths: &[PathBuf]) -> Result<JitMap, ReadError> {
 }
 
 /// The bytes of a file that is the text of `perf script`.
-fn open_script(path: &Path) -> Opened {
+fn open_script(path: &Path) -> FileContent {
     if open_as(path, seems_perf_data, "").is_ok() {
         let what = "a recording of perf, where its text is needed; `perf script` prints it";
         return Err(ReadErrorKind::NotATrace { offset: 0, what, found: "perf.data".to_owned() });
@@ -183,7 +183,7 @@ fn open_script(path: &Path) -> Opened {
 }
 
 /// The bytes of a file whose content is what it should be.
-fn open_as(path: &Path, is_it: fn(&[u8]) -> bool, what: &'static str) -> Opened {
+fn open_as(path: &Path, is_it: fn(&[u8]) -> bool, what: &'static str) -> FileContent {
     let bytes = open_named(path)?;
     let compression = Compression::detect(bytes.as_ref());
     let mut wave = Wave::default();
@@ -253,16 +253,16 @@ impl Lines<'_> {
     fn record(&mut self, record: Record, numbers: &Adopted) {
         let Record { thread, time, what, .. } = renumbered(record, numbers);
         match what {
-            What::Branch(branch) => self.machine.branch(thread, time, &branch),
-            What::Error { message, ip } => {
+            RecordContent::Branch(branch) => self.machine.branch(thread, time, &branch),
+            RecordContent::Error { message, ip } => {
                 let message = self.machine.names.text(message).to_owned();
                 self.machine.error(thread, time, &message, ip);
             }
-            What::Sample(sample) => match self.machine.names.text(sample.event) {
+            RecordContent::Sample(sample) => match self.machine.names.text(sample.event) {
                 "branch-misses" | "cache-misses" => self.machine.other(thread, time),
                 _ => self.machine.sample(thread, time, &sample.frames),
             },
-            What::Frequency(_) => self.machine.other(thread, time),
+            RecordContent::Frequency(_) => self.machine.other(thread, time),
             _ => {}
         }
     }

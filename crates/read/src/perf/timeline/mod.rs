@@ -18,12 +18,12 @@ use spanwise_model::{
 
 use crate::perf::data::PYTHON_FILE_MARK;
 use crate::perf::event_names::{EventRate, is_clock, is_in_nanoseconds};
-use crate::perf::record::{Record, Sample, What};
+use crate::perf::record::{Record, RecordContent, Sample};
 use crate::perf::script::lanes::{Block, Join};
 use crate::perf::script::parser::Counts;
 use drawing::Drawing;
-use observed::Observations;
-use off_cpu::OffCpu;
+use observed::{Observations, SampledAt};
+use off_cpu::{ObservedStack, OffCpu};
 
 /// Everything up to now.
 pub(crate) struct Timeline {
@@ -132,19 +132,18 @@ impl Timeline {
     /// A sample, which is counted whatever it is a sample of.
     pub(crate) fn observe(
         &mut self,
-        at: (ThreadKey, Option<Nanos>, Option<u32>),
+        mut at: SampledAt,
         event: StrId,
         weight: u64,
         stack: StackRef,
     ) {
-        let (mut thread, time, cpu) = at;
-        if let (0, Some(cpu)) = (thread.tid, cpu) {
-            thread = self.idle_loop(cpu);
+        if let (0, Some(cpu)) = (at.thread.tid, at.cpu) {
+            at.thread = self.idle_loop(cpu);
         }
         let Timeline { flow, seen, rates, .. } = self;
         let by_name = || EventRate::of(flow.names.text(event));
         let rate = || rates.get(&event).copied().unwrap_or_else(by_name);
-        seen.sample((thread, time, cpu), event, rate, weight, stack);
+        seen.sample(at, event, rate, weight, stack);
     }
 
     pub(crate) fn count_sample(&mut self) {
@@ -215,7 +214,8 @@ impl Timeline {
     /// A call that was recorded by itself: its beginning, or its end.
     pub(crate) fn call(
         &mut self,
-        (thread, time): (ThreadKey, Nanos),
+        thread: ThreadKey,
+        time: Nanos,
         function: FunctionId,
         is_return: bool,
     ) {
@@ -242,49 +242,49 @@ impl Timeline {
         let Record { offset, thread, time, cpu, what, .. } = record;
         let at = time.map(|time| EventTime { time, cpu });
         match what {
-            What::Branch(branch) => self.flow.branch(thread, time, &branch),
-            What::Sample(sample) => {
+            RecordContent::Branch(branch) => self.flow.branch(thread, time, &branch),
+            RecordContent::Sample(sample) => {
                 let Sample { event, period, is_stack, .. } = *sample;
                 let stack = self.stack(StackRef::NONE, &sample.frames);
                 let (is_drawn, frames) = (self.draws_next(), &sample.frames[..]);
                 let of = SampleOf { event, period, is_stack, is_drawn, stack, frames };
                 self.sample(thread, at, &of);
             }
-            What::Frequency(mhz) => {
+            RecordContent::Frequency(mhz) => {
                 let name = self.flow.names.string("CPU frequency (MHz)");
                 let counter = self.counters.entry((thread, name)).or_default();
                 counter.values.extend(time.map(|time| (time, mhz as f64)));
             }
-            What::Error { message, .. } => {
+            RecordContent::Error { message, .. } => {
                 let text = self.flow.names.text(message).to_owned();
                 self.notices.add(NoticeKind::DecodeError, offset, text.as_bytes());
                 self.flow.error(thread, time, message);
             }
-            What::Switch { is_out: true, is_preempted } => {
+            RecordContent::Switch { is_out: true, is_preempted } => {
                 self.scheduled((thread, at), SchedEvent::Out { is_preempted }, &[]);
             }
-            What::Switch { is_out: false, .. } => {
+            RecordContent::Switch { is_out: false, .. } => {
                 self.scheduled((thread, at), SchedEvent::In, &[]);
             }
-            What::Sched(what) => self.scheduled((thread, at), what.event, &what.frames),
-            What::Stood { frames, until } => {
+            RecordContent::Sched(what) => self.scheduled((thread, at), what.event, &what.frames),
+            RecordContent::Stood { frames, until } => {
                 self.off_cpu.seen(thread, at);
                 self.flow.sample(thread, time, &frames, SampleReach::default());
                 self.flow.switch(thread, Some(until), true);
                 self.off_cpu.stands(thread, until);
             }
-            What::Seen => self.off_cpu.mentioned(thread, at),
-            What::Moment(name) => {
+            RecordContent::Seen => self.off_cpu.mentioned(thread, at),
+            RecordContent::Moment(name) => {
                 self.off_cpu.seen(thread, at);
                 self.moments.extend(time.map(|time| (thread, time, name)));
             }
-            What::Named(named, name) => {
+            RecordContent::Named(named, name) => {
                 self.off_cpu.mentioned(thread, at);
                 self.latest_named = None;
                 self.processes.insert(named.tid, named.pid);
                 self.comms.insert(named.tid, name);
             }
-            What::Forked(made) => {
+            RecordContent::Forked(made) => {
                 self.off_cpu.mentioned(thread, at);
                 self.off_cpu.created(made, time);
                 self.latest_named = None;
@@ -294,8 +294,10 @@ impl Timeline {
                 }
                 self.processes.insert(made.tid, made.pid);
             }
-            What::Ended(ended) => self.off_cpu.ended(ended, time),
-            What::Lost(count) => self.notices.add_count(NoticeKind::EventsLost, count, offset),
+            RecordContent::Ended(ended) => self.off_cpu.ended(ended, time),
+            RecordContent::Lost(count) => {
+                self.notices.add_count(NoticeKind::EventsLost, count, offset)
+            }
         }
     }
 
@@ -308,14 +310,15 @@ impl Timeline {
         let Timeline { off_cpu, flow, seen, processes, .. } = self;
         let is_unknown = |function| flow.names.is_unknown(function);
         let stack = seen.stack(StackRef::NONE, frames, is_unknown);
-        off_cpu.event(of, event, (frames, stack), (flow, processes));
+        let stack = ObservedStack { frames, number: stack };
+        off_cpu.event(of.0, of.1, event, stack, flow, processes);
     }
 
     fn sample(&mut self, thread: ThreadKey, at: Option<EventTime>, sample: &SampleOf<'_>) {
         let time = at.map(|at| at.time);
         let not_before = self.off_cpu.may_run_since(thread);
         self.off_cpu.seen(thread, at);
-        let when = (thread, time, at.and_then(|at| at.cpu));
+        let when = SampledAt { thread, time, cpu: at.and_then(|at| at.cpu) };
         self.observe(when, sample.event, sample.period, sample.stack);
         let is_drawn = sample.is_drawn;
         let name = self.flow.names.text(sample.event);
@@ -366,7 +369,7 @@ impl Timeline {
         output.batch.notices = notices;
         calls.iter().for_each(|calls| output.thread(calls));
         let stacks = output.observations(&mut seen);
-        off_cpu.finish(&calls, (&seen, &stacks), &mut output);
+        off_cpu.finish(&calls, &seen, &stacks, &mut output);
         for (thread, time, name) in moments {
             output.moment(thread, time, name, "tracepoint");
         }
@@ -417,29 +420,29 @@ pub(crate) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
     };
     text(&mut record.comm);
     match &mut record.what {
-        What::Branch(branch) => {
+        RecordContent::Branch(branch) => {
             function(&mut branch.from.function);
             function(&mut branch.to.function);
         }
-        What::Sample(sample) => {
+        RecordContent::Sample(sample) => {
             text(&mut sample.event);
             sample.frames.iter_mut().for_each(place);
         }
-        What::Sched(scheduled) => {
+        RecordContent::Sched(scheduled) => {
             scheduled.frames.iter_mut().for_each(place);
             if let SchedEvent::Probe { function, .. } = &mut scheduled.event {
                 text(function);
             }
         }
-        What::Stood { frames, .. } => frames.iter_mut().for_each(place),
-        What::Error { message, .. } => text(message),
-        What::Moment(name) | What::Named(_, name) => text(name),
-        What::Frequency(_)
-        | What::Switch { .. }
-        | What::Seen
-        | What::Forked(_)
-        | What::Ended(_)
-        | What::Lost(_) => {}
+        RecordContent::Stood { frames, .. } => frames.iter_mut().for_each(place),
+        RecordContent::Error { message, .. } => text(message),
+        RecordContent::Moment(name) | RecordContent::Named(_, name) => text(name),
+        RecordContent::Frequency(_)
+        | RecordContent::Switch { .. }
+        | RecordContent::Seen
+        | RecordContent::Forked(_)
+        | RecordContent::Ended(_)
+        | RecordContent::Lost(_) => {}
     }
     record
 }

@@ -27,6 +27,14 @@ struct FrameKey {
     is_kernel: bool,
 }
 
+/// Whose sample it is, when it was taken, and on which processor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SampledAt {
+    pub(crate) thread: ThreadKey,
+    pub(crate) time: Option<Nanos>,
+    pub(crate) cpu: Option<u32>,
+}
+
 /// An event that took samples.
 #[derive(Debug, Clone, Copy)]
 struct Event {
@@ -101,12 +109,13 @@ impl Observations {
     /// One sample. A weight of 0 was not recorded: such a sample counts as one.
     pub(crate) fn sample(
         &mut self,
-        (thread, time, cpu): (ThreadKey, Option<Nanos>, Option<u32>),
+        at: SampledAt,
         name: StrId,
         rate: impl FnOnce() -> EventRate,
         weight: u64,
         stack: StackRef,
     ) {
+        let SampledAt { thread, time, cpu } = at;
         let known = self.events.iter().position(|event| event.name == name);
         let event = known.unwrap_or_else(|| {
             self.events.push(Event { name, rate: rate(), has_weights: false });
@@ -283,7 +292,8 @@ mod tests {
         let mut time = 0;
         for distance in [&[0], distances].concat() {
             time += distance;
-            let at = (ThreadKey { pid: 1, tid: 1 }, Some(time), None);
+            let thread = ThreadKey { pid: 1, tid: 1 };
+            let at = SampledAt { thread, time: Some(time), cpu: None };
             seen.sample(at, StrId::EMPTY, || EventRate::Steady, 1, StackRef::NONE);
         }
         seen.interval(0)

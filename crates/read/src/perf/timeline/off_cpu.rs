@@ -18,6 +18,13 @@ use spanwise_model::{
 use super::Output;
 use super::observed::Observations;
 
+/// The stack of an event, outermost frame first, and its number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ObservedStack<'a> {
+    pub(crate) frames: &'a [Location],
+    pub(crate) number: StackRef,
+}
+
 /// The scheduler's side of a timeline.
 #[derive(Default)]
 pub(crate) struct OffCpu {
@@ -83,10 +90,12 @@ impl OffCpu {
     /// An event, and what it says about stacks.
     pub(crate) fn event(
         &mut self,
-        (thread, at): (ThreadKey, Option<EventTime>),
+        thread: ThreadKey,
+        at: Option<EventTime>,
         event: SchedEvent,
-        (frames, number): (&[Location], StackRef),
-        (flow, processes): (&mut Flow, &BTreeMap<i64, i64>),
+        stack: ObservedStack<'_>,
+        flow: &mut Flow,
+        processes: &BTreeMap<i64, i64>,
     ) {
         let Some(at) = at else { return };
         self.keys.insert(thread.tid, thread);
@@ -95,7 +104,7 @@ impl OffCpu {
         }
         let pid = processes.get(&thread.tid).copied().unwrap_or(thread.pid);
         let of_process = ThreadKey { pid, ..thread };
-        let stack = EventStack { frames, number, names: &flow.names };
+        let stack = EventStack { frames: stack.frames, number: stack.number, names: &flow.names };
         self.sched.event(of_process, at, event, stack);
         for change in self.sched.take_moves() {
             let key = |tid| self.keys.get(&tid).copied().unwrap_or(ThreadKey { pid: 0, tid });
@@ -127,7 +136,8 @@ impl OffCpu {
     pub(crate) fn finish(
         self,
         calls: &[ThreadCalls],
-        (seen, stacks): (&Observations, &[StackId]),
+        seen: &Observations,
+        stacks: &[StackId],
         output: &mut Output<'_>,
     ) {
         let OffCpu { sched, keys, active, .. } = self;
@@ -176,23 +186,23 @@ impl Output<'_> {
         for wait in &thread.waits {
             let name = wait.lock.to_string();
             let category = (LOCK_WAIT_CATEGORY, SpanKind::LockWait);
-            self.made_up(track, (&name, category), (wait.start, wait.end));
+            self.synthetic_span(track, &name, category, wait.start, wait.end);
         }
         for &StateInterval { state, start, end, .. } in &thread.stretches {
-            let name = (&*state.span_name(), state.category());
+            let (name, category) = (&*state.span_name(), state.category());
             // That a thread runs is a state, and nothing to draw beside the calls that it runs.
             if state == ThreadState::Running {
                 continue;
             }
             // A thread that was sampled while switches were not recorded was where it was seen.
             if state != ThreadState::Unrecorded {
-                self.made_up(track, name, (start, end));
+                self.synthetic_span(track, name, category, start, end);
                 continue;
             }
             let before = covered.partition_point(|&(_, to)| to <= start);
             covered = &covered[before..];
-            for gap in gaps((start, end), covered) {
-                self.made_up(track, name, gap);
+            for (start, end) in gaps(start, end, covered) {
+                self.synthetic_span(track, name, category, start, end);
             }
         }
     }
@@ -200,7 +210,7 @@ impl Output<'_> {
     /// An arrow, from a moment of the waker to the end of the wait.
     fn wakeup(&mut self, number: u64, wakeup: &Wakeup, [waker, woken]: [TrackId; 2]) {
         let time = wakeup.time;
-        self.made_up(waker, ("[wakes]", (WAKEUP_CATEGORY, SpanKind::Sampled)), (time, time));
+        self.synthetic_span(waker, "[wakes]", (WAKEUP_CATEGORY, SpanKind::Sampled), time, time);
         let category = self.batch.category(WAKEUP_CATEGORY, SpanKind::Sampled);
         let mut point = |track, time, phase| {
             self.batch.flows.push(FlowRow {
@@ -218,13 +228,16 @@ impl Output<'_> {
         point(woken, time, FlowPhase::End);
     }
 
-    fn made_up(
+    fn synthetic_span(
         &mut self,
         track: TrackId,
-        (name, (category, kind)): (&str, (&str, SpanKind)),
-        (start, end): (Nanos, Nanos),
+        name: &str,
+        category: (&str, SpanKind),
+        start: Nanos,
+        end: Nanos,
     ) {
-        let (name, category) = (self.batch.string(name), self.batch.category(category, kind));
+        let name = self.batch.string(name);
+        let category = self.batch.category(category.0, category.1);
         let (dur, offset) = (end.saturating_sub(start).max(0), self.next_offset);
         self.next_offset += 1;
         self.batch.push_span(track, SpanRow { start, dur, key: NO_KEY, offset, name, category });
@@ -232,7 +245,7 @@ impl Output<'_> {
 }
 
 /// The parts of a time that none of the others covers. Those ascend by start.
-fn gaps((start, end): (Nanos, Nanos), covered: &[(Nanos, Nanos)]) -> Vec<(Nanos, Nanos)> {
+fn gaps(start: Nanos, end: Nanos, covered: &[(Nanos, Nanos)]) -> Vec<(Nanos, Nanos)> {
     let mut gaps = Vec::new();
     let mut reached = start;
     for &(from, to) in covered.iter().take_while(|&&(from, _)| from < end) {
@@ -254,7 +267,7 @@ mod tests {
     #[test]
     fn gaps_are_what_nothing_covers() {
         let check = |covered: &[(i64, i64)], expected: &[(i64, i64)]| {
-            assert_eq!(gaps((10, 20), covered), expected, "{covered:?}");
+            assert_eq!(gaps(10, 20, covered), expected, "{covered:?}");
         };
         check(&[], &[(10, 20)]);
         check(&[(10, 20)], &[]);

@@ -278,10 +278,10 @@ mod tests {
         sample.state("1", ThreadState::Running, 0, 30 * MS);
         for tick in 0..30 {
             let function = if tick % 3 == 0 { "f" } else { "g" };
-            sample.taken(("1", "1"), (clock, MS), tick * MS + MS / 2, &["main", function]);
+            sample.taken("1", "1", clock, MS, tick * MS + MS / 2, &["main", function]);
         }
-        sample.wait("1", BlockedOn::Mutex, (30 * MS, 5 * MS), &["main", "lock"]);
-        sample.wait("1", BlockedOn::Poll, (35 * MS, 9 * MS), &["main", "poll"]);
+        sample.wait("1", BlockedOn::Mutex, 30 * MS, 5 * MS, &["main", "lock"]);
+        sample.wait("1", BlockedOn::Poll, 35 * MS, 9 * MS, &["main", "poll"]);
         // Drawn, and so no time of its own.
         sample.span("1", SpanKind::Sampled, "main", 0, 44 * MS);
         sample.finish()
@@ -322,8 +322,8 @@ mod tests {
         let mut sample = Sample::default();
         let clock = sample.event("cpu-clock", "ns", Some(MS));
         sample.span("1", SpanKind::Python, "step", 0, 4 * MS);
-        sample.taken(("1", "1"), (clock, MS), MS, &["main"]);
-        sample.taken(("1", "2"), (clock, MS), MS, &["worker"]);
+        sample.taken("1", "1", clock, MS, MS, &["main"]);
+        sample.taken("1", "2", clock, MS, MS, &["worker"]);
         let trace = sample.finish();
         let options = CompareOptions::by(CompareBy::Operator);
         let series = compare_series(&Facts::new(&trace), &ClassRules::standard(), &options);

@@ -20,11 +20,12 @@ pub(crate) struct Record<'a> {
     /// Where it begins in the file.
     pub(crate) offset: u64,
     pub(crate) common: Common,
-    pub(crate) what: What<'a>,
+    pub(crate) what: Body<'a>,
 }
 
+/// What follows the head of a record, by its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What<'a> {
+pub(crate) enum Body<'a> {
     Sample {
         sample: Sample<'a>,
         event: &'a Event,
@@ -227,60 +228,60 @@ impl<'a> RawRecord<'a> {
             return match event.and_then(read) {
                 Some((sample, event)) => {
                     let common = sample.common;
-                    Record { offset, common, what: What::Sample { sample, event } }
+                    Record { offset, common, what: Body::Sample { sample, event } }
                 }
-                None => Record { offset, common: Common::default(), what: What::Damaged },
+                None => Record { offset, common: Common::default(), what: Body::Damaged },
             };
         }
         let what = match self.kind {
             kind::THROTTLE | kind::UNTHROTTLE => {
-                What::Throttled { event: self.event(header), is_off: self.kind == kind::THROTTLE }
+                Body::Throttled { event: self.event(header), is_off: self.kind == kind::THROTTLE }
             }
-            _ => self.other().unwrap_or(What::Damaged),
+            _ => self.other().unwrap_or(Body::Damaged),
         };
         Record { offset, common: self.common(header), what }
     }
 
-    fn other(&self) -> Option<What<'a>> {
+    fn other(&self) -> Option<Body<'a>> {
         let mut body = self.body();
         Some(match self.kind {
             kind::MMAP | kind::MMAP2 => self.mapped()?,
             kind::COMM => {
                 let (pid, tid) = (body.i32()?, body.i32()?);
                 let is_exec = self.misc & misc::EXEC != 0;
-                What::Named { pid, tid, name: body.text(), is_exec }
+                Body::Named { pid, tid, name: body.text(), is_exec }
             }
             kind::FORK => {
                 let (pid, parent, tid) = (body.i32()?, body.i32()?, body.i32()?);
-                What::Forked { pid, parent, tid }
+                Body::Forked { pid, parent, tid }
             }
             kind::LOST => {
                 body.u64()?;
-                What::Lost(body.u64()?)
+                Body::Lost(body.u64()?)
             }
-            kind::LOST_SAMPLES => What::Lost(body.u64()?),
-            kind::SWITCH | kind::SWITCH_CPU_WIDE => What::Switch {
+            kind::LOST_SAMPLES => Body::Lost(body.u64()?),
+            kind::SWITCH | kind::SWITCH_CPU_WIDE => Body::Switch {
                 is_out: self.misc & misc::SWITCH_OUT != 0,
                 is_preempted: self.misc & misc::SWITCH_PREEMPTED != 0,
             },
-            kind::ITRACE_START => What::TraceStarted { pid: body.i32()?, tid: body.i32()? },
+            kind::ITRACE_START => Body::TraceStarted { pid: body.i32()?, tid: body.i32()? },
             kind::AUX => {
                 let (start, size, flags) = (body.u64()?, body.u64()?, body.u64()?);
                 match (flags & AUX_TRUNCATED, flags & AUX_PARTIAL) {
-                    (0, 0) => What::Other(self.kind),
-                    (0, _) => What::TracePartial,
-                    _ => What::TraceCut { at: start.wrapping_add(size) },
+                    (0, 0) => Body::Other(self.kind),
+                    (0, _) => Body::TracePartial,
+                    _ => Body::TraceCut { at: start.wrapping_add(size) },
                 }
             }
             kind::EXIT => {
                 let (pid, _parent, tid) = (body.i32()?, body.i32()?, body.i32()?);
-                What::Ended { pid, tid }
+                Body::Ended { pid, tid }
             }
-            other => What::Other(other),
+            other => Body::Other(other),
         })
     }
 
-    fn mapped(&self) -> Option<What<'a>> {
+    fn mapped(&self) -> Option<Body<'a>> {
         let mut body = self.body();
         let (pid, _) = (body.i32()?, body.i32()?);
         let (start, len, file_offset) = (body.u64()?, body.u64()?, body.u64()?);
@@ -290,6 +291,6 @@ impl<'a> RawRecord<'a> {
         }
         let is_kernel = self.misc & misc::CPU_MODE == misc::KERNEL;
         let (path, is_data) = (body.text(), !is_kernel && self.misc & misc::MAPPED_DATA != 0);
-        Some(What::Mapped { pid, start, len, file_offset, path, is_kernel, is_data })
+        Some(Body::Mapped { pid, start, len, file_offset, path, is_kernel, is_data })
     }
 }

@@ -44,7 +44,8 @@ impl<'a> Codes<'a> {
     pub(super) fn new(
         side: &Side,
         turns: &[(Turn, usize)],
-        (files, symbols): (&mut Files, &mut Symbols),
+        files: &mut Files,
+        symbols: &mut Symbols,
         kernel: Option<&'a KernelCode>,
     ) -> Codes<'a> {
         let starts = kernel.map(|_| symbols.kernel_starts(files)).unwrap_or_default();
@@ -53,7 +54,7 @@ impl<'a> Codes<'a> {
             let version = side.version(turn.pid, number);
             versions
                 .entry((turn.pid, number))
-                .or_insert_with(|| code(version, (files, symbols), &starts));
+                .or_insert_with(|| code(version, files, symbols, &starts));
         }
         Codes { versions, kernel }
     }
@@ -89,7 +90,8 @@ impl<'a> Codes<'a> {
 
 fn code(
     version: Option<&Version>,
-    (files, symbols): (&mut Files, &mut Symbols),
+    files: &mut Files,
+    symbols: &mut Symbols,
     kernel_starts: &[u64],
 ) -> Code {
     let mut code = Code::default();

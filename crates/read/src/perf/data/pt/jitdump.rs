@@ -53,7 +53,7 @@ pub(super) fn read(
     while let Some((kind, size, told)) = prefix(bytes, at, is_big_endian) {
         let body = Bytes::new(&bytes[at + PREFIX..at + size], is_big_endian);
         let made = match kind {
-            LOAD => load(body, (path, at + size), time(told)),
+            LOAD => load(body, path, at + size, time(told)),
             MOVE => moved(body, &found, time(told)),
             CLOSE => break,
             _ => None,
@@ -82,7 +82,7 @@ fn prefix(bytes: &[u8], at: usize, is_big_endian: bool) -> Option<(u32, usize, u
     (PREFIX..=rest.len()).contains(&size).then_some((kind, size, time))
 }
 
-fn load(mut body: Bytes<'_>, (path, end): (&Rc<str>, usize), since: u64) -> Option<Made> {
+fn load(mut body: Bytes<'_>, path: &Rc<str>, end: usize, since: u64) -> Option<Made> {
     let (pid, _tid, _vma) = (body.i32()?, body.i32()?, body.u64()?);
     let (start, len, _index) = (body.u64()?, body.u64()?, body.u64()?);
     let name = body.text();

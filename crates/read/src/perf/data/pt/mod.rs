@@ -20,7 +20,7 @@ use spanwise_pt::{BranchKind as Kind, Event, EventTime, Loss, Sink, TickScale, d
 use super::State;
 use crate::perf::data::file::header::Header;
 use crate::perf::data::file::records;
-use crate::perf::record::What;
+use crate::perf::record::RecordContent;
 use aux::Info;
 use code::Codes;
 use jitdump::{Made, is_dump};
@@ -73,7 +73,7 @@ impl State<'_> {
     fn made_code(&mut self, header: &Header<'_>, scale: TickScale) -> Vec<Made> {
         let mut dumps: BTreeSet<Rc<str>> = BTreeSet::new();
         records::each_record(header, |record| match record.what {
-            records::What::Mapped { path, .. } if is_dump(&path) => {
+            records::Body::Mapped { path, .. } if is_dump(&path) => {
                 dumps.insert(path.into());
             }
             _ => {}
@@ -96,7 +96,7 @@ impl State<'_> {
     fn decode_queue(&mut self, queue: &Queue<'_>, side: &Side, threads: &mut Threads) {
         let info = self.hardware.info;
         let turns = side.turns(queue.tid, queue.cpu);
-        let codes = Codes::new(side, &turns, (&mut self.files, &mut self.symbols), self.kernel);
+        let codes = Codes::new(side, &turns, &mut self.files, &mut self.symbols, self.kernel);
         let program = codes.program(&turns, info.scale);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut end = None;
@@ -107,7 +107,7 @@ impl State<'_> {
             let mut times = Times { scale: info.scale, first: None, latest: None };
             times.first = parts.iter().flat_map(|part| &part.0).find_map(|(at, _)| times.of(*at));
             if let Some((time, last)) = end {
-                tell_gap(threads, &turns, (time, last), times.first);
+                tell_gap(threads, &turns, time, last, times.first);
             }
             for (at, event) in parts.into_iter().flat_map(|part| part.0) {
                 let turn = turns.get(at.switch as usize).map(|turn| turn.0);
@@ -130,7 +130,7 @@ impl State<'_> {
                 let Some((time, event)) = events.pop_if(is_due) else { break };
                 let key = *key;
                 let what = self.hardware_event(key, event);
-                if matches!(what, What::Branch(_)) {
+                if matches!(what, RecordContent::Branch(_)) {
                     self.timeline.count_branch();
                 }
                 self.push_made(key, time, what);
@@ -139,7 +139,7 @@ impl State<'_> {
     }
 
     /// Says that a part of the trace is missing, which is nothing on a timeline.
-    pub(super) fn trace_lost(&mut self, offset: u64, why: &str) -> Option<What> {
+    pub(super) fn trace_lost(&mut self, offset: u64, why: &str) -> Option<RecordContent> {
         let text = format!("trace of Intel PT: {why}");
         self.timeline.notices.add(NoticeKind::EventsLost, offset, text.as_bytes());
         None
@@ -155,21 +155,21 @@ impl State<'_> {
         }
     }
 
-    fn hardware_event(&mut self, key: ThreadKey, event: Event) -> What {
+    fn hardware_event(&mut self, key: ThreadKey, event: Event) -> RecordContent {
         match event {
             Event::Branch { kind, from, to, is_in_transaction } => {
                 let (from, to) = (self.branch_place(key, from), self.branch_place(key, to));
                 let (kind, edge) = (kind_of(kind), TraceEdge::Within);
-                What::Branch(Branch { kind, edge, is_in_transaction, from, to })
+                RecordContent::Branch(Branch { kind, edge, is_in_transaction, from, to })
             }
-            Event::Start { to } => What::Branch(Branch {
+            Event::Start { to } => RecordContent::Branch(Branch {
                 kind: BranchKind::None,
                 edge: TraceEdge::Start,
                 is_in_transaction: false,
                 from: Location::NOWHERE,
                 to: self.branch_place(key, to),
             }),
-            Event::End { kind, from, to } => What::Branch(Branch {
+            Event::End { kind, from, to } => RecordContent::Branch(Branch {
                 kind: match kind {
                     Some(Kind::Interrupt) => BranchKind::Asynchronous,
                     Some(kind) => kind_of(kind),
@@ -182,11 +182,11 @@ impl State<'_> {
             }),
             Event::Loss(lost) => {
                 let (message, ip) = message_of(lost);
-                What::Error { message: self.names().string(message), ip }
+                RecordContent::Error { message: self.names().string(message), ip }
             }
-            Event::CoreRatio(ratio) => What::Frequency(self.hardware.info.mhz(ratio)),
+            Event::CoreRatio(ratio) => RecordContent::Frequency(self.hardware.info.mhz(ratio)),
             Event::Written(value) => {
-                What::Moment(self.names().string(&format!("ptwrite {value:#x}")))
+                RecordContent::Moment(self.names().string(&format!("ptwrite {value:#x}")))
             }
         }
     }
@@ -258,7 +258,8 @@ impl Times {
 fn tell_gap(
     threads: &mut Threads,
     turns: &[(Turn, usize)],
-    (end, last): (Option<Nanos>, ThreadKey),
+    end: Option<Nanos>,
+    last: ThreadKey,
     start: Option<Nanos>,
 ) {
     let until = start.map_or(0, |start| start as u64);

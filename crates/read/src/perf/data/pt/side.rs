@@ -7,7 +7,7 @@ use spanwise_symbols::Mapping;
 
 use super::jitdump::{Made, is_dump};
 use super::streams::Cut;
-use crate::perf::data::file::records::{Record, What};
+use crate::perf::data::file::records::{Body, Record};
 
 /// What a process had mapped from a time on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Side {
         let since = common.time.unwrap_or(0);
         self.make_until(since);
         match what {
-            What::Mapped {
+            Body::Mapped {
                 pid,
                 start,
                 len,
@@ -71,14 +71,14 @@ impl Side {
                 let end = start.saturating_add(len);
                 self.map(pid, since, Mapping { start, end, file_offset, path });
             }
-            What::Named { pid, tid, is_exec, .. } => {
+            Body::Named { pid, tid, is_exec, .. } => {
                 self.pids.insert(tid, pid);
                 if is_exec {
                     let versions = self.processes.entry(pid).or_default();
                     versions.push(Version { since, maps: Vec::new() });
                 }
             }
-            What::Forked { pid, parent, tid } => {
+            Body::Forked { pid, parent, tid } => {
                 self.pids.insert(tid, pid);
                 if pid != parent {
                     let maps = self.processes.get(&parent).and_then(|versions| versions.last());
@@ -86,15 +86,15 @@ impl Side {
                     self.processes.entry(pid).or_default().push(Version { since, maps });
                 }
             }
-            What::Switch { is_out: true, .. } => self.leaves(common.cpu, since),
-            What::Switch { is_out: false, .. } => {
+            Body::Switch { is_out: true, .. } => self.leaves(common.cpu, since),
+            Body::Switch { is_out: false, .. } => {
                 self.comes(common.cpu, Turn { since, pid: common.pid, tid: common.tid });
             }
-            What::TraceStarted { pid, tid } => {
+            Body::TraceStarted { pid, tid } => {
                 self.pids.insert(tid, pid);
                 self.comes(common.cpu, Turn { since, pid, tid });
             }
-            What::TraceCut { at } => {
+            Body::TraceCut { at } => {
                 self.cuts.push(Cut { tid: common.tid, cpu: common.cpu, at });
             }
             _ => {}

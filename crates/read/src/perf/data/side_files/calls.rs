@@ -94,7 +94,7 @@ impl Hits {
             if let Some(name) = name {
                 timeline.name_lane(thread, name);
             }
-            timeline.call((thread, event.time), function, event.is_return);
+            timeline.call(thread, event.time, function, event.is_return);
         }
     }
 

@@ -9,7 +9,7 @@ use spanwise_recording::single_steps::{self, StepBranch, StepBranchKind, StepRec
 
 use crate::perf::data::file::header::Header;
 use crate::perf::data::file::records;
-use crate::perf::data::{Reader, State, What};
+use crate::perf::data::{Reader, RecordContent, State};
 
 /// One step that led elsewhere, or the first, or the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Reader {
             return;
         }
         records::each_record(header, |record| {
-            if let (records::What::Switch { is_out, .. }, Some(time)) =
+            if let (records::Body::Switch { is_out, .. }, Some(time)) =
                 (&record.what, time_of(&record))
             {
                 self.steps.switched(record.common.tid.into(), time, *is_out);
@@ -161,7 +161,7 @@ impl State<'_> {
     /// each instruction is nothing that the program does.
     pub(crate) fn is_of_stepping(&mut self, record: &records::Record<'_>) -> bool {
         let is_told =
-            matches!(record.what, records::What::Sample { .. } | records::What::Switch { .. });
+            matches!(record.what, records::Body::Sample { .. } | records::Body::Switch { .. });
         let tid = record.common.tid;
         let holds = |time| self.steps.holds(tid.into(), time);
         let is_left_out = is_told && time_of(record).is_some_and(holds);
@@ -180,7 +180,7 @@ impl State<'_> {
         let [from, to] = [step.from, step.to].map(|ip| self.place(pid, ip));
         let branch =
             Branch { kind: step.kind, edge: step.edge, is_in_transaction: false, from, to };
-        self.push_made(step.thread, Some(step.time), What::Branch(branch));
+        self.push_made(step.thread, Some(step.time), RecordContent::Branch(branch));
     }
 
     /// The function at an address.

@@ -13,17 +13,17 @@ use crate::perf::script::lanes::Join;
 
 /// What stands at an address.
 #[derive(Clone)]
-pub(crate) struct Found {
+pub(crate) struct AddressSymbol {
     pub(crate) function: FunctionId,
     pub(crate) is_entry: bool,
     /// The file of the source and the line, where they are known.
     stands: (StrId, u32),
     /// What the compiler put into the function there, from the outermost on.
-    inlined: Rc<[InlinedFound]>,
+    inlined: Rc<[InlinedSymbol]>,
 }
 
 #[derive(Clone, Copy)]
-struct InlinedFound {
+struct InlinedSymbol {
     pub(crate) function: FunctionId,
     stands: (StrId, u32),
 }
@@ -133,15 +133,15 @@ impl State<'_> {
             (Some((name, is_entry)), mapping) => {
                 let file = mapping.map_or(Rc::default(), |mapping| mapping.path);
                 let function = self.names().function(&name, &file);
-                Found { function, is_entry, stands: NOWHERE, inlined: Rc::default() }
+                AddressSymbol { function, is_entry, stands: NOWHERE, inlined: Rc::default() }
             }
             (None, Some(mapping)) if ip >> 63 == 0 => self.function(&mapping, inside),
             (None, mapping) => {
                 self.kernel_function(mapping.map_or("", |_| "[kernel.kallsyms]"), inside)
             }
         };
-        let Found { function, is_entry, stands: (source, line), inlined } = found;
-        frames.extend(inlined.iter().rev().map(|&InlinedFound { function, stands }| {
+        let AddressSymbol { function, is_entry, stands: (source, line), inlined } = found;
+        frames.extend(inlined.iter().rev().map(|&InlinedSymbol { function, stands }| {
             let (source, line) = stands;
             Location { ip, function, is_entry: false, is_inlined: true, source, line }
         }));
@@ -149,17 +149,17 @@ impl State<'_> {
         frames.push(Location { ip, function, is_entry, is_inlined: false, source, line });
     }
 
-    pub(crate) fn kernel_function(&mut self, file: &str, ip: u64) -> Found {
+    pub(crate) fn kernel_function(&mut self, file: &str, ip: u64) -> AddressSymbol {
         let is_kernel = ip >> 63 == 1;
         let found = is_kernel.then(|| self.symbols.find_kernel(&self.files, ip)).flatten();
         let (function, is_entry) = match found {
             Some(Symbol { name, is_entry }) => (self.names().function(&name, file), is_entry),
             None => (self.made_or_unknown(ip, file), false),
         };
-        Found { function, is_entry, stands: NOWHERE, inlined: Rc::default() }
+        AddressSymbol { function, is_entry, stands: NOWHERE, inlined: Rc::default() }
     }
 
-    fn function(&mut self, mapping: &Mapping, ip: u64) -> Found {
+    fn function(&mut self, mapping: &Mapping, ip: u64) -> AddressSymbol {
         let offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
         let key = (Rc::clone(&mapping.path), offset);
         if let Some(known) = self.places.get(&key) {
@@ -171,11 +171,11 @@ impl State<'_> {
         let Located { own, inlined } = located.unwrap_or_default();
         let names = self.timeline.names();
         let stands = (names.string(&own.file), own.line);
-        let inlined = inlined.iter().map(|call| InlinedFound {
+        let inlined = inlined.iter().map(|call| InlinedSymbol {
             function: names.function(&call.name, &mapping.path),
             stands: (names.string(&call.stands.file), call.stands.line),
         });
-        let found = Found { function, is_entry, stands, inlined: inlined.collect() };
+        let found = AddressSymbol { function, is_entry, stands, inlined: inlined.collect() };
         self.places.insert(key, found.clone());
         found
     }

@@ -11,7 +11,7 @@ use spanwise_recording::perf::{event_id, event_name};
 use crate::perf::data::file::header::Event;
 use crate::perf::data::file::sample::{Common, Sample};
 use crate::perf::data::side_files::python::When;
-use crate::perf::data::{Scheduled, State, What};
+use crate::perf::data::{RecordContent, Scheduled, State};
 
 /// Innermost frames among which those of the recorder's own program are.
 const PROGRAM_FRAMES_MAX: usize = 12;
@@ -25,10 +25,11 @@ impl State<'_> {
     /// What a sample of any event says. A thread is of no interest where an interrupt did it.
     pub(crate) fn any_sample(
         &mut self,
-        (of, thread): (Common, &mut ThreadKey),
+        of: Common,
+        thread: &mut ThreadKey,
         sample: &Sample<'_>,
         event: &Event,
-    ) -> Option<What> {
+    ) -> Option<RecordContent> {
         if self.has_waits && (event.name == event_name::WAIT || is_share(event)) {
             return Some(self.waited(of, sample, event));
         }
@@ -47,11 +48,11 @@ impl State<'_> {
         // somebody asked for.
         let is_own = event.ids == [event_id::WAKINGS];
         let mut what = self.sample(of, sample, &event.name, is_own);
-        if let Some(What::Sched(scheduled)) = what.as_mut().filter(|_| is_own) {
+        if let Some(RecordContent::Sched(scheduled)) = what.as_mut().filter(|_| is_own) {
             // Wake-ups of ours have no stack themselves.
             scheduled.frames = self.waking.remove(&of.tid).unwrap_or_default();
         }
-        let is_waking = matches!(&what, Some(What::Sched(scheduled))
+        let is_waking = matches!(&what, Some(RecordContent::Sched(scheduled))
             if matches!(scheduled.event, SchedEvent::Wake { .. }));
         let content = self.formats.content(sample.raw).filter(|_| is_waking);
         if content.is_some_and(|content| content.is_of_interrupt()) {
@@ -63,7 +64,7 @@ impl State<'_> {
         what
     }
 
-    fn waited(&mut self, of: Common, sample: &Sample<'_>, event: &Event) -> What {
+    fn waited(&mut self, of: Common, sample: &Sample<'_>, event: &Event) -> RecordContent {
         let is_exact = !is_share(event);
         let wait = Nanos::try_from(sample.period).ok().filter(|_| is_exact);
         let since = wait.and_then(|wait| {
@@ -81,7 +82,7 @@ impl State<'_> {
         };
         let mut frames = self.frames(at, sample, when);
         leave_program_out(self.names(), &mut frames);
-        What::Sched(Box::new(Scheduled { event: SchedEvent::Waited { since }, frames }))
+        RecordContent::Sched(Box::new(Scheduled { event: SchedEvent::Waited { since }, frames }))
     }
 }
 

@@ -158,7 +158,8 @@ impl PythonStacks {
     /// The kernel's stack, outermost first, with functions of Python in it.
     pub(crate) fn join(
         &mut self,
-        (tid, time): (i32, Nanos),
+        tid: i32,
+        time: Nanos,
         when: When,
         native: Vec<Location>,
         names: &mut Names,
@@ -221,13 +222,13 @@ impl Reader {
         records::each_record(header, |record| {
             let Some(time) = record.common.time else { return };
             match record.what {
-                records::What::Switch { is_out, .. } => {
+                records::Body::Switch { is_out, .. } => {
                     self.python.switched(record.common.tid, time, is_out);
                 }
-                records::What::Sample { event, .. } if event.name == CLOCK => {
+                records::Body::Sample { event, .. } if event.name == CLOCK => {
                     self.python.sampled(record.common.tid, time);
                 }
-                records::What::Named { tid, is_exec: true, .. } => {
+                records::Body::Named { tid, is_exec: true, .. } => {
                     self.python.became_another(tid, time);
                 }
                 _ => {}
@@ -295,7 +296,7 @@ mod tests {
         let place =
             |name: &&str| Location { function: names.function(name, "x"), ..Location::NOWHERE };
         let native: Vec<Location> = native.iter().map(place).collect();
-        let joined = stacks.join((at.0, at.1), at.2, native, &mut names);
+        let joined = stacks.join(at.0, at.1, at.2, native, &mut names);
         let found: Vec<&str> = joined.iter().map(|place| names.name_text(place.function)).collect();
         assert_eq!(found, expected);
     }
@@ -324,11 +325,11 @@ mod tests {
         let mut names = Names::default();
         stacks.sampled(5, 11);
         stacks.pair_copies();
-        let mut at = |time| stacks.join((5, time), When::Sampled, Vec::new(), &mut names).len();
+        let mut at = |time| stacks.join(5, time, When::Sampled, Vec::new(), &mut names).len();
         assert_eq!((at(11), at(12)), (1, 0));
         assert_eq!(stacks.from_nearby, 0);
         let mut stacks = PythonStacks::read(&[HEAD, &sample(10, 5, &[(0, true)])].concat());
-        let found = stacks.join((5, 11), When::Sampled, Vec::new(), &mut names);
+        let found = stacks.join(5, 11, When::Sampled, Vec::new(), &mut names);
         assert_eq!((found.len(), stacks.from_nearby), (1, 1));
     }
 

@@ -24,7 +24,7 @@ use crate::perf::event::{Event, Stacks};
 use crate::perf::perf_file::{Features, PerfFile};
 use crate::perf::records;
 use crate::perf::records::{Tally, records};
-use crate::pt::{Piece, TraceRecorded};
+use crate::pt::{TracePiece, TraceRecorded};
 use crate::python::Counts;
 use crate::session::options::RecordOptions;
 use crate::session::outcome::Snapshot;
@@ -113,9 +113,9 @@ impl SideCounts {
     }
 }
 
-pub(crate) struct Keeper {
+pub(crate) struct RecordingSink {
     folders: Folders,
-    place: Place,
+    place: Destination,
     python: SideLog,
     calls: SideLog,
     steps: SideLog,
@@ -135,20 +135,30 @@ pub(crate) struct Saved {
     pub(crate) folder: Arc<Folder>,
 }
 
-enum Place {
+enum Destination {
     /// All of it, in a folder.
     File(Arc<Folder>, Option<PerfFile>),
     Memory(Flight),
 }
 
-/// Why something is saved: in words, by which hit, and how the program ended.
-pub(crate) type Why<'a> = (&'a str, Option<&'a Reason>, Option<ExitStatus>);
+/// Why something is saved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SaveReason<'a> {
+    pub(crate) text: &'a str,
+    /// The hit of a trigger.
+    pub(crate) hit: Option<&'a Reason>,
+    /// How the program ended, if it did.
+    pub(crate) status: Option<ExitStatus>,
+}
 
 /// Files beside the kernel's records, in the order of the logs.
 const SIDE_FILES: [SideFile; 3] = [PYTHON_FILE, CALLS_FILE, SINGLE_STEPS_FILE];
 
-impl Keeper {
-    pub(crate) fn begin(facts: &Facts<'_>, events: Vec<Event>) -> Result<Keeper, CaptureError> {
+impl RecordingSink {
+    pub(crate) fn begin(
+        facts: &Facts<'_>,
+        events: Vec<Event>,
+    ) -> Result<RecordingSink, CaptureError> {
         let mut folders = match facts.options.folder {
             Some(folder) => Folders::named(folder)?,
             None => Folders::of_program(&facts.command),
@@ -156,7 +166,7 @@ impl Keeper {
         let (place, [python, calls, steps]) = match facts.options.flight {
             Some(flight) => {
                 let log = |file| SideLog::to_memory(file, flight.bytes);
-                let place = Place::Memory(Flight::new(flight.bytes));
+                let place = Destination::Memory(Flight::new(flight.bytes));
                 (place, SIDE_FILES.map(log))
             }
             None => {
@@ -169,12 +179,12 @@ impl Keeper {
                 about.write(&folder).map_err(|error| cannot(&folder, error))?;
                 let log = |file| SideLog::to_file(file, &folder);
                 let logs = SIDE_FILES.map(log);
-                (Place::File(folder, Some(file)), logs)
+                (Destination::File(folder, Some(file)), logs)
             }
         };
         let (about_trace, counts) = (Vec::new(), SideCounts::default());
         let ([refused, braked], late_processes) = Default::default();
-        Ok(Keeper {
+        Ok(RecordingSink {
             folders,
             place,
             python,
@@ -204,11 +214,11 @@ impl Keeper {
 
     pub(crate) fn keep(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
         match &mut self.place {
-            Place::File(folder, Some(file)) => {
+            Destination::File(folder, Some(file)) => {
                 file.write_records(bytes).map_err(|error| cannot(folder, error))
             }
-            Place::File(_, None) => Ok(()),
-            Place::Memory(flight) => {
+            Destination::File(_, None) => Ok(()),
+            Destination::Memory(flight) => {
                 flight.push(bytes);
                 Ok(())
             }
@@ -217,7 +227,7 @@ impl Keeper {
 
     /// How to read what comes of the hardware's own trace.
     pub(crate) fn keep_about_trace(&mut self, record: Vec<u8>) -> Result<(), CaptureError> {
-        if let Place::File(folder, Some(file)) = &mut self.place {
+        if let Destination::File(folder, Some(file)) = &mut self.place {
             file.write_records(&record).map_err(|error| cannot(folder, error))?;
         }
         self.about_trace = record;
@@ -225,25 +235,25 @@ impl Keeper {
     }
 
     /// A piece of the hardware's own trace, at once.
-    pub(crate) fn keep_piece(&mut self, (record, bytes): &Piece) -> Result<(), CaptureError> {
+    pub(crate) fn keep_piece(&mut self, piece: &TracePiece) -> Result<(), CaptureError> {
         match &mut self.place {
-            Place::File(folder, Some(file)) => {
-                file.write_piece(record, bytes).map_err(|error| cannot(folder, error))
+            Destination::File(folder, Some(file)) => {
+                file.write_piece(&piece.record, &piece.bytes).map_err(|error| cannot(folder, error))
             }
             // Last moments are in its rings until they are saved.
-            Place::File(_, None) | Place::Memory(_) => Ok(()),
+            Destination::File(_, None) | Destination::Memory(_) => Ok(()),
         }
     }
 
     /// All rings have been emptied once more.
     pub(crate) fn finish_round(&mut self) -> Result<(), CaptureError> {
         match &mut self.place {
-            Place::File(folder, Some(file)) => file
+            Destination::File(folder, Some(file)) => file
                 .write_records(&records::finished_round())
                 .and_then(|()| file.note_size())
                 .map_err(|error| cannot(folder, error)),
-            Place::File(_, None) => Ok(()),
-            Place::Memory(flight) => {
+            Destination::File(_, None) => Ok(()),
+            Destination::Memory(flight) => {
                 flight.push(&records::finished_round());
                 Ok(())
             }
@@ -255,16 +265,18 @@ impl Keeper {
     pub(crate) fn save(
         &mut self,
         facts: &Facts<'_>,
-        (events, all): (&[Event], &Tally),
-        (why, last_moments): (Why<'_>, &[Piece]),
+        events: &[Event],
+        all: &Tally,
+        reason: SaveReason<'_>,
+        last_moments: &[TracePiece],
     ) -> Result<Saved, CaptureError> {
         let (folder, file, tally) = match &mut self.place {
-            Place::File(folder, file) => {
+            Destination::File(folder, file) => {
                 let file = file.take();
                 let file = file.ok_or_else(|| CaptureError::new("the recording is finished"))?;
                 (Arc::clone(folder), file, all.clone())
             }
-            Place::Memory(flight) => {
+            Destination::Memory(flight) => {
                 let folder = Arc::new(self.folders.create()?);
                 let mut file = create_file(&folder, events.to_vec())?;
                 // Files may have been mapped long before.
@@ -283,7 +295,7 @@ impl Keeper {
                     .map_err(|error| cannot(&folder, error))?;
                 let mut pieces = last_moments.iter();
                 pieces
-                    .try_for_each(|(record, bytes)| file.write_piece(record, bytes))
+                    .try_for_each(|piece| file.write_piece(&piece.record, &piece.bytes))
                     .map_err(|error| cannot(&folder, error))?;
                 let from = tally.times.map_or(0, |(first, _)| first);
                 self.python
@@ -295,7 +307,7 @@ impl Keeper {
             }
         };
         let features = features(facts, &tally, events);
-        let mut about = about(facts, &features, (&tally, events), why);
+        let mut about = about(facts, &features, &tally, events, reason);
         if let Some(python) = facts.options.python {
             about.number("python_rate_hz", python.rate_hz);
             about.number("python_stacks", self.counts.python.stacks);
@@ -314,21 +326,21 @@ impl Keeper {
             .write(&folder)
             .and_then(|()| file.finish(&features))
             .map_err(|error| cannot(&folder, error))?;
-        let (path, why) = (folder.path().to_owned(), why.0.to_owned());
+        let (path, why) = (folder.path().to_owned(), reason.text.to_owned());
         Ok(Saved { snapshot: Snapshot { folder: path, why, samples: tally.samples }, folder })
     }
 
     /// Where records are written while they come.
     pub(crate) fn folder(&self) -> Option<&Folder> {
         match &self.place {
-            Place::File(folder, _) => Some(folder),
-            Place::Memory(_) => None,
+            Destination::File(folder, _) => Some(folder),
+            Destination::Memory(_) => None,
         }
     }
 
     /// Nothing was recorded that anybody would want.
     pub(crate) fn discard(self) {
-        if let Place::File(folder, _) = &self.place {
+        if let Destination::File(folder, _) = &self.place {
             // What cannot be removed stays, as it is.
             let _ = folder.remove_all();
         }
@@ -378,8 +390,9 @@ fn features(facts: &Facts<'_>, tally: &Tally, events: &[Event]) -> Features {
 fn about(
     facts: &Facts<'_>,
     features: &Features,
-    (tally, events): (&Tally, &[Event]),
-    (why, reason, status): Why<'_>,
+    tally: &Tally,
+    events: &[Event],
+    reason: SaveReason<'_>,
 ) -> About {
     let options = facts.options;
     let mut about = About::default();
@@ -404,15 +417,15 @@ fn about(
     about.clock(&AboutClock { is_monotonic: has_monotonic(events), boot: boot(), start, end });
     about.number("samples", tally.samples);
     about.number("lost", tally.lost);
-    about.text("saved_at", why);
-    if let Some(reason) = reason {
-        about.number("trigger_thread", reason.thread);
-        about.number("trigger_ns", reason.time);
-        if let Some(argument) = reason.argument {
+    about.text("saved_at", reason.text);
+    if let Some(hit) = reason.hit {
+        about.number("trigger_thread", hit.thread);
+        about.number("trigger_ns", hit.time);
+        if let Some(argument) = hit.argument {
             about.number("trigger_argument", argument);
         }
     }
-    if let Some(status) = status {
+    if let Some(status) = reason.status {
         about.text("program", &status.to_string());
     }
     about

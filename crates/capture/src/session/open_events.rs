@@ -4,12 +4,12 @@ use std::io;
 
 use spanwise_recording::perf::event_name::CPU_CLOCK;
 
-use super::budget::Wanted;
+use super::budget::RecordPolicy;
 use super::options::RecordOptions;
 use crate::follow::{Followed, FrameCopies};
 use crate::perf::event::{Attr, Event};
 use crate::perf::rings::{self, Rings, TraceMemory};
-use crate::pt::{Asked, Tracer};
+use crate::pt::{TraceRequest, Tracer};
 use crate::system::processes;
 use crate::triggers::watch::Watch;
 use crate::waits::switches::{WaitOptions, Waits};
@@ -26,9 +26,9 @@ pub enum ClockOf {
 }
 
 /// What is recorded of threads: samples of a clock, or the processor's own trace.
-pub(crate) enum What {
+pub(crate) enum ThreadSource {
     Clock(ClockOptions),
-    Trace(Asked, TraceMemory),
+    Trace(TraceRequest, TraceMemory),
 }
 
 /// What is asked of a clock.
@@ -43,27 +43,27 @@ pub(crate) struct ClockOptions {
 /// Enough for rings that are emptied all the time.
 const TRACE_BYTES: usize = 256 << 20;
 
-impl What {
-    pub(crate) fn of(options: &RecordOptions<'_>) -> Result<What, CaptureError> {
+impl ThreadSource {
+    pub(crate) fn of(options: &RecordOptions<'_>) -> Result<ThreadSource, CaptureError> {
         let Some(pt) = &options.pt else {
             let attr = Attr::clock(options.rate_hz, options.stacks);
             let (of, reads_python) = (options.clock, options.python.is_some());
-            return Ok(What::Clock(ClockOptions { attr, of, reads_python }));
+            return Ok(ThreadSource::Clock(ClockOptions { attr, of, reads_python }));
         };
-        let mut asked = Asked::of(pt)?;
+        let mut asked = TraceRequest::of(pt)?;
         let (bytes, keeps_last) =
             options.flight.map_or((TRACE_BYTES, false), |flight| (flight.bytes, true));
         let filter = asked.filter.take();
-        Ok(What::Trace(asked, TraceMemory { bytes, keeps_last, filter }))
+        Ok(ThreadSource::Trace(asked, TraceMemory { bytes, keeps_last, filter }))
     }
 
     /// Opens the events of processors, or of all threads of these processes, which begin at once
     /// or when a process runs its program.
     pub(crate) fn open(&self, pids: &[i32], is_from_exec: bool) -> io::Result<Threads> {
         let (followed, mut rings) = match self {
-            What::Clock(clock) => Threads::follow((pids, is_from_exec), *clock)?,
+            ThreadSource::Clock(clock) => Threads::follow(pids, is_from_exec, *clock)?,
             // Of everybody it would be too much.
-            What::Trace(..) => (None, None),
+            ThreadSource::Trace(..) => (None, None),
         };
         let is_for_processors = rings.is_some();
         let tids = processes::for_all_threads(pids, |tids| match &mut rings {
@@ -83,8 +83,8 @@ impl What {
     fn for_threads(&self, tids: &[i32], is_from_exec: bool) -> io::Result<Rings> {
         let begins = |attr: Attr| if is_from_exec { attr.beginning_at_exec() } else { attr };
         match self {
-            What::Clock(clock) => Rings::open(CPU_CLOCK, begins(clock.attr), tids),
-            What::Trace(asked, memory) => {
+            ThreadSource::Clock(clock) => Rings::open(CPU_CLOCK, begins(clock.attr), tids),
+            ThreadSource::Trace(asked, memory) => {
                 Rings::open_trace("intel_pt", begins(asked.attr), tids, memory)
             }
         }
@@ -92,12 +92,12 @@ impl What {
 
     pub(crate) fn refusal(&self, what: &str, error: io::Error) -> CaptureError {
         match self {
-            What::Clock(ClockOptions { of: ClockOf::Processors, .. }) => {
+            ThreadSource::Clock(ClockOptions { of: ClockOf::Processors, .. }) => {
                 let what = format!("{what}: cannot be recorded by the clock of processors");
                 CaptureError::io(what, error).lacks(Ability::ManySwitches)
             }
-            What::Clock(..) => rings::refusal(what, error),
-            What::Trace(asked, _) => {
+            ThreadSource::Clock(..) => rings::refusal(what, error),
+            ThreadSource::Trace(asked, _) => {
                 let ability = match asked.attr.has_kernel() && rings::is_refusal(&error) {
                     true => Ability::KernelFrames,
                     false => Ability::IntelPt,
@@ -120,7 +120,8 @@ impl Threads {
     /// Has the kernel follow threads, and opens the events of processors that are theirs then, as
     /// far as one may and as it is wanted.
     fn follow(
-        (pids, is_from_exec): (&[i32], bool),
+        pids: &[i32],
+        is_from_exec: bool,
         ClockOptions { attr, of, reads_python }: ClockOptions,
     ) -> io::Result<(Option<Followed>, Option<Rings>)> {
         let followed = match (Followed::begin(pids, is_from_exec, reads_python), of) {
@@ -141,7 +142,7 @@ impl Threads {
 }
 
 /// All that is open from the beginning.
-pub(crate) struct Opened {
+pub(crate) struct OpenEvents {
     pub(crate) rings: Rings,
     pub(crate) waits: Waits,
     pub(crate) tracer: Option<Tracer>,
@@ -149,29 +150,31 @@ pub(crate) struct Opened {
     pub(crate) frames: Option<FrameCopies>,
 }
 
-impl Opened {
+impl OpenEvents {
     pub(crate) fn new(
-        what: What,
+        what: ThreadSource,
         Threads { rings, followed, tids }: Threads,
-        (options, is_from_exec): (&RecordOptions<'_>, bool),
-    ) -> Result<Opened, CaptureError> {
+        options: &RecordOptions<'_>,
+        is_from_exec: bool,
+    ) -> Result<OpenEvents, CaptureError> {
         let frames = followed.as_ref().and_then(Followed::frame_copies);
         let waits = wait_options(options, is_from_exec);
-        let waits = Waits::open(waits, &rings, (&tids, followed));
+        let waits = Waits::open(waits, &rings, &tids, followed);
         let mut tracer = None;
-        if let What::Trace(asked, memory) = what {
+        if let ThreadSource::Trace(asked, memory) = what {
             let mut new = Tracer::new(asked.source, memory.keeps_last, &rings);
             let cannot = |error| CaptureError::io("mappings cannot be recorded", error);
             new.open_side(&rings, &tids, is_from_exec).map_err(cannot)?;
             tracer = Some(new);
         }
-        Ok(Opened { rings, waits, tracer, frames })
+        Ok(OpenEvents { rings, waits, tracer, frames })
     }
 }
 
 /// All events, that of the rings first.
 pub(crate) fn events(
-    (rings, tracer): (&Rings, Option<&Tracer>),
+    rings: &Rings,
+    tracer: Option<&Tracer>,
     waits: &Waits,
     watch: Option<&Watch<'_>>,
 ) -> Vec<Event> {
@@ -185,9 +188,9 @@ pub(crate) fn events(
 fn wait_options(options: &RecordOptions<'_>, is_from_exec: bool) -> WaitOptions {
     let is_trigger = options.flight.is_some_and(|flight| flight.triggers.off_cpu.is_some());
     let is_needed = is_trigger || options.pt.is_some();
-    let switches = if is_needed { Wanted::Always } else { options.switches };
+    let switches = if is_needed { RecordPolicy::Always } else { options.switches };
     // What a thread did last before it waited is in the trace.
-    let stacks = if options.pt.is_some() { Wanted::Never } else { options.wait_stacks };
+    let stacks = if options.pt.is_some() { RecordPolicy::Never } else { options.wait_stacks };
     let (how, threshold) = (options.stacks, options.wait_threshold);
     WaitOptions { switches, stacks, how, threshold, is_from_exec }
 }
