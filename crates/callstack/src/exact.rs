@@ -1,4 +1,7 @@
 //! Calls that were recorded one by one: when each began, and when it returned.
+//!
+//! A return names its function, and ends what that function called, too: those returns may be
+//! missing. Begins and ends that only nest are paired by `model`.
 
 use spanwise_model::Nanos;
 

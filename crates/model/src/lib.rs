@@ -74,12 +74,13 @@ pub use base::parallel::{
     both, for_each_index, map_indices, map_items, on_one_thread, threads_available,
 };
 pub use build::batch::{
-    AsyncPhase, AsyncRow, Batch, CounterRow, FlowPhase, FlowRow, InstantRow, NO_KEY, NO_OFFSET,
-    PairRow, SpanRow, TrackLabel,
+    AsyncPhase, AsyncRow, Batch, CounterRow, FlowPhase, FlowRow, InstantRow, LinkRow, NO_KEY,
+    NO_OFFSET, PairRow, SpanRow, TrackLabel,
 };
 pub use build::builder::TraceBuilder;
 pub use build::check::Violation;
 pub use build::merge::{MergePart, Merged, MergedClock, merge, starts_on_one_clock};
+pub use build::pairing::{Pairing, pair_nested};
 pub use build::select::{Selection, select};
 pub use columns::args::{ArgValue, ArgsSource, pick_from};
 pub use columns::category::{Categories, Category, CategoryId, SpanKind};

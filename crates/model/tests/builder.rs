@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use spanwise_model::{
-    AsyncPhase, AsyncRow, Batch, FlowPhase, FlowRow, NO_KEY, NO_ROW, NoticeKind, PairRow,
+    AsyncPhase, AsyncRow, Batch, FlowPhase, FlowRow, LinkRow, NO_KEY, NO_ROW, NoticeKind, PairRow,
     SourceInfo, SpanKind, SpanRow, Trace, TraceBuilder, TrackId, TrackKind, TrackLabel,
 };
 
@@ -91,6 +91,35 @@ fn flows_connect_the_spans_they_stand_on() {
     assert_eq!(links, [("Operator 1", "Operator 2"), ("Operator 2", "Operator 3")]);
     // The start without an end, the end without a start (which stands on no span).
     assert_eq!(notice_counts(&trace), [(NoticeKind::UnmatchedFlow, 2)]);
+}
+
+#[test]
+fn links_connect_the_spans_that_they_name() {
+    let mut batch = Batch::default();
+    let thread = batch.track(TrackKind::Thread, "1", "1");
+    let stream = batch.track(TrackKind::Thread, "0", "7");
+    let offset = |start: u64, key: u64| start << 20 | key;
+    span(&mut batch, stream, SpanKind::Kernel, (40, 50), 2);
+    span(&mut batch, stream, SpanKind::Kernel, (60, 70), 3);
+    span(&mut batch, stream, SpanKind::Kernel, (80, 90), 4);
+    span(&mut batch, thread, SpanKind::Runtime, (0, 10), 1);
+    span(&mut batch, thread, SpanKind::Operator, (20, 30), 5);
+    // A launch is no link; a link to GPU work is a launch where there is none.
+    let arrow = batch.category("arrow", SpanKind::Other);
+    let link = |from, to, category| LinkRow { from, to, category };
+    batch.links.push(link(offset(0, 1), offset(40, 2), None));
+    batch.links.push(link(offset(20, 5), offset(40, 2), Some(arrow)));
+    batch.links.push(link(offset(20, 5), offset(60, 3), Some(arrow)));
+    batch.links.push(link(offset(0, 1), 7, Some(arrow)));
+    let trace = finish(vec![batch], 2);
+    let expected =
+        [("Kernel 2", Some("Runtime 1")), ("Kernel 3", Some("Operator 5")), ("Kernel 4", None)];
+    assert_eq!(launches(&trace), expected);
+    let links: Vec<_> = trace.links().iter().map(|(a, b)| (trace.name(a), trace.name(b))).collect();
+    assert_eq!(links, [("Operator 5", "Kernel 2"), ("Operator 5", "Kernel 3")]);
+    // The link to nothing; a kernel counts as unlinked where no launch says otherwise.
+    let counts = notice_counts(&trace);
+    assert_eq!(counts, [(NoticeKind::UnmatchedFlow, 1), (NoticeKind::UnlinkedGpuWork, 2)]);
 }
 
 #[test]

@@ -128,6 +128,17 @@ pub struct FlowRow {
     pub is_launch: bool,
 }
 
+/// A link between two spans that its source names, by their offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkRow {
+    /// The offset of the span that it leads from.
+    pub from: u64,
+    /// The offset of the span that it leads to.
+    pub to: u64,
+    /// Its category. A link without one is the launch of GPU work, and nothing to draw.
+    pub category: Option<CategoryId>,
+}
+
 /// An instant event as its reader found it.
 #[derive(Debug, Clone, Copy)]
 pub struct InstantRow {
@@ -256,6 +267,8 @@ pub struct Batch {
     pub asyncs: Vec<AsyncRow>,
     /// Flow events.
     pub flows: Vec<FlowRow>,
+    /// Links between spans of any batch.
+    pub links: Vec<LinkRow>,
     /// Instant events.
     pub instants: Vec<InstantRow>,
     /// Counter values.

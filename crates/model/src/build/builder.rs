@@ -132,7 +132,8 @@ impl TraceBuilder {
         let instants = instants(&batches, &numbers);
         let counters = counters(&batches, &numbers);
         let observed = observed(&mut batches, &numbers);
-        let flows: Vec<_> = batches.iter_mut().map(|batch| mem::take(&mut batch.flows)).collect();
+        let flows = batches.iter_mut().map(|batch| mem::take(&mut batch.flows)).collect();
+        let links = batches.iter_mut().map(|batch| mem::take(&mut batch.links)).collect();
         // Consumes the batches: their rows and the columns need not both stay.
         let merged = merge_spans(batches, &numbers, &paired, &registry, threads);
         let MergedSpans { columns, ranges, kinds } = merged;
@@ -144,7 +145,7 @@ impl TraceBuilder {
             &columns,
             &tracks,
             registry.categories.rows(),
-            Flows { flows, numbers: &numbers },
+            Flows { flows, links, numbers: &numbers },
             threads,
         );
         let Joined { parent, launch, links, notices: join_notices } = joined;

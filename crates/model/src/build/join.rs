@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::build::batch::{AsyncPhase, Batch, FlowPhase, FlowRow, NO_KEY, SpanRow};
+use crate::build::batch::{AsyncPhase, Batch, FlowPhase, FlowRow, LinkRow, NO_KEY, SpanRow};
 use crate::build::builder::{Numbers, no_rows};
 use crate::build::nest::{self, SpanColumns, derived_row};
+use crate::build::pairing::{Pairing, pair_nested};
 use crate::{
     Category, CategoryId, Links, NO_ROW, Nanos, NoticeKind, Notices, QuickMap, SpanKind, StrId,
     Track, TrackId, for_each_index,
@@ -30,27 +31,32 @@ pub(crate) fn join(
     threads: usize,
 ) -> Joined {
     let kinds: Vec<SpanKind> = categories.iter().map(|category| category.kind).collect();
+    let mut notices = Notices::default();
+    let named = flows.named(columns, &mut notices);
     // Two independent halves: nesting reads times, launches read keys.
     let mut parent = no_rows(columns.start.len());
     let nest = |parent: &mut [u32], threads| {
         fill_parents(columns, tracks, parent, threads);
         python_parents(columns, &kinds, parent)
     };
-    let (mut notices, launches) = if threads > 1 {
+    let (parent_notices, launches) = if threads > 1 {
         std::thread::scope(|scope| {
             let nesting = scope.spawn(|| nest(&mut parent, threads - 1));
-            let launches = Launches::find(columns, &kinds);
+            let launches = Launches::find(columns, &kinds, &named);
             (nesting.join().expect("nesting does not panic"), launches)
         })
     } else {
-        (nest(&mut parent, 1), Launches::find(columns, &kinds))
+        (nest(&mut parent, 1), Launches::find(columns, &kinds, &named))
     };
     let Launches { mut launch, by_key, notices: launch_notices } = launches;
+    notices.merge(&parent_notices);
     notices.merge(&launch_notices);
     let flows = flows.unknown(&by_key);
     let place = SpanFinder { columns, tracks, parent: &parent };
-    let (links, flow_notices) = link_flows(&place, flows, &kinds, &mut launch);
-    notices.merge(&flow_notices);
+    let mut links = drawn_links(columns, &kinds, &named, &mut launch);
+    notices.merge(&link_flows(&place, flows, &kinds, &mut launch, &mut links));
+    let RowLinks { from, to, category } = links;
+    let links = Links { from: from.into(), to: to.into(), category: category.into() };
     Joined { parent, launch, links, notices }
 }
 
@@ -120,7 +126,7 @@ struct Launches {
 }
 
 impl Launches {
-    fn find(columns: &SpanColumns, kinds: &[SpanKind]) -> Self {
+    fn find(columns: &SpanColumns, kinds: &[SpanKind], named: &[NamedLink]) -> Self {
         let rows = columns.key.len();
         let with_kind = || columns.category.iter().map(|&id| kinds[usize::from(id)]).enumerate();
         let calls = || {
@@ -137,13 +143,18 @@ impl Launches {
             }
         }
         let mut launch = no_rows(rows);
+        for link in named.iter().filter(|link| link.category.is_none()) {
+            launch[link.to as usize] = link.from;
+        }
         let mut notices = Notices::default();
         for (row, kind) in with_kind() {
             if !kind.is_on_gpu() || kind == SpanKind::GpuAnnotation {
                 continue;
             }
             let key = columns.key[row];
-            if let Some(call) = by_key.get(key).filter(|_| key != NO_KEY) {
+            if launch[row] != NO_ROW {
+                // A link says so.
+            } else if let Some(call) = by_key.get(key).filter(|_| key != NO_KEY) {
                 launch[row] = call;
             } else if kind.is_gpu_work() {
                 notices.add(NoticeKind::UnlinkedGpuWork, columns.offset[row], b"");
@@ -205,13 +216,47 @@ fn python_parents(columns: &SpanColumns, kinds: &[SpanKind], parent: &[u32]) -> 
     notices
 }
 
-/// The flow points of each batch, still under its own numbers.
+/// A link that its source names, by the rows of its spans. One without a category is a launch.
+struct NamedLink {
+    from: u32,
+    to: u32,
+    category: Option<CategoryId>,
+}
+
+/// The flow points and links of each batch, still under its own numbers.
 pub(crate) struct Flows<'a> {
     pub(crate) flows: Vec<Vec<FlowRow>>,
+    pub(crate) links: Vec<Vec<LinkRow>>,
     pub(crate) numbers: &'a [Numbers],
 }
 
 impl Flows<'_> {
+    /// The links by the rows of their spans.
+    fn named(&self, columns: &SpanColumns, notices: &mut Notices) -> Vec<NamedLink> {
+        let offsets = self.links.iter().flatten().flat_map(|link| [link.from, link.to]);
+        let mut rows: QuickMap<u64, u32> = offsets.map(|offset| (offset, NO_ROW)).collect();
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        for (row, offset) in columns.offset.iter().enumerate() {
+            rows.entry(*offset).and_modify(|known| *known = row as u32);
+        }
+        let mut named = Vec::new();
+        for (links, numbers) in self.links.iter().zip(self.numbers) {
+            for link in links {
+                let (from, to) = (rows[&link.from], rows[&link.to]);
+                match from == NO_ROW || to == NO_ROW {
+                    true => notices.add(NoticeKind::UnmatchedFlow, link.from, b""),
+                    false => {
+                        let category = link.category.map(|category| numbers.category(category));
+                        named.push(NamedLink { from, to, category });
+                    }
+                }
+            }
+        }
+        named
+    }
+
     /// Those that say something new, under the trace's numbers. Most flows of a
     /// PyTorch trace repeat what the correlation has said: they go first.
     fn unknown(self, by_key: &ByKey) -> Vec<FlowRow> {
@@ -259,15 +304,51 @@ impl SpanFinder<'_> {
     }
 }
 
+/// Links as columns, by row.
+#[derive(Default)]
+struct RowLinks {
+    from: Vec<u32>,
+    to: Vec<u32>,
+    category: Vec<u16>,
+}
+
+impl RowLinks {
+    fn add(&mut self, from: u32, to: u32, category: CategoryId) {
+        self.from.push(from);
+        self.to.push(to);
+        self.category.push(category.0 as u16);
+    }
+}
+
+/// The named links that are no launches. What leads to GPU work that nothing has launched yet is
+/// taken as its launch, too.
+fn drawn_links(
+    columns: &SpanColumns,
+    kinds: &[SpanKind],
+    named: &[NamedLink],
+    launch: &mut [u32],
+) -> RowLinks {
+    let mut links = RowLinks::default();
+    for &NamedLink { from, to, category } in named {
+        let Some(category) = category else { continue };
+        links.add(from, to, category);
+        let kind = kinds[usize::from(columns.category[to as usize])];
+        if kind.is_gpu_work() && launch[to as usize] == NO_ROW {
+            launch[to as usize] = from;
+        }
+    }
+    links
+}
+
 /// Makes links of flows, and launches of those flows that are the only evidence of a launch.
 fn link_flows(
     place: &SpanFinder<'_>,
     mut flows: Vec<FlowRow>,
     kinds: &[SpanKind],
     launch: &mut [u32],
-) -> (Links, Notices) {
+    links: &mut RowLinks,
+) -> Notices {
     flows.sort_by_key(|flow| (flow.category, flow.key, flow.time, flow.offset));
-    let (mut from, mut to, mut category) = (Vec::new(), Vec::new(), Vec::new());
     let mut notices = Notices::default();
     for group in flows.chunk_by(|a, b| (a.category, a.key) == (b.category, b.key)) {
         let mut last: Option<(u32, &FlowRow)> = None;
@@ -281,9 +362,7 @@ fn link_flows(
                 _ => None,
             };
             if let Some((source, target)) = joined {
-                from.push(source);
-                to.push(target);
-                category.push(flow.category.0 as u16);
+                links.add(source, target, flow.category);
                 is_used = true;
                 let target_kind = kinds[usize::from(place.columns.category[target as usize])];
                 if flow.is_launch && target_kind.is_gpu_work() && launch[target as usize] == NO_ROW
@@ -306,8 +385,7 @@ fn link_flows(
             notices.add(NoticeKind::UnmatchedFlow, unused.offset, b"");
         }
     }
-    let links = Links { from: from.into(), to: to.into(), category: category.into() };
-    (links, notices)
+    notices
 }
 
 /// An end that was opened and waits for its close.
@@ -441,19 +519,23 @@ fn pair_async_spans(
     }
     rows.sort_by_key(|row| (row.0, row.1, row.2, row.3));
     for of_key in rows.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        let mut open: Vec<Open> = Vec::new();
-        for &(track, _, time, offset, name, category, phase) in of_key {
-            match phase {
-                AsyncPhase::Begin => open.push(Open { time, name, category, offset }),
-                AsyncPhase::End => match open.pop() {
-                    Some(begin) => emit(track, begin, time),
-                    None => notices.add(NoticeKind::UnmatchedEnd, offset, b""),
-                },
-            }
-        }
-        for left in open {
-            notices.add(NoticeKind::UnfinishedSpan, left.offset, b"");
-            emit(of_key[0].0, left, trace_end);
-        }
+        pair_nested(
+            of_key,
+            |row| row.6 == AsyncPhase::Begin,
+            |pairing| {
+                let (begin, end) = match pairing {
+                    Pairing::Closed { begin, end } => (begin, end.2),
+                    Pairing::UnmatchedEnd(end) => {
+                        return notices.add(NoticeKind::UnmatchedEnd, end.3, b"");
+                    }
+                    Pairing::Unfinished(begin) => {
+                        notices.add(NoticeKind::UnfinishedSpan, begin.3, b"");
+                        (begin, trace_end)
+                    }
+                };
+                let &(track, _, time, offset, name, category, _) = begin;
+                emit(track, Open { time, name, category, offset }, end);
+            },
+        );
     }
 }

@@ -6,4 +6,5 @@ pub(super) mod check;
 pub(super) mod join;
 pub(super) mod merge;
 pub(super) mod nest;
+pub(super) mod pairing;
 pub(super) mod select;

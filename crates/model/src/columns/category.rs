@@ -161,17 +161,6 @@ impl Categories {
     pub fn rows(&self) -> &[Category] {
         &self.0
     }
-
-    /// Where a category of this kind stands that the only batch of the trace called `id`.
-    pub fn of_only_batch(&self, id: CategoryId, kind: SpanKind) -> Option<u16> {
-        let own = id.index() < CategoryTable::OWN_MAX;
-        let beyond = || {
-            let others = self.0.iter().skip(CategoryTable::OWN_MAX);
-            Some(CategoryTable::OWN_MAX + others.into_iter().position(|row| row.kind == kind)?)
-        };
-        let row = if own { Some(id.index()) } else { beyond() };
-        row.and_then(|row| u16::try_from(row).ok())
-    }
 }
 
 /// Gives categories numbers of 16 bits. Those beyond stand under one category for each kind,

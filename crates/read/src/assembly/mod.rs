@@ -1,19 +1,18 @@
 //! Spans and arrows of binary formats become a trace.
 //!
-//! These formats bind an arrow to an event, not to a moment as JSON does. So begins and
-//! ends are paired here, arrows are led from span to span, and the finished trace gets
-//! exactly those as its links. An arrow from a runtime call to GPU work is a launch.
+//! These formats bind an arrow to an event, which may be a begin or an end, not to a time as JSON
+//! does. So which end belongs to which begin is known here, before the builder has all spans;
+//! arrows are led from span to span, and the trace gets exactly those as its links. An arrow from
+//! a runtime call to GPU work is a launch.
 
 pub(crate) mod restored_states;
 
 use std::collections::HashMap;
 
 use spanwise_model::{
-    Batch, CategoryId, Column, FlowPhase, Links, NO_KEY, NO_ROW, Nanos, NoticeKind, Parts,
-    SourceInfo, SpanKind, SpanRow, Spans, StrId, Trace, TraceBuilder, TrackId,
+    Batch, CategoryId, FlowPhase, LinkRow, NO_KEY, Nanos, NoticeKind, Pairing, SourceInfo,
+    SpanKind, SpanRow, StrId, Trace, TraceBuilder, TrackId, pair_nested,
 };
-
-use crate::ReadErrorKind;
 
 /// A begin or an end; those of one lane nest.
 #[derive(Debug, Clone, Copy)]
@@ -77,66 +76,48 @@ impl Assembly {
         let mut begin_of: HashMap<u64, u64> = HashMap::new();
         for of_lane in edges.chunk_by(|a, b| a.lane == b.lane) {
             let track = track_of(&mut self.batch, of_lane[0].lane);
-            let mut open: Vec<(Edge, (StrId, CategoryId))> = Vec::new();
-            for &edge in of_lane {
-                if let Some(begin) = edge.begin {
-                    open.push((edge, begin));
-                    continue;
-                }
-                let Some((start, texts)) = open.pop() else {
-                    self.batch.notice(NoticeKind::UnmatchedEnd, edge.offset, b"");
-                    continue;
-                };
-                begin_of.insert(edge.offset, start.offset);
-                self.between(track, &start, edge.time, texts);
-            }
-            for (start, texts) in open {
-                self.batch.notice(NoticeKind::UnfinishedSpan, start.offset, b"");
-                self.between(track, &start, trace_end.max(start.time), texts);
-            }
+            pair_nested(
+                of_lane,
+                |edge| edge.begin.is_some(),
+                |pairing| match pairing {
+                    Pairing::Closed { begin, end } => {
+                        begin_of.insert(end.offset, begin.offset);
+                        self.between(track, begin, end.time);
+                    }
+                    Pairing::UnmatchedEnd(end) => {
+                        self.batch.notice(NoticeKind::UnmatchedEnd, end.offset, b"");
+                    }
+                    Pairing::Unfinished(begin) => {
+                        self.batch.notice(NoticeKind::UnfinishedSpan, begin.offset, b"");
+                        self.between(track, begin, trace_end.max(begin.time));
+                    }
+                },
+            );
         }
         for point in &mut self.flows {
             point.event = *begin_of.get(&point.event).unwrap_or(&point.event);
         }
     }
 
-    fn between(&mut self, track: TrackId, start: &Edge, end: Nanos, texts: (StrId, CategoryId)) {
+    fn between(&mut self, track: TrackId, start: &Edge, end: Nanos) {
+        let Some((name, category)) = start.begin else { return };
         let Some(dur) = end.checked_sub(start.time) else {
             return self.batch.notice(NoticeKind::TimeOutOfRange, start.offset, b"");
         };
-        let (name, category) = texts;
         let (start, offset) = (start.time, start.offset);
         self.span(track, SpanRow { start, dur, key: NO_KEY, offset, name, category });
     }
 
-    pub(crate) fn finish(
-        mut self,
-        info: SourceInfo,
-        threads: usize,
-    ) -> Result<Trace, ReadErrorKind> {
+    pub(crate) fn finish(mut self, info: SourceInfo, threads: usize) -> Trace {
         let arrows = self.arrows();
-        let links = self.launches(arrows);
-        let category = |arrow: &Arrow, batch: &mut Batch| {
-            let id = arrow.category.unwrap_or_else(|| batch.category("flow", SpanKind::Other));
-            (id, batch.category_kind(id))
-        };
-        let categories: Vec<(CategoryId, SpanKind)> =
-            links.iter().map(|arrow| category(arrow, &mut self.batch)).collect();
+        self.links(&arrows);
         for &(track, row) in &self.spans {
             self.batch.push_span(track, row);
         }
         self.batch.seal();
         let mut builder = TraceBuilder::new(threads);
         builder.push(self.batch);
-        let trace = builder.finish(info, None);
-        if links.is_empty() {
-            return Ok(trace);
-        }
-        let in_trace = |&(id, kind): &(CategoryId, SpanKind)| {
-            trace.categories().of_only_batch(id, kind).unwrap_or_default()
-        };
-        let categories: Vec<u16> = categories.iter().map(in_trace).collect();
-        with_links(&trace, &self.spans, &links, categories.into())
+        builder.finish(info, None)
     }
 
     /// Leads the points of each id from span to span.
@@ -175,73 +156,21 @@ impl Assembly {
         arrows
     }
 
-    /// Takes the launches out: the builder finds them by a common key.
-    fn launches(&mut self, arrows: Vec<Arrow>) -> Vec<Arrow> {
-        let kind = |row: &SpanRow| self.batch.category_kind(row.category);
-        let mut links = Vec::new();
+    /// The arrows as links: those from runtime calls to GPU work are launches.
+    fn links(&mut self, arrows: &[Arrow]) {
+        let mut is_launched = vec![false; self.spans.len()];
         for arrow in arrows {
-            let (from, to) = (&self.spans[arrow.from].1, &self.spans[arrow.to].1);
-            let is_launched = kind(to).is_on_gpu() && kind(to) != SpanKind::GpuAnnotation;
-            if kind(from) == SpanKind::Runtime && is_launched && to.key == NO_KEY {
-                self.spans[arrow.from].1.key = arrow.from as u64;
-                self.spans[arrow.to].1.key = arrow.from as u64;
-            } else {
-                links.push(arrow);
-            }
-        }
-        links
-    }
-}
-
-/// The same trace with these links. What launches GPU work that has no launch yet is
-/// taken as its launch.
-fn with_links(
-    trace: &Trace,
-    spans: &[(TrackId, SpanRow)],
-    arrows: &[Arrow],
-    category: Column<u16>,
-) -> Result<Trace, ReadErrorKind> {
-    let ends = arrows.iter().flat_map(|arrow| [arrow.from, arrow.to]);
-    let mut rows: HashMap<u64, u32> = ends.map(|place| (spans[place].1.offset, NO_ROW)).collect();
-    for (row, offset) in trace.spans().offset_column().iter().enumerate() {
-        rows.entry(*offset).and_modify(|known| *known = row as u32);
-    }
-    let row = |place: usize| rows[&spans[place].1.offset];
-    let (from, to): (Vec<u32>, Vec<u32>) =
-        arrows.iter().map(|arrow| (row(arrow.from), row(arrow.to))).unzip();
-    let columns = trace.spans();
-    let mut launch = columns.launch_column().to_vec();
-    for (&from, &to) in from.iter().zip(&to) {
-        if trace.kind(spanwise_model::SpanId(to)).is_gpu_work() && launch[to as usize] == NO_ROW {
-            launch[to as usize] = from;
+            let ends = [arrow.from, arrow.to].map(|place| self.spans[place].1);
+            let [from, to] = ends.map(|row| self.batch.category_kind(row.category));
+            let is_work = to.is_on_gpu() && to != SpanKind::GpuAnnotation;
+            let is_launch = from == SpanKind::Runtime && is_work && !is_launched[arrow.to];
+            is_launched[arrow.to] |= is_launch;
+            let category = (!is_launch).then(|| {
+                let of_flow = || self.batch.category("flow", SpanKind::Other);
+                arrow.category.unwrap_or_else(of_flow)
+            });
+            let [from, to] = ends.map(|row| row.offset);
+            self.batch.links.push(LinkRow { from, to, category });
         }
     }
-    let parts = Parts {
-        strings: trace.strings().clone(),
-        categories: trace.categories().clone(),
-        tracks: trace.tracks().clone(),
-        spans: Spans::from_columns(
-            columns.start_column().clone(),
-            columns.dur_column().clone(),
-            columns.name_column().clone(),
-            columns.category_column().clone(),
-            columns.track_column().clone(),
-            columns.parent_column().clone(),
-            launch.into(),
-            columns.offset_column().clone(),
-        ),
-        instants: trace.instants().clone(),
-        counters: trace.counters().clone(),
-        links: Links { from: from.into(), to: to.into(), category },
-        observed: trace.observed().clone(),
-        info: trace.info().clone(),
-        notices: trace.notices().clone(),
-        args: None,
-    };
-    let found = "a broken invariant".to_owned();
-    Trace::from_parts(parts).map_err(|_| ReadErrorKind::NotATrace {
-        offset: 0,
-        what: "its arrows lead astray",
-        found,
-    })
 }

@@ -167,7 +167,7 @@ impl Records for Reader {
         for (home, row) in std::mem::take(&mut self.counters) {
             assembly.batch.counters.push(CounterRow { track: tracks[home], ..row });
         }
-        assembly.finish(info, threads)
+        Ok(assembly.finish(info, threads))
     }
 }
 

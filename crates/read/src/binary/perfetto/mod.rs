@@ -316,7 +316,7 @@ impl Records for Reader {
                 *known.entry(uuid).or_insert_with(|| tracks.counter(&mut assembly.batch, uuid));
             assembly.batch.counters.push(CounterRow { track, ..row });
         }
-        self.assembly.finish(info, threads)
+        Ok(self.assembly.finish(info, threads))
     }
 }
 
