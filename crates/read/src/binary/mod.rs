@@ -9,16 +9,14 @@ use std::path::Path;
 use spanwise_files::FileBytes;
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 
-use crate::input::{Compression, Stream, WAVE_BYTES, Wave, WaveEnd};
+use crate::input::waves::{TextPart, read_waves};
+use crate::input::{Compression, Stream, WAVE_BYTES, Wave};
 use crate::json::Effort;
 use crate::perf;
 use crate::{OpenOptions, ReadErrorKind};
 
 /// How much of a file is looked at to tell its format.
 const HEAD_BYTES: usize = 64 << 10;
-
-/// A record that is still open after this much is no record.
-const CARRY_BYTES_MAX: usize = 256 << 20;
 
 /// Takes a file in pieces.
 pub(crate) trait Feed {
@@ -102,33 +100,17 @@ pub(crate) fn feed_all(
         records.feed(bytes, 0, true);
         return Ok(bytes.len() as u64);
     }
-    let mut stream = Stream::new(bytes, compression, WAVE_BYTES)?;
-    let mut wave = stream.next_wave(Wave::default());
-    let mut base = 0;
-    loop {
-        if let WaveEnd::TooLarge(error) = wave.end {
-            return Err(error);
-        }
-        let is_last = !matches!(wave.end, WaveEnd::More);
-        let consumed = records.feed(wave.text(), base, is_last);
-        if let Some(progress) = effort.progress {
-            progress(stream.bytes_read(), effort.total);
-        }
-        let rest = wave.text()[consumed..].to_vec();
-        base += consumed as u64;
-        let text_bytes = base + rest.len() as u64;
-        if let WaveEnd::Damaged(error) = &wave.end {
-            let what = error.to_string();
-            records.notice(NoticeKind::CompressedDataDamaged, text_bytes, what.as_bytes());
-        }
-        if is_last {
-            return Ok(text_bytes);
-        }
-        if rest.len() > CARRY_BYTES_MAX {
-            records.notice(NoticeKind::TooDamaged, base, b"");
-            return Ok(text_bytes);
-        }
-        wave = stream.next_wave(wave);
-        wave.put_before(&rest);
+    let stream = Stream::new(bytes, compression, WAVE_BYTES)?;
+    let progress = |bytes| effort.progress.iter().for_each(|tell| tell(bytes, effort.total));
+    let end = read_waves(stream, progress, |TextPart { bytes, base, is_last }| {
+        Ok(records.feed(bytes, base, is_last))
+    })?;
+    if let Some(error) = &end.damage {
+        let what = error.to_string();
+        records.notice(NoticeKind::CompressedDataDamaged, end.bytes, what.as_bytes());
     }
+    if let Some(at) = end.stuck_at {
+        records.notice(NoticeKind::TooDamaged, at, b"");
+    }
+    Ok(end.bytes)
 }

@@ -1,6 +1,7 @@
 //! Bytes of a file: mapped as they are, or inflated wave by wave.
 
 pub(crate) mod memory;
+pub(crate) mod waves;
 
 use std::fs::File;
 use std::io::{self, BufRead, Read};
@@ -166,6 +167,13 @@ impl Stream {
         };
         let share = MemoryShare::start();
         Ok(Stream { reader, position, wave_bytes, decompressed_bytes: 0, share })
+    }
+
+    /// Text that is inflated already, in waves.
+    #[cfg(test)]
+    pub(crate) fn of_reader(reader: Box<dyn Read + Send>, wave_bytes: usize) -> Self {
+        let (position, share) = (Arc::default(), MemoryShare::start());
+        Stream { reader, position, wave_bytes, decompressed_bytes: 0, share }
     }
 
     /// How many bytes of the file have been decompressed.

@@ -20,10 +20,8 @@ pub(crate) use blocks::{BLOCK_BYTES, Effort};
 use document::Document;
 
 use crate::ReadErrorKind;
-use crate::input::{LazyText, Stream, Wave, WaveEnd};
-
-/// What is still open after this much text cannot be read piece by piece.
-const CARRY_BYTES_MAX: usize = 256 << 20;
+use crate::input::waves::{TextPart, read_waves};
+use crate::input::{LazyText, Stream};
 
 /// Reads a source whose whole text is at hand.
 pub(crate) fn read_text(
@@ -38,54 +36,30 @@ pub(crate) fn read_text(
     finish(document, end, info, effort, args)
 }
 
-/// Reads a compressed source: while one wave of text is read, the next is
-/// inflated, so that the whole takes little longer than inflating alone, and no
-/// more than two waves are in memory.
+/// Reads a compressed source.
 pub(crate) fn read_stream(
-    mut stream: Stream,
+    stream: Stream,
     effort: Effort<'_>,
     info: SourceInfo,
     args: LazyText,
 ) -> Result<Trace, ReadErrorKind> {
     let mut document = Document::new();
-    let mut wave = stream.next_wave(Wave::default());
-    let mut spare = Wave::default();
-    let mut base = 0u64;
-    let head = wave.text()[..wave.text().len().min(64)].to_vec();
+    let mut head = Vec::new();
     // One thread inflates. Progress counts bytes of the file, not of the text.
     let threads = effort.threads.saturating_sub(1).max(1);
     let reading = Effort { threads, progress: None, ..effort };
-    loop {
-        if let WaveEnd::TooLarge(error) = wave.end {
-            return Err(error);
+    let progress = |bytes| effort.progress.iter().for_each(|tell| tell(bytes, effort.total));
+    let end = read_waves(stream, progress, |TextPart { bytes, base, is_last }| {
+        if base == 0 && head.is_empty() {
+            head = bytes[..bytes.len().min(64)].to_vec();
         }
-        let is_last = !matches!(wave.end, WaveEnd::More);
-        let region = Region { text: wave.text(), base, is_last };
-        let (fed, next) = std::thread::scope(|scope| {
-            let buffer = std::mem::take(&mut spare);
-            let inflating = (!is_last).then(|| scope.spawn(|| stream.next_wave(buffer)));
-            let fed = document.feed(region, reading);
-            (fed, inflating.map(|thread| thread.join().expect("inflating does not panic")))
-        });
-        let consumed = fed?;
-        if let Some(progress) = effort.progress {
-            progress(stream.bytes_read(), effort.total);
-        }
-        let Some(mut next) = next else { break };
-        let rest = &wave.text()[consumed..];
-        if rest.len() > CARRY_BYTES_MAX {
-            break;
-        }
-        next.put_before(rest);
-        base += consumed as u64;
-        spare = std::mem::replace(&mut wave, next);
-    }
-    let text_bytes = base + wave.text().len() as u64;
-    if let WaveEnd::Damaged(error) = &wave.end {
+        document.feed(Region { text: bytes, base, is_last }, reading)
+    })?;
+    if let Some(error) = &end.damage {
         let what = error.to_string();
-        document.notices.add(NoticeKind::CompressedDataDamaged, text_bytes, what.as_bytes());
+        document.notices.add(NoticeKind::CompressedDataDamaged, end.bytes, what.as_bytes());
     }
-    finish(document, End { text_bytes, head: &head }, info, effort, args)
+    finish(document, End { text_bytes: end.bytes, head: &head }, info, effort, args)
 }
 
 /// What is known once the text has ended.
