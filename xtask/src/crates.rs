@@ -12,6 +12,7 @@ const ROOMS: &[[&str; 4]] = &[
     ["spanwise-files", "", "libc rustix", "tempfile"],
     ["spanwise-callstack", "spanwise-model", "", "proptest"],
     ["spanwise-pt", "", "", "libc proptest"],
+    ["spanwise-protobuf", "", "", ""],
     [
         "spanwise-symbols",
         "spanwise-files spanwise-pt",
@@ -21,15 +22,15 @@ const ROOMS: &[[&str; 4]] = &[
     ["spanwise-recording", "spanwise-files", "serde_json", "tempfile"],
     [
         "spanwise-read",
-        "spanwise-files spanwise-model spanwise-callstack spanwise-pt spanwise-recording \
-         spanwise-symbols",
+        "spanwise-files spanwise-model spanwise-callstack spanwise-protobuf spanwise-pt \
+         spanwise-recording spanwise-symbols",
         "arrow-array arrow-buffer arrow-ipc arrow-schema crc32fast flate2 liblzma memchr \
          rustix serde serde_json thiserror zstd",
         "cpp_demangle libc object proptest rustc-demangle spanwise-capture spanwise-probe \
          spanwise-write tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
-    ["spanwise-write", "spanwise-model spanwise-analyze", "flate2", ""],
+    ["spanwise-write", "spanwise-model spanwise-analyze spanwise-protobuf", "flate2", ""],
     ["spanwise-query", "spanwise-model spanwise-analyze", "rusqlite thiserror", "spanwise-read"],
     [
         "spanwise-serve",

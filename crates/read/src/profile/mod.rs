@@ -8,7 +8,6 @@ mod as_trace;
 pub(crate) mod folded;
 pub(crate) mod pprof;
 pub(crate) mod speedscope;
-mod wire;
 
 use std::borrow::Cow;
 use std::io;

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use spanwise_model::{Label, LabelValue, Profile, ProfileBuilder, ProfileFrame, StackId, StrId};
+use spanwise_protobuf::{Damage, DamageKind, Message, Value};
 
-use super::wire::{Message, Value};
 use super::{NO_STACK, NotAProfile};
 
 /// How many frames a byte of input may unfold to. Samples take a byte or more for each
@@ -79,7 +79,7 @@ impl<'a> Tables<'a> {
     fn walk(mut profile: Message<'a>) -> Result<Self, NotAProfile> {
         let whole = profile;
         let mut tables = Tables::default();
-        while let Some((field, value)) = profile.next()? {
+        while let Some((field, value)) = profile.next_field()? {
             match (field, value) {
                 (1, Value::Bytes(message)) => {
                     let [_, name, unit, ..] = numbers_of(message)?;
@@ -98,26 +98,26 @@ impl<'a> Tables<'a> {
                 (6, Value::Bytes(text)) => tables.strings.push(text.bytes()),
                 (9, Value::Number(number)) => tables.time_ns = Some(number as i64),
                 (10, Value::Number(number)) => tables.duration_ns = number as i64,
-                (13, value) => value.push_numbers(&mut tables.comments)?,
-                (14, value) => tables.default_type = value.number(),
+                (13, value) => value.add_varints(&mut tables.comments)?,
+                (14, value) => tables.default_type = value.varint(),
                 _ => {}
             }
         }
         match tables.strings.first() {
             Some([]) => Ok(tables),
-            Some(text) => Err(whole.error("string 0 is not empty", String::from_utf8_lossy(text))),
-            None => Err(whole.error("no strings", "none")),
+            Some(text) => Err(wrong(whole, "string 0 is not empty", String::from_utf8_lossy(text))),
+            None => Err(wrong(whole, "no strings", "none")),
         }
     }
 
     fn location(&mut self, mut message: Message<'a>) -> Result<(), NotAProfile> {
         let from = self.lines.len();
         let mut location = Location::default();
-        while let Some((field, value)) = message.next()? {
+        while let Some((field, value)) = message.next_field()? {
             match (field, value) {
-                (1, value) => location.id = value.number(),
-                (2, value) => location.mapping = value.number(),
-                (3, value) => location.address = value.number(),
+                (1, value) => location.id = value.varint(),
+                (2, value) => location.mapping = value.varint(),
+                (3, value) => location.address = value.varint(),
                 (4, Value::Bytes(line)) => {
                     let [_, function, line, ..] = numbers_of(line)?;
                     self.lines.push((function, line as i64));
@@ -157,12 +157,30 @@ impl<'a> Tables<'a> {
     }
 }
 
+/// An error at the place where a message begins.
+fn wrong(message: Message<'_>, what: &'static str, found: impl ToString) -> NotAProfile {
+    NotAProfile { offset: message.offset() as u64, what, found: found.to_string() }
+}
+
+impl From<Damage> for NotAProfile {
+    fn from(damage: Damage) -> Self {
+        let (what, found) = match damage.kind {
+            DamageKind::CutNumber(left) => ("ends inside a number", left.to_string()),
+            DamageKind::CutField(left) => ("ends inside a field", left.to_string()),
+            DamageKind::EndlessNumber => ("a number of more than ten bytes", "no end".to_owned()),
+            DamageKind::NoField(number) => ("a field number out of range", number.to_string()),
+            DamageKind::NoKind(kind) => ("no such kind of field", kind.to_string()),
+        };
+        NotAProfile { offset: damage.offset as u64, what, found }
+    }
+}
+
 /// The numbers among the first five fields of a message, at the places of their fields.
 fn numbers_of(mut message: Message<'_>) -> Result<[u64; 6], NotAProfile> {
     let mut numbers = [0; 6];
-    while let Some((field, value)) = message.next()? {
+    while let Some((field, value)) = message.next_field()? {
         if let Some(slot) = numbers.get_mut(field as usize) {
-            *slot = value.number();
+            *slot = value.varint();
         }
     }
     Ok(numbers)
@@ -265,10 +283,10 @@ impl<'t, 'a> Reader<'t, 'a> {
         values.clear();
         let mut labels = Vec::new();
         let mut rest = sample;
-        while let Some((field, value)) = rest.next()? {
+        while let Some((field, value)) = rest.next_field()? {
             match (field, value) {
-                (1, value) => value.push_numbers(&mut ids)?,
-                (2, value) => value.push_numbers(&mut values)?,
+                (1, value) => value.add_varints(&mut ids)?,
+                (2, value) => value.add_varints(&mut values)?,
                 (3, Value::Bytes(label)) => labels.extend(self.label(label)?),
                 _ => {}
             }
@@ -276,7 +294,7 @@ impl<'t, 'a> Reader<'t, 'a> {
         let width = self.tables.value_types.len();
         if values.len() != width {
             let found = format!("{} of {width}", values.len());
-            return Err(sample.error("a sample with another number of values", found));
+            return Err(wrong(sample, "a sample with another number of values", found));
         }
         let stack = self.stack(sample, &ids, frames_left)?;
         let labels = self.builder.labels(labels);
@@ -297,14 +315,14 @@ impl<'t, 'a> Reader<'t, 'a> {
         let mut stack = StackId::EMPTY;
         for id in ids.iter().rev() {
             let Some(frames) = self.locations.get(id) else {
-                return Err(sample.error("no such location", id));
+                return Err(wrong(sample, "no such location", id));
             };
             let frames = &self.frames[frames.clone()];
             if ids.len() == 1 && frames.len() == 1 && self.no_stack == Some(frames[0]) {
                 return Ok(StackId::EMPTY);
             }
             let Some(left) = frames_left.checked_sub(frames.len()) else {
-                return Err(sample.error("stacks of too many frames", frames.len()));
+                return Err(wrong(sample, "stacks of too many frames", frames.len()));
             };
             *frames_left = left;
             for &frame in frames.iter().rev() {

@@ -16,6 +16,7 @@ use std::io::{self, Write as _};
 
 use flate2::{Compression, GzBuilder};
 use spanwise_model::{Label, LabelValue, Profile, StackId, StrId};
+use spanwise_protobuf::MessageWriter;
 
 use super::NO_STACK;
 
@@ -71,32 +72,30 @@ mod field {
 
 fn write_message(profile: &Profile, program: &str, out: &mut dyn io::Write) -> io::Result<()> {
     let mut texts = Texts::new(profile);
-    let mut message = Message::default();
+    let mut message = MessageWriter::default();
     for value_type in &profile.value_types {
         message.clear();
-        message.uint(1, texts.of(&value_type.name));
-        message.uint(2, texts.of(&value_type.unit));
+        message.nonzero(1, texts.of(&value_type.name));
+        message.nonzero(2, texts.of(&value_type.unit));
         message.write(field::SAMPLE_TYPE, out)?;
     }
     write_samples(profile, &mut texts, out)?;
     write_code(profile, program, &mut texts, out)?;
-    let mut ending = Message::default();
+    let mut ending = MessageWriter::default();
     if let Some(time_ns) = profile.time_ns {
         // Also when it is 0: that is not the same as unknown.
-        ending.tagged(field::TIME_NANOS, time_ns as u64);
+        ending.uint(field::TIME_NANOS, time_ns as u64);
     }
-    ending.uint(field::DURATION_NANOS, profile.duration_ns as u64);
+    ending.nonzero(field::DURATION_NANOS, profile.duration_ns as u64);
     let comments: Vec<u64> = profile.comments.iter().map(|text| texts.of(text)).collect();
     ending.packed(field::COMMENT, comments.into_iter());
     if let Some(default) = profile.value_types.get(profile.default_value) {
-        ending.uint(field::DEFAULT_SAMPLE_TYPE, texts.present(&default.name));
+        ending.nonzero(field::DEFAULT_SAMPLE_TYPE, texts.present(&default.name));
     }
     for text in texts.all() {
-        message.clear();
-        message.0.extend_from_slice(text.as_bytes());
-        message.write(field::STRING_TABLE, out)?;
+        MessageWriter::write_text(field::STRING_TABLE, text, out)?;
     }
-    out.write_all(&ending.0)
+    out.write_all(ending.bytes())
 }
 
 fn write_samples(
@@ -104,9 +103,9 @@ fn write_samples(
     texts: &mut Texts<'_>,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    let label_sets: Vec<Message> =
+    let label_sets: Vec<MessageWriter> =
         profile.label_sets.iter().map(|labels| labels_message(labels, texts)).collect();
-    let mut message = Message::default();
+    let mut message = MessageWriter::default();
     let mut locations = Vec::new();
     for (row, sample) in profile.samples.iter().enumerate() {
         locations.clear();
@@ -121,29 +120,29 @@ fn write_samples(
         message.clear();
         message.packed(1, locations.iter().copied());
         message.packed(2, profile.values_of(row).iter().map(|&value| value as u64));
-        message.0.extend_from_slice(&label_sets[sample.labels as usize].0);
+        message.fields(&label_sets[sample.labels as usize]);
         message.write(field::SAMPLE, out)?;
     }
     Ok(())
 }
 
-fn labels_message(labels: &[Label], texts: &mut Texts<'_>) -> Message {
-    let (mut all, mut one) = (Message::default(), Message::default());
+fn labels_message(labels: &[Label], texts: &mut Texts<'_>) -> MessageWriter {
+    let (mut all, mut one) = (MessageWriter::default(), MessageWriter::default());
     for label in labels {
         one.clear();
-        one.uint(1, u64::from(label.key.0));
+        one.nonzero(1, u64::from(label.key.0));
         match label.value {
-            LabelValue::Text(StrId::EMPTY) => one.uint(2, texts.present("")),
-            LabelValue::Text(text) => one.uint(2, u64::from(text.0)),
+            LabelValue::Text(StrId::EMPTY) => one.nonzero(2, texts.present("")),
+            LabelValue::Text(text) => one.nonzero(2, u64::from(text.0)),
             LabelValue::Number { value, unit } => {
-                one.uint(3, value as u64);
+                one.nonzero(3, value as u64);
                 match unit {
-                    StrId::EMPTY if value == 0 => one.uint(4, texts.copy_of(label.key)),
-                    unit => one.uint(4, u64::from(unit.0)),
+                    StrId::EMPTY if value == 0 => one.nonzero(4, texts.copy_of(label.key)),
+                    unit => one.nonzero(4, u64::from(unit.0)),
                 }
             }
         }
-        all.bytes(3, &one.0);
+        all.message(3, &one);
     }
     all
 }
@@ -173,7 +172,7 @@ fn write_code(
     };
     let mut functions = Vec::new();
     let mut function_ids = HashMap::new();
-    let mut locations = Message::default();
+    let mut locations = MessageWriter::default();
     for (at, frame) in profile.frames.iter().enumerate() {
         let function = [u64::from(frame.name.0), u64::from(frame.file.0), frame.line as u64];
         let function_id = *function_ids.entry(function).or_insert_with(|| {
@@ -181,30 +180,31 @@ fn write_code(
             functions.len() as u64
         });
         let mapping_id = mapping_id(u64::from(frame.group.0));
-        locations.location(at as u64 + 1, mapping_id, function_id, frame.line as u64);
+        add_location(&mut locations, at as u64 + 1, mapping_id, function_id, frame.line as u64);
     }
     if profile.samples.iter().any(|sample| sample.stack == StackId::EMPTY) {
         let name = texts.of(NO_STACK);
         functions.push([name, 0, 0]);
-        locations.location(no_stack_id(profile), mapping_id(name), functions.len() as u64, 0);
+        let (id, mapping) = (no_stack_id(profile), mapping_id(name));
+        add_location(&mut locations, id, mapping, functions.len() as u64, 0);
     }
-    let mut message = Message::default();
+    let mut message = MessageWriter::default();
     for (at, &file) in mappings.iter().enumerate() {
         message.clear();
-        message.uint(1, at as u64 + 1);
-        message.uint(5, file);
+        message.nonzero(1, at as u64 + 1);
+        message.nonzero(5, file);
         for has_what in 7..=9 {
-            message.uint(has_what, 1);
+            message.nonzero(has_what, 1);
         }
         message.write(field::MAPPING, out)?;
     }
-    out.write_all(&locations.0)?;
+    out.write_all(locations.bytes())?;
     for (at, [name, file, line]) in functions.into_iter().enumerate() {
         message.clear();
-        message.uint(1, at as u64 + 1);
-        message.uint(2, name);
-        message.uint(4, file);
-        message.uint(5, line);
+        message.nonzero(1, at as u64 + 1);
+        message.nonzero(2, name);
+        message.nonzero(4, file);
+        message.nonzero(5, line);
         message.write(field::FUNCTION, out)?;
     }
     Ok(())
@@ -249,110 +249,19 @@ impl<'p> Texts<'p> {
     }
 }
 
-/// The bytes of a protobuf message while it is put together.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    /// A number, which is left out where it is 0.
-    fn uint(&mut self, field: u32, value: u64) {
-        if value != 0 {
-            self.tagged(field, value);
-        }
-    }
-
-    fn tagged(&mut self, field: u32, value: u64) {
-        self.varint(u64::from(field) << 3);
-        self.varint(value);
-    }
-
-    fn bytes(&mut self, field: u32, bytes: &[u8]) {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn packed(&mut self, field: u32, values: impl Iterator<Item = u64> + Clone) {
-        let len: usize = values.clone().map(varint_len).sum();
-        if len == 0 {
-            return;
-        }
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(len as u64);
-        for value in values {
-            self.varint(value);
-        }
-    }
-
-    /// A location with one line, as a field of the profile.
-    fn location(&mut self, id: u64, mapping_id: u64, function_id: u64, line: u64) {
-        let (mut place, mut location) = (Message::default(), Message::default());
-        place.uint(1, function_id);
-        place.uint(2, line);
-        location.uint(1, id);
-        location.uint(2, mapping_id);
-        location.bytes(4, &place.0);
-        self.bytes(field::LOCATION, &location.0);
-    }
-
-    /// Writes itself as a field of the profile.
-    fn write(&self, field: u32, out: &mut dyn io::Write) -> io::Result<()> {
-        let (head, len) = head(field, self.0.len());
-        out.write_all(&head[..len])?;
-        out.write_all(&self.0)
-    }
-}
-
-/// What stands before the bytes of a field, and how much of it counts. There is one for
-/// each of many thousand samples: no place for a buffer of its own.
-fn head(field: u32, len: usize) -> ([u8; 15], usize) {
-    let mut bytes = [0; 15];
-    let mut at = 0;
-    for mut value in [u64::from(field) << 3 | 2, len as u64] {
-        while value >= 0x80 {
-            bytes[at] = value as u8 | 0x80;
-            value >>= 7;
-            at += 1;
-        }
-        bytes[at] = value as u8;
-        at += 1;
-    }
-    (bytes, at)
-}
-
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check_varint(value: u64, expected: &[u8]) {
-        let mut message = Message::default();
-        message.varint(value);
-        assert_eq!(message.0, expected);
-        assert_eq!(varint_len(value), expected.len());
-    }
-
-    #[test]
-    fn numbers_take_seven_bits_a_byte() {
-        check_varint(0, &[0]);
-        check_varint(127, &[0x7f]);
-        check_varint(128, &[0x80, 1]);
-        check_varint(-1i64 as u64, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]);
-    }
+/// Adds a location with one line, as a field of the profile.
+fn add_location(
+    locations: &mut MessageWriter,
+    id: u64,
+    mapping_id: u64,
+    function_id: u64,
+    line: u64,
+) {
+    let (mut place, mut location) = (MessageWriter::default(), MessageWriter::default());
+    place.nonzero(1, function_id);
+    place.nonzero(2, line);
+    location.nonzero(1, id);
+    location.nonzero(2, mapping_id);
+    location.message(4, &place);
+    locations.message(field::LOCATION, &location);
 }

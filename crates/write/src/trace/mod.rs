@@ -9,7 +9,6 @@ mod flows;
 mod fxt;
 mod lanes;
 mod perfetto;
-mod proto;
 
 use std::io;
 

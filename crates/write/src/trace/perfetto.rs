@@ -12,9 +12,9 @@ use std::io::{self, Write as _};
 use spanwise_model::{
     ArgValue, CategoryId, Nanos, SpanId, StrId, Trace, Track, TrackId, TrackKind,
 };
+use spanwise_protobuf::MessageWriter;
 
 use super::lanes::{self, Step};
-use super::proto::Message;
 use super::{FIRST_MADE_UP, args_of, flows, is_plain_integer, small_number};
 
 /// Numbers of fields and values of Perfetto's messages.
@@ -59,8 +59,8 @@ pub fn write_perfetto(trace: &Trace, out: &mut dyn io::Write) -> io::Result<()> 
         known_names: vec![false; trace.strings().len()],
         known_categories: vec![false; trace.categories().rows().len()],
         argument_names: HashMap::new(),
-        event: Message::default(),
-        interned: Message::default(),
+        event: MessageWriter::default(),
+        interned: MessageWriter::default(),
         flow_categories: Vec::new(),
     };
     writer.start()?;
@@ -139,8 +139,8 @@ struct Writer<'a, 'o> {
     known_categories: Vec<bool>,
     argument_names: HashMap<String, u64>,
     /// The event at hand, and the texts that it is the first to use.
-    event: Message,
-    interned: Message,
+    event: MessageWriter,
+    interned: MessageWriter,
     /// Of the arrows that begin on it.
     flow_categories: Vec<u64>,
 }
@@ -155,7 +155,7 @@ impl Writer<'_, '_> {
         self.trace.strings().get(id)
     }
 
-    fn packet(&mut self, mut packet: Message, flags: u64) -> io::Result<()> {
+    fn packet(&mut self, mut packet: MessageWriter, flags: u64) -> io::Result<()> {
         packet.uint(field::SEQUENCE_ID, 1);
         packet.uint(field::SEQUENCE_FLAGS, flags);
         packet.write(field::PACKET, &mut self.out)
@@ -163,11 +163,11 @@ impl Writer<'_, '_> {
 
     /// The calendar, and the processes.
     fn start(&mut self) -> io::Result<()> {
-        let mut first = Message::default();
+        let mut first = MessageWriter::default();
         if let Some(base) = self.trace.info().base_time_ns {
-            let mut snapshot = Message::default();
+            let mut snapshot = MessageWriter::default();
             for (clock, time) in [(6, 0), (1, base)] {
-                let mut reading = Message::default();
+                let mut reading = MessageWriter::default();
                 reading.uint(1, clock);
                 reading.uint(2, time as u64);
                 snapshot.message(1, &reading);
@@ -178,7 +178,7 @@ impl Writer<'_, '_> {
         self.packet(first, 1)?;
         let mut descriptors = Vec::new();
         for (&text, process) in &self.processes {
-            let (mut descriptor, mut inner) = (Message::default(), Message::default());
+            let (mut descriptor, mut inner) = (MessageWriter::default(), MessageWriter::default());
             descriptor.uint(1, process.uuid);
             inner.uint(1, process.pid);
             match self.text(process.name) {
@@ -196,8 +196,8 @@ impl Writer<'_, '_> {
         descriptors.iter().try_for_each(|descriptor| self.descriptor(descriptor))
     }
 
-    fn descriptor(&mut self, descriptor: &Message) -> io::Result<()> {
-        let mut packet = Message::default();
+    fn descriptor(&mut self, descriptor: &MessageWriter) -> io::Result<()> {
+        let mut packet = MessageWriter::default();
         packet.message(field::TRACK_DESCRIPTOR, descriptor);
         self.packet(packet, 0)
     }
@@ -206,10 +206,10 @@ impl Writer<'_, '_> {
         let process = &self.processes[&track.process];
         let (thread, name) = (self.text(track.thread), self.text(track.thread_name));
         let is_thread = matches!(track.kind, TrackKind::Thread | TrackKind::Profiler);
-        let mut descriptor = Message::default();
+        let mut descriptor = MessageWriter::default();
         descriptor.uint(1, uuid(id, lane));
         if is_thread && lane == 0 {
-            let mut inner = Message::default();
+            let mut inner = MessageWriter::default();
             inner.uint(1, process.pid);
             inner.uint(2, small_number(thread).unwrap_or(FIRST_MADE_UP + u64::from(id.0)));
             // A number that was made up tells nobody anything: the id is shown.
@@ -232,7 +232,7 @@ impl Writer<'_, '_> {
             descriptor.uint(5, if is_thread { uuid(id, 0) } else { process.uuid });
         }
         if track.kind == TrackKind::Counter {
-            descriptor.message(8, &Message::default());
+            descriptor.message(8, &MessageWriter::default());
         }
         if name.is_empty() {
             descriptor.uint(field::IS_UNNAMED, 1);
@@ -302,7 +302,7 @@ impl Writer<'_, '_> {
     }
 
     fn close_event(&mut self, time: Nanos) -> io::Result<()> {
-        let mut packet = Message::default();
+        let mut packet = MessageWriter::default();
         packet.uint(field::TIMESTAMP, time as u64);
         if !self.interned.is_empty() {
             packet.message(field::INTERNED_DATA, &self.interned);
@@ -365,21 +365,21 @@ impl Writer<'_, '_> {
     }
 }
 
-fn interned(iid: u64, text: &str) -> Message {
-    let mut message = Message::default();
+fn interned(iid: u64, text: &str) -> MessageWriter {
+    let mut message = MessageWriter::default();
     message.uint(1, iid);
     message.text(2, text);
     message
 }
 
-fn annotation(name: u64, value: &ArgValue) -> Message {
-    let mut message = Message::default();
+fn annotation(name: u64, value: &ArgValue) -> MessageWriter {
+    let mut message = MessageWriter::default();
     message.uint(1, name);
     annotation_value(value, &mut message);
     message
 }
 
-fn annotation_value(value: &ArgValue, message: &mut Message) {
+fn annotation_value(value: &ArgValue, message: &mut MessageWriter) {
     match value {
         ArgValue::Null => message.text(6, "null"),
         ArgValue::Bool(value) => message.uint(2, u64::from(*value)),
@@ -392,14 +392,14 @@ fn annotation_value(value: &ArgValue, message: &mut Message) {
         ArgValue::Text(text) => message.text(6, text),
         ArgValue::List(values) => {
             for value in values {
-                let mut inner = Message::default();
+                let mut inner = MessageWriter::default();
                 annotation_value(value, &mut inner);
                 message.message(12, &inner);
             }
         }
         ArgValue::Map(members) => {
             for (key, value) in members {
-                let mut inner = Message::default();
+                let mut inner = MessageWriter::default();
                 inner.text(10, key);
                 annotation_value(value, &mut inner);
                 message.message(11, &inner);

@@ -7,8 +7,7 @@
 use std::collections::HashMap;
 
 use spanwise_model::Nanos;
-
-use super::wire::Value;
+use spanwise_protobuf::Value;
 
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
@@ -26,12 +25,12 @@ pub(super) struct Reading {
 /// The readings of a `ClockSnapshot`.
 pub(super) fn readings(snapshot: Value<'_>) -> Vec<Reading> {
     let mut readings = Vec::new();
-    snapshot.fields().each(|number, value| {
+    snapshot.message().each(|number, value| {
         if number != 1 {
             return;
         }
         let mut reading = Reading { clock: 0, time: 0, is_incremental: false, unit_ns: 1 };
-        value.fields().each(|number, value| match number {
+        value.message().each(|number, value| match number {
             1 => reading.clock = value.number(),
             2 => reading.time = value.number() as i64,
             3 => reading.is_incremental = value.number() != 0,

@@ -4,9 +4,9 @@ use spanwise_model::{
     CategoryId, CounterRow, FlowPhase, InstantRow, NO_KEY, Nanos, NoticeKind, SpanKind, SpanRow,
     StrId, TrackId,
 };
+use spanwise_protobuf::Value;
 
 use super::tracks::ThreadDescriptor;
-use super::wire::Value;
 use super::{Packet, Reader};
 use crate::assembly::{Edge, FlowPoint};
 
@@ -50,10 +50,10 @@ struct Legacy {
 impl<'a> Event<'a> {
     fn new(message: Value<'a>) -> (Self, bool) {
         let mut event = Event::default();
-        let is_whole = message.fields().each(|number, value| match number {
+        let is_whole = message.message().each(|number, value| match number {
             1 => event.delta_us = Some(value.number() as i64),
             16 => event.whole_us = Some(value.number() as i64),
-            3 => value.numbers(false, &mut event.category_iids),
+            3 => _ = value.add_varints(&mut event.category_iids),
             6 => event.legacy = Some(Legacy::new(value)),
             9 => event.kind = value.number(),
             10 => event.name_iid = Some(value.number()),
@@ -62,10 +62,10 @@ impl<'a> Event<'a> {
             23 => event.name = Some(value),
             30 => event.value = Some(value.number() as i64 as f64),
             44 => event.value = Some(f64::from_bits(value.number())),
-            36 => value.numbers(false, &mut event.flows),
-            42 => value.numbers(false, &mut event.last_flows),
-            47 => value.numbers(true, &mut event.flows),
-            48 => value.numbers(true, &mut event.last_flows),
+            36 => _ = value.add_varints(&mut event.flows),
+            42 => _ = value.add_varints(&mut event.last_flows),
+            47 => _ = value.add_fixed64(&mut event.flows),
+            48 => _ = value.add_fixed64(&mut event.last_flows),
             _ => {}
         });
         (event, is_whole)
@@ -75,7 +75,7 @@ impl<'a> Event<'a> {
 impl Legacy {
     fn new(message: Value<'_>) -> Self {
         let mut legacy = Legacy::default();
-        message.fields().each(|number, value| match number {
+        message.message().each(|number, value| match number {
             1 => legacy.name_iid = Some(value.number()),
             2 => legacy.phase = u8::try_from(value.number()).unwrap_or(0),
             3 => legacy.duration_us = value.number() as i64,

@@ -9,7 +9,6 @@
 mod clocks;
 mod event;
 mod tracks;
-mod wire;
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -17,10 +16,10 @@ use std::io::Read;
 use spanwise_model::{
     CategoryId, CounterRow, InstantRow, Nanos, NoticeKind, SourceInfo, SpanRow, StrId, Trace,
 };
+use spanwise_protobuf::{Message, Value};
 
 use clocks::Clocks;
 use tracks::Tracks;
-use wire::{Fields, Value, WireError};
 
 use crate::ReadErrorKind;
 use crate::assembly::Assembly;
@@ -56,15 +55,16 @@ const SILENT: [u32; 16] = [3, 33, 34, 35, 36, 42, 45, 55, 64, 75, 76, 79, 87, 89
 
 /// Whether a file begins with packets of a Perfetto trace.
 pub(crate) fn seems_perfetto(head: &[u8]) -> bool {
-    let mut fields = Fields::new(head);
+    let mut fields = Message::new(head);
     let mut is_known = false;
     for _ in 0..8 {
         let packet = match fields.next_field() {
             Ok(Some((1, Value::Bytes(packet)))) => packet,
-            Ok(None) | Err(WireError::Cut) => break,
+            Ok(None) => break,
+            Err(damage) if damage.is_cut() => break,
             _ => return false,
         };
-        let is_whole = Fields::new(packet).each(|number, value| {
+        let is_whole = packet.each(|number, value| {
             is_known |= match value {
                 Value::Number(_) => {
                     [field::TIMESTAMP, field::SEQUENCE_ID, field::SEQUENCE_FLAGS].contains(&number)
@@ -141,7 +141,7 @@ impl Reader {
         let offset = self.last_offset.map_or(offset, |last| offset.max(last + 1));
         self.last_offset = Some(offset);
         let mut packet = Packet::default();
-        let is_whole = Fields::new(bytes).each(|number, value| match number {
+        let is_whole = Message::new(bytes).each(|number, value| match number {
             field::TIMESTAMP => packet.time = Some(value.number()),
             field::TIMESTAMP_CLOCK => packet.clock = Some(value.number()),
             field::SEQUENCE_ID => packet.sequence = value.number(),
@@ -198,7 +198,7 @@ impl Reader {
                 let track = self.tracks.thread(tracks::thread_of(value));
                 let sequence = self.sequences.entry(packet.sequence).or_default();
                 sequence.thread_track = Some(track);
-                value.fields().each(|number, value| {
+                value.message().each(|number, value| {
                     if number == 6 {
                         sequence.last_us = value.number() as i64;
                     }
@@ -226,10 +226,10 @@ impl Reader {
             self.next_check_bytes = self.decompressed_bytes + WAVE_BYTES as u64;
             self.too_large = share.check(self.decompressed_bytes).err();
         }
-        let mut fields = Fields::new(&inflated);
+        let mut fields = Message::new(&inflated);
         loop {
             match fields.next_field() {
-                Ok(Some((1, Value::Bytes(packet)))) => self.packet(packet, offset, false),
+                Ok(Some((1, Value::Bytes(packet)))) => self.packet(packet.bytes(), offset, false),
                 Ok(Some(_)) => self.skipped(NoticeKind::UnknownRecord, offset),
                 Ok(None) => return,
                 Err(_) => return self.skipped(NoticeKind::EventSkipped, offset),
@@ -240,12 +240,12 @@ impl Reader {
     fn intern(&mut self, sequence: u64, interned: Value<'_>) {
         let batch = &mut self.assembly.batch;
         let sequence = self.sequences.entry(sequence).or_default();
-        interned.fields().each(|number, value| {
+        interned.message().each(|number, value| {
             if !matches!(number, 1 | 2) {
                 return;
             }
-            let (mut iid, mut name) = (0, Value::Bytes(&[]));
-            value.fields().each(|number, value| match number {
+            let (mut iid, mut name) = (0, Value::Bytes(Message::new(&[])));
+            value.message().each(|number, value| match number {
                 1 => iid = value.number(),
                 2 => name = value,
                 _ => {}
@@ -262,25 +262,25 @@ impl Reader {
 
 impl Feed for Reader {
     fn feed(&mut self, bytes: &[u8], base: u64, is_last: bool) -> usize {
-        let mut fields = Fields::new(bytes);
+        let mut fields = Message::new(bytes);
         while !self.is_done {
-            let offset = base + fields.at as u64;
+            let offset = base + fields.offset() as u64;
             match fields.next_field() {
-                Ok(Some((1, Value::Bytes(packet)))) => self.packet(packet, offset, true),
+                Ok(Some((1, Value::Bytes(packet)))) => self.packet(packet.bytes(), offset, true),
                 Ok(Some(_)) => self.skipped(NoticeKind::UnknownRecord, offset),
                 Ok(None) => break,
-                Err(WireError::Cut) if !is_last => break,
-                Err(WireError::Cut) => {
+                Err(damage) if damage.is_cut() && !is_last => break,
+                Err(damage) if damage.is_cut() => {
                     self.skipped(NoticeKind::FileCut, offset);
                     self.is_done = true;
                 }
-                Err(WireError::Broken) => {
+                Err(_) => {
                     self.skipped(NoticeKind::TooDamaged, offset);
                     self.is_done = true;
                 }
             }
         }
-        if self.is_done { bytes.len() } else { fields.at }
+        if self.is_done { bytes.len() } else { fields.offset() }
     }
 
     fn notice(&mut self, kind: NoticeKind, offset: u64, example: &[u8]) {
@@ -322,10 +322,10 @@ impl Records for Reader {
 
 impl Sequence {
     fn set_defaults(&mut self, defaults: Value<'_>) {
-        defaults.fields().each(|number, value| match number {
+        defaults.message().each(|number, value| match number {
             field::TIMESTAMP_CLOCK => self.default_clock = Some(value.number()),
             field::TRACK_EVENT => {
-                value.fields().each(|number, value| {
+                value.message().each(|number, value| {
                     if number == 11 {
                         self.default_track = Some(value.number());
                     }

@@ -6,8 +6,7 @@
 use std::collections::HashMap;
 
 use spanwise_model::{Batch, TrackId, TrackKind, TrackLabel};
-
-use super::wire::Value;
+use spanwise_protobuf::Value;
 
 /// How far up a parent is looked for: a bound for descriptors that lead in a circle.
 const PARENTS_MAX: usize = 64;
@@ -46,7 +45,7 @@ pub(super) struct ThreadDescriptor {
 
 pub(super) fn thread_of(value: Value<'_>) -> ThreadDescriptor {
     let mut thread = ThreadDescriptor::default();
-    value.fields().each(|number, value| match number {
+    value.message().each(|number, value| match number {
         1 => thread.pid = value.number() as i64,
         2 => thread.tid = value.number() as i64,
         5 => thread.name = value.text(),
@@ -59,12 +58,12 @@ impl Tracks {
     pub(super) fn describe(&mut self, message: Value<'_>) {
         let mut new = Descriptor::default();
         let mut uuid = 0;
-        message.fields().each(|number, value| match number {
+        message.message().each(|number, value| match number {
             1 => uuid = value.number(),
             2 | 10 => new.name = value.text(),
             3 => {
                 let mut process = (0, String::new());
-                value.fields().each(|number, value| match number {
+                value.message().each(|number, value| match number {
                     1 => process.0 = value.number() as i64,
                     6 => process.1 = value.text(),
                     _ => {}
