@@ -6,22 +6,24 @@
 
 mod compare;
 mod convert;
+mod duration;
 mod error;
 mod files;
+mod gates;
 mod live;
 mod open;
 mod report;
-mod rules;
 mod sections;
 
 pub use compare::{compare_sides, compare_traces, read_baseline, side};
 pub use convert::{ConvertFormat, write_profile, write_whole};
+pub use duration::parse_duration;
 pub use error::ReportError;
 pub use files::{files_of, rank_of, write_output};
+pub use gates::{ChangeRule, GateRule, LimitRule, check_changes, check_limits, parse_limits};
 pub use live::{LiveTrace, LiveUpdate, live_state};
 pub use open::{TraceOrProfile, merge_traces, open, open_as_one, open_as_trace};
 pub use report::{ReportRequest, notices_hint, report};
-pub use rules::{Rule, check_rules};
 // The viewer bounds its queries by it, and does not read files itself.
 pub use sections::cpu::calls::{histogram_section, latency_section, slowest_section};
 pub use sections::findings::{FINDING_KEYS, finding_key};

@@ -44,7 +44,7 @@ Rows, by --by (on GPU, host and waiting, except for class and kernel):
   function     the Python function, by file and name; with --functions, each function
   line         with --functions, each line of a function, of samples
 
-Rules of --fail-if (docs/compare.md has all of it):
+Rules of --fail-if, of which docs/how-to/check-in-ci.md has the grammar:
   slower                     the step is slower
   slower > 3%                … by more than 3 %, or 2ms
   slower > 3% in decode      a phase; or rows of that name, * stands for anything

@@ -32,7 +32,7 @@ pub(crate) use record::{
     PythonArg, ResultArgs, RunArgs, SamplingArgs, StacksArg, WantedArg, all_pids, size,
 };
 pub(crate) use report::ReportArgs;
-pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, TopArgs, length};
+pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, TopArgs};
 pub(crate) use view::{InArg, ViewArgs};
 
 /// Where did the time go, and why?

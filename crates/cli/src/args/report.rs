@@ -41,7 +41,7 @@ text and ? any one character. Calls are recorded with `run --backend intel-pt`, 
   perf record -e intel_pt//u -- ./program
   perf script --ns --itrace=be -F pid,tid,time,flags,ip,addr,sym,symoff,dso,event > calls.txt
 
-A file for --check has a rule per line:
+A file for --check has a rule per line, of a metric or the number of findings of a kind:
   gpu_utilization >= 60%
   wall_time < 300ms
   finding.synchronisation == 0", sections::help()))]

@@ -1,7 +1,6 @@
 //! Options that several commands have.
 
 use clap::{Args, ValueEnum};
-use spanwise_model::Nanos;
 use spanwise_write::Top;
 
 #[derive(Debug, Args)]
@@ -93,23 +92,4 @@ pub(crate) enum ColorArg {
     Auto,
     Always,
     Never,
-}
-
-/// A number and its unit, without a float.
-pub(crate) fn length(text: &str) -> Option<Nanos> {
-    let digits =
-        text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-    let (number, unit) = text.split_at(digits);
-    let places = match unit.trim() {
-        "ns" => 0,
-        "us" | "µs" => 3,
-        "ms" => 6,
-        "s" => 9,
-        _ => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.len() > places {
-        return None;
-    }
-    format!("{whole}{fraction:0<places$}").parse().ok()
 }

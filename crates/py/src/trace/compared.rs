@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts, Phase, baseline_text};
 use spanwise_report::{
-    ReportError, Rule, check_rules, compare_sides, read_baseline, side, write_output,
+    ChangeRule, ReportError, check_changes, compare_sides, read_baseline, side, write_output,
 };
 use spanwise_write::{CompareView, Document, compare_document};
 
@@ -152,8 +152,9 @@ impl Comparison {
 
     /// Each rule, what was found, and whether the build may go on.
     fn check(&self, rules: Vec<String>) -> PyResult<Vec<(String, String, bool)>> {
-        let parsed: Result<Vec<Rule>, _> = rules.iter().map(|text| Rule::parse(text)).collect();
-        let rows = parsed.and_then(|rules| check_rules(&rules, &self.comparison));
+        let parsed: Result<Vec<ChangeRule>, _> =
+            rules.iter().map(|text| ChangeRule::parse(text)).collect();
+        let rows = parsed.and_then(|rules| check_changes(&rules, &self.comparison));
         let rows = rows.map_err(|error| of_report(&error))?;
         Ok(rows.into_iter().map(|row| (row.rule, row.found, row.holds)).collect())
     }

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 pub(crate) use pt::{PtArgs, PtScopeArg};
 
 use super::shared::bytes;
-use super::{FileFormat, OutputArgs, TopArgs, ending, length};
+use super::{FileFormat, OutputArgs, TopArgs, ending};
 
 /// Run a program, record it, and report where its time went
 #[derive(Debug, Args)]
@@ -392,7 +392,9 @@ fn percent(text: &str) -> Result<f64, String> {
 fn duration(text: &str) -> Result<Duration, String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let with_unit = if is_number { format!("{text}s") } else { text.to_owned() };
-    let length = length(&with_unit).and_then(|ns| u64::try_from(ns).ok()).filter(|&ns| ns > 0);
+    let length = spanwise_report::parse_duration(&with_unit)
+        .and_then(|ns| u64::try_from(ns).ok())
+        .filter(|&ns| ns > 0);
     length
         .map(Duration::from_nanos)
         .ok_or("write a number of seconds, or a number and its unit: ns, us, ms or s".into())

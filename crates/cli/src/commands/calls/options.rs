@@ -5,8 +5,9 @@ use spanwise_analyze::{CallSelection, NamePattern};
 use spanwise_callstack::Traps;
 use spanwise_callstack::compat::Scope;
 use spanwise_model::Nanos;
+use spanwise_report::parse_duration;
 
-use crate::args::{CallsArgs, ScopeArg, length};
+use crate::args::{CallsArgs, ScopeArg};
 
 impl CallsArgs {
     pub(super) fn selection(&self) -> anyhow::Result<CallSelection> {
@@ -45,7 +46,7 @@ fn time_range(text: &str) -> anyhow::Result<(Option<Nanos>, Option<Nanos>)> {
     let (from, to) = text.split_once("..").with_context(wrong)?;
     let side = |text: &str| match text.trim() {
         "" => Ok(None),
-        text => length(text).map(Some).with_context(wrong),
+        text => parse_duration(text).map(Some).with_context(wrong),
     };
     Ok((side(from)?, side(to)?))
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{anyhow, bail};
 use spanwise_analyze::{CompareBy, CompareOptions, CompareSeries, Facts};
 use spanwise_model::{Trace, both};
-use spanwise_report::{ReportError, Rule, check_rules, compare_sides, read_baseline};
+use spanwise_report::{ChangeRule, ReportError, check_changes, compare_sides, read_baseline};
 use spanwise_write::{CompareView, Document};
 
 use super::compare::{Output, target, title, write_tables};
@@ -36,10 +36,10 @@ pub(super) fn run(
     traces: Option<[Trace; 2]>,
 ) -> anyhow::Result<ExitCode> {
     check(args)?;
-    let rules: Vec<Rule> = args
+    let rules: Vec<ChangeRule> = args
         .fail_if
         .iter()
-        .map(|text| Rule::parse(text))
+        .map(|text| ChangeRule::parse(text))
         .collect::<Result<_, _>>()
         .map_err(of_rule)?;
     if let Some(path) = &args.save_baseline {
@@ -55,7 +55,7 @@ pub(super) fn run(
         CompareView { top: args.top.rows(), shows_same: args.all, shows_stacks: args.with_stacks };
     let mut document = spanwise_write::compare_document(&comparison, view);
     document.hints.extend(unsaid.map(str::to_owned));
-    let gate = check_rules(&rules, &comparison).map_err(of_rule)?;
+    let gate = check_changes(&rules, &comparison).map_err(of_rule)?;
     let holds = gate.iter().all(|row| row.holds);
     if !gate.is_empty() {
         document.sections.insert(0, spanwise_report::gate_section(&gate));

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use spanwise_analyze::{ClassRules, DevicePeaks, Facts, Thresholds, metrics};
 use spanwise_model::Trace;
-use spanwise_report::{ALL, ReportRequest, TraceOrProfile, is_section, report};
+use spanwise_report::{
+    ALL, LimitRule, ReportRequest, TraceOrProfile, check_limits, is_section, parse_limits, report,
+};
 use spanwise_write::{Document, Top};
 
 use crate::args::{OutputArgs, ReportArgs};
@@ -17,12 +19,9 @@ use crate::output::stdout;
 
 mod calls;
 pub(crate) mod compat;
-mod gate;
 pub(crate) mod profile;
 pub(crate) mod ranks;
 pub(crate) mod sections;
-
-use gate::Gate;
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let recording_option = match (&args.print, &args.function) {
@@ -56,7 +55,7 @@ fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
         bail!("the section {name} needs the traces of several ranks, or a folder of them");
     }
     let (classes, devices) = tables(args.classes.as_deref())?;
-    let gate = args.check.as_deref().map(Gate::read).transpose()?;
+    let gate = args.check.as_deref().map(rules_of).transpose()?;
     let thresholds = thresholds(&args.threshold)?;
     let trace = match args.calls.open(files, &args.read, args.quiet)? {
         TraceOrProfile::Profile(profile) => return profile::run(args, path, &profile),
@@ -83,7 +82,7 @@ fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
         document.hints.clear();
     }
     let rows = match &gate {
-        Some(gate) => gate.check(&metrics(&facts), &request.findings())?,
+        Some(rules) => check_limits(rules, &metrics(&facts), &request.findings())?,
         None => Vec::new(),
     };
     if gate.is_some() {
@@ -92,6 +91,13 @@ fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     show(&document, &args.output)?;
     let is_passed = rows.iter().all(|row| row.holds);
     Ok(if is_passed { ExitCode::SUCCESS } else { ExitCode::from(failure::NO) })
+}
+
+/// The rules of a file.
+fn rules_of(path: &Path) -> anyhow::Result<Vec<LimitRule>> {
+    let text = crate::input::text_of(path)
+        .with_context(|| format!("{}: cannot be read", path.display()))?;
+    Ok(parse_limits(&text, path)?)
 }
 
 /// The sections that are named, or the usual ones where none is.

@@ -1,4 +1,4 @@
-//! Rules such as those of `--fail-if`: when a comparison makes a build fail.
+//! Rules about two traces: when a comparison makes a build fail.
 //!
 //! A rule reads `slower > 3% in decode on gpu measured`: a word, then what may follow it in
 //! that order. A rule holds back where the verdict does: noise fails no build. What a rule
@@ -7,13 +7,16 @@
 use spanwise_analyze::{ComparePlace, CompareRow, Comparison, Phase, Verdict};
 use spanwise_write::nanos_text;
 
+use super::words::{Amount, Word, Words, mistake};
+use super::{GateRule, LIMIT};
+use crate::duration::is_unit;
 use crate::{GateRow, ReportError};
 
-/// One rule, read.
+/// One rule about the change between two traces.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
+pub struct ChangeRule {
     text: String,
-    what: RuleVerdict,
+    verdict: RuleVerdict,
     more_than: Option<Amount>,
     name: Option<String>,
     place: Option<ComparePlace>,
@@ -29,72 +32,38 @@ enum RuleVerdict {
     Unsure,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Amount {
-    Percent(f64),
-    Nanos(f64),
-}
-
-const WHATS: [(&str, RuleVerdict); 4] = [
+const VERDICTS: [(&str, RuleVerdict); 4] = [
     ("slower", RuleVerdict::Slower),
     ("faster", RuleVerdict::Faster),
     ("changed", RuleVerdict::Changed),
     ("unsure", RuleVerdict::Unsure),
 ];
 
-const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+/// Whether a rule that begins with this word is about the change between two traces.
+pub(super) fn is_verdict(word: &str) -> bool {
+    VERDICTS.iter().any(|(name, _)| *name == word)
+}
 
-/// A word of a rule and where it begins, in characters.
-type Word = (usize, String);
-
-/// Words by spaces; `>` is one of its own; quotes keep a name together.
-fn words(text: &str) -> Result<Vec<Word>, ReportError> {
-    let mut words: Vec<Word> = Vec::new();
-    let mut rest = text.chars().enumerate().peekable();
-    while let Some((at, c)) = rest.next() {
-        match c {
-            c if c.is_whitespace() => {}
-            '>' => words.push((at, ">".to_owned())),
-            '\'' | '"' => {
-                let mut name = String::new();
-                loop {
-                    match rest.next() {
-                        Some((_, end)) if end == c => break,
-                        Some((_, inside)) => name.push(inside),
-                        None => return Err(mistake(text, at, "a quote that is not closed")),
-                    }
-                }
-                words.push((at, name));
-            }
-            c => {
-                let mut word = c.to_string();
-                while let Some((_, more)) = rest.next_if(|(_, c)| !c.is_whitespace() && *c != '>') {
-                    word.push(more);
-                }
-                words.push((at, word));
-            }
+impl ChangeRule {
+    /// Reads a rule. One about a single trace is an error.
+    pub fn parse(text: &str) -> Result<Self, ReportError> {
+        match GateRule::parse(text)? {
+            GateRule::Change(rule) => Ok(rule),
+            GateRule::Limit(_) => Err(mistake(text, 0, LIMIT)),
         }
     }
-    Ok(words)
-}
 
-/// An error that points at its place.
-fn mistake(text: &str, at: usize, what: &str) -> ReportError {
-    ReportError::Request(format!("{text:?}, character {}: {what}", at + 1))
-}
-
-impl Rule {
-    pub fn parse(text: &str) -> Result<Self, ReportError> {
-        let words = words(text)?;
+    /// Reads a rule that begins with a verdict.
+    pub(super) fn of_words(words: Words<'_>) -> Result<Self, ReportError> {
+        let text = words.text;
         let end = text.chars().count();
-        let mut next = words.into_iter().peekable();
-        let (at, word) = next.next().unwrap_or((0, String::new()));
-        let Some(&(_, what)) = WHATS.iter().find(|(name, _)| *name == word) else {
-            return Err(mistake(text, at, "a rule begins with slower, faster, changed or unsure"));
-        };
-        let mut rule = Rule {
+        let mut next = words.list.into_iter().peekable();
+        let (_, word) = next.next().unwrap_or_default();
+        let known = VERDICTS.iter().find(|(name, _)| *name == word);
+        let verdict = known.map_or(RuleVerdict::Changed, |&(_, verdict)| verdict);
+        let mut rule = ChangeRule {
             text: text.trim().to_owned(),
-            what,
+            verdict,
             more_than: None,
             name: None,
             place: None,
@@ -111,8 +80,9 @@ impl Rule {
             if let Some((_, unit)) = next.next_if(|(_, unit)| unit == "%" || is_unit(unit)) {
                 word.push_str(&unit);
             }
-            rule.more_than = Some(amount(&word).ok_or_else(|| mistake(text, at, wanted))?);
-            if what == RuleVerdict::Unsure {
+            let amount = Amount::parse(&word).filter(Amount::is_of_change);
+            rule.more_than = Some(amount.ok_or_else(|| mistake(text, at, wanted))?);
+            if verdict == RuleVerdict::Unsure {
                 return Err(mistake(text, at, "what is unsure has no amount"));
             }
         }
@@ -127,15 +97,15 @@ impl Rule {
         }
         if let Some((at, _)) = next.next_if(|(_, word)| word == "measured") {
             rule.is_measured = true;
-            if what == RuleVerdict::Unsure {
+            if verdict == RuleVerdict::Unsure {
                 return Err(mistake(text, at, "what is unsure is never measured"));
             }
         }
         match next.next() {
             None => Ok(rule),
             Some((at, _)) => {
-                let what = "expected > AMOUNT, in NAME, on PLACE or measured, in this order";
-                Err(mistake(text, at, what))
+                let order = "expected > AMOUNT, in NAME, on PLACE or measured, in this order";
+                Err(mistake(text, at, order))
             }
         }
     }
@@ -183,7 +153,7 @@ impl Rule {
 
     fn fires(&self, row: &CompareRow) -> bool {
         let change = row.change_ns();
-        let is_this_way = match (self.what, self.is_measured) {
+        let is_this_way = match (self.verdict, self.is_measured) {
             (RuleVerdict::Unsure, _) => row.verdict == Verdict::Inconclusive,
             (RuleVerdict::Slower, true) => change > 0,
             (RuleVerdict::Faster, true) => change < 0,
@@ -195,29 +165,15 @@ impl Rule {
         is_this_way
             && match self.more_than {
                 None => true,
-                Some(Amount::Nanos(ns)) => change.abs() as f64 > ns,
+                Some(Amount::Nanos(ns)) => change.abs() > i128::from(ns),
                 // Of nothing, any change is more than any part.
                 Some(Amount::Percent(percent)) => {
                     change.abs() as f64 * 100.0 > row.base.step_ns() as f64 * percent
                 }
+                // Not read as an amount of change.
+                Some(Amount::Number(_)) => false,
             }
     }
-}
-
-fn is_unit(text: &str) -> bool {
-    UNITS.iter().any(|(unit, _)| *unit == text)
-}
-
-fn amount(text: &str) -> Option<Amount> {
-    let number = |digits: &str| {
-        let number: f64 = digits.trim().parse().ok()?;
-        (number.is_finite() && number >= 0.0).then_some(number)
-    };
-    if let Some(digits) = text.strip_suffix('%') {
-        return number(digits).map(Amount::Percent);
-    }
-    let unit = UNITS.iter().find_map(|&(unit, size)| Some((text.strip_suffix(unit)?, size)));
-    unit.and_then(|(digits, size)| Some(Amount::Nanos(number(digits)? * size)))
 }
 
 /// Whether a pattern, in which `*` stands for anything, is the whole name.
@@ -246,7 +202,10 @@ fn found_text(row: &CompareRow) -> String {
 }
 
 /// Each rule beside what was found; rules that fire have a row for each place.
-pub fn check_rules(rules: &[Rule], comparison: &Comparison) -> Result<Vec<GateRow>, ReportError> {
+pub fn check_changes(
+    rules: &[ChangeRule],
+    comparison: &Comparison,
+) -> Result<Vec<GateRow>, ReportError> {
     let mut rows = Vec::new();
     for rule in rules {
         rows.extend(rule.check(comparison)?);
@@ -256,19 +215,21 @@ pub fn check_rules(rules: &[Rule], comparison: &Comparison) -> Result<Vec<GateRo
 
 #[cfg(test)]
 mod tests {
+    use super::super::FORMS;
     use super::*;
 
     #[track_caller]
     fn check_error(text: &str, place: usize, what: &str) {
-        let error = Rule::parse(text).expect_err("no rule").to_string();
+        let error = ChangeRule::parse(text).expect_err("no rule").to_string();
         let expected = format!("{text:?}, character {}: {what}", place + 1);
         assert_eq!(error, expected);
     }
 
     #[test]
     fn errors_point_at_their_place() {
-        check_error("", 0, "a rule begins with slower, faster, changed or unsure");
-        check_error("slow", 0, "a rule begins with slower, faster, changed or unsure");
+        check_error("", 0, FORMS);
+        check_error("slow", 0, FORMS);
+        check_error("gpu_utilization > 60%", 0, LIMIT);
         check_error("slower >> 3%", 8, "an amount such as 3% or 2ms is needed here");
         check_error("slower > 3", 9, "an amount such as 3% or 2ms is needed here");
         check_error("slower >", 8, "an amount such as 3% or 2ms is needed here");
@@ -282,12 +243,16 @@ mod tests {
 
     #[test]
     fn rules_are_read() {
-        let rule = Rule::parse("slower>2.5 % in \"aten::mm *\" on gpu measured").expect("a rule");
-        assert_eq!((rule.what, rule.more_than), (RuleVerdict::Slower, Some(Amount::Percent(2.5))));
+        let rule =
+            ChangeRule::parse("slower>2.5 % in \"aten::mm *\" on gpu measured").expect("a rule");
+        assert_eq!(
+            (rule.verdict, rule.more_than),
+            (RuleVerdict::Slower, Some(Amount::Percent(2.5)))
+        );
         assert_eq!(rule.name.as_deref(), Some("aten::mm *"));
         assert_eq!((rule.place, rule.is_measured), (Some(ComparePlace::Gpu), true));
-        let rule = Rule::parse("changed > 2ms").expect("a rule");
-        assert_eq!(rule.more_than, Some(Amount::Nanos(2e6)));
+        let rule = ChangeRule::parse("changed > 2ms").expect("a rule");
+        assert_eq!(rule.more_than, Some(Amount::Nanos(2_000_000)));
     }
 
     #[test]
