@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_uint};
-use std::fs::{File, FileType};
+use std::fs::{self, File, FileType, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -63,6 +63,10 @@ impl Folder {
             let meta = found.metadata()?;
             if !meta.file_type().is_symlink() {
                 at = found.into();
+                continue;
+            }
+            if is_made_up(&meta) {
+                at = open(at.as_raw_fd(), &part, flag::PATH)?.into();
                 continue;
             }
             links += 1;
@@ -138,6 +142,11 @@ fn open(folder: c_int, name: &OsStr, flags: c_int) -> io::Result<File> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
+/// A link of the file system in which the kernel shows processes: what it leads to is open.
+fn is_made_up(link: &Metadata) -> bool {
+    fs::symlink_metadata("/proc/self").is_ok_and(|own| own.dev() == link.dev())
+}
+
 /// Where a link leads to that is held by a handle: nobody can exchange it meanwhile.
 fn target(link: &File) -> io::Result<PathBuf> {
     let mut target = vec![0_u8; TARGET_MAX];
@@ -164,7 +173,6 @@ fn is_own_or_root(owner: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -188,6 +196,8 @@ mod tests {
         check("relative/file", true);
         check("absolute/file", true);
         check("absolute/../b/./file", true);
+        let open = File::open(root.join("a/b")).expect("a folder");
+        check(&format!("/proc/self/fd/{}/file", open.as_raw_fd()), true);
         check("loop/file", false);
         check("nowhere/file", false);
         fs::write(root.join("a/b/file"), "").expect("writable");
