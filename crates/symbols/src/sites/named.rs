@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use spanwise_files::FileBytes;
 
+use super::exits::probe_sites;
 use crate::demangle::demangled;
 use crate::elf::debug_file;
 
@@ -21,6 +22,20 @@ pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
     }
     let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
     sites(bytes.as_ref(), name).unwrap_or_default()
+}
+
+/// Places at which probes note that functions of a name are called, or why none may be set at one;
+/// names are those of [`function_sites`].
+pub(super) fn function_probe_sites(path: &Path, name: &str) -> Vec<Result<u64, String>> {
+    if !path.is_file() || name.is_empty() {
+        return Vec::new();
+    }
+    let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
+    let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
+    let addresses = addresses_named(&file, name);
+    // Without code in the file, as for what is only there to be debugged with.
+    let addresses = addresses.into_iter().filter(|&at| file_offset(&file, at).is_some());
+    probe_sites(&file, bytes.as_ref(), addresses.collect())
 }
 
 /// Where in a file functions of a name begin, and how long they are, as far as the file says.
@@ -148,7 +163,7 @@ pub(super) fn file_offset(file: &object::File<'_>, address: u64) -> Option<u64> 
     segments.find_map(|offset| offset)
 }
 
-pub(super) fn past_mark(bytes: &[u8], offset: u64) -> u64 {
+fn past_mark(bytes: &[u8], offset: u64) -> u64 {
     let from = usize::try_from(offset).ok();
     let is_marked =
         from.and_then(|from| bytes.get(from..)).is_some_and(|code| code.starts_with(ENDBR64));
