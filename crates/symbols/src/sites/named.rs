@@ -68,10 +68,20 @@ pub struct CodeSite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartSites {
     pub entry: CodeSite,
-    pub loader: Option<CodeSite>,
+    pub loader: LoaderSite,
 }
 
-/// `None` where the file is no program.
+/// Where a program's loader says that it has mapped all libraries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoaderSite {
+    /// The program has no loader.
+    None,
+    /// It has one that is not understood.
+    Unknown,
+    At(CodeSite),
+}
+
+/// `None` where the file is no program, or must not be probed where it begins.
 pub fn start_sites(path: &Path) -> Option<StartSites> {
     // As deep as the kernel goes.
     const SCRIPTS_MAX: usize = 5;
@@ -92,16 +102,27 @@ pub fn start_sites(path: &Path) -> Option<StartSites> {
 fn start_of(path: &Path, bytes: &[u8]) -> Option<StartSites> {
     let file = object::File::parse(bytes).ok()?;
     let offset = file_offset(&file, file.entry())?;
+    let first = bytes.get(usize::try_from(offset).ok()?..)?;
+    // That an instruction begins there, the file itself says.
+    if file.architecture() == Architecture::X86_64 && !spanwise_pt::may_be_probed(first) {
+        return None;
+    }
     let entry = CodeSite { file: path.to_owned(), offset };
-    let loader = file.section_by_name(".interp").and_then(|section| {
-        let name = section.data().ok()?;
-        let name = str::from_utf8(name.strip_suffix(&[0]).unwrap_or(name)).ok()?;
-        let file = fs::canonicalize(name).ok()?;
-        // A name that debuggers have relied on for decades.
-        let offset = function_sites(&file, "_dl_debug_state").first().copied()?;
-        Some(CodeSite { file, offset })
-    });
+    let loader = match file.section_by_name(".interp") {
+        Some(section) => loader_of(&section).map_or(LoaderSite::Unknown, LoaderSite::At),
+        None => LoaderSite::None,
+    };
     Some(StartSites { entry, loader })
+}
+
+fn loader_of(section: &object::Section<'_, '_>) -> Option<CodeSite> {
+    let name = section.data().ok()?;
+    let name = str::from_utf8(name.strip_suffix(&[0]).unwrap_or(name)).ok()?;
+    let file = fs::canonicalize(name).ok()?;
+    // A name that debuggers have relied on for decades.
+    let sites = function_probe_sites(&file, "_dl_debug_state");
+    let offset = sites.into_iter().find_map(Result::ok)?;
+    Some(CodeSite { file, offset })
 }
 
 /// Where symbols of a file are, by the addresses that its linker gave them.
@@ -212,6 +233,7 @@ mod tests {
         let own = std::env::current_exe().expect("this test");
         let start = start_sites(&own).expect("a program");
         assert_eq!(start.entry.file, own);
+        assert!(matches!(start.loader, LoaderSite::At(_)), "{start:?}");
         assert_eq!(start_sites(Path::new("/")), None);
         let folder = tempfile::tempdir().expect("a folder");
         let script = folder.path().join("script");

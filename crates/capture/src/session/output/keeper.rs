@@ -127,6 +127,8 @@ pub(crate) struct Keeper {
     pub(crate) braked: Vec<String>,
     /// Processes whose first calls may be missing.
     pub(crate) late_processes: u64,
+    /// Why the first calls of the program may be missing, if so.
+    pub(crate) first_calls: Option<String>,
 }
 
 /// A snapshot, and the folder that it is in.
@@ -185,6 +187,7 @@ impl Keeper {
             refused,
             braked,
             late_processes,
+            first_calls: None,
         })
     }
 
@@ -308,6 +311,9 @@ impl Keeper {
             about.texts("functions_refused", &self.refused);
             about.texts("functions_braked", &self.braked);
             about.number("late_processes", self.late_processes);
+            if let Some(why) = &self.first_calls {
+                about.text("first_calls_missing", why);
+            }
         }
         self.counts.add_to(&mut about);
         about
