@@ -1,12 +1,11 @@
 //! A flight recorder: the latest records stay in memory until a snapshot is requested.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use crate::Saved;
 use crate::clock::{self, Moment};
-use crate::output::create::{check_replaceable, create_beside};
+use crate::output::create::NewFile;
 use crate::output::writer::Writer;
 use crate::ring::{Room, WhenFull};
 use crate::session::Turn;
@@ -54,19 +53,9 @@ impl FlightRecorder {
         if self.turn.is_of_parent() {
             return Err(io::Error::other("a forked process has no flight recorder"));
         }
-        check_replaceable(path)?;
-        let (making, file) = create_beside(path)?;
-        let write = || -> io::Result<(u64, u64)> {
-            let counts = Writer::new(file, self.turn.state, self.began)?.end()?;
-            check_replaceable(path)?;
-            fs::rename(&making, path)?;
-            Ok(counts)
-        };
-        let written = write();
-        let (records, dropped) = written.inspect_err(|_| {
-            // An incomplete file is of no use.
-            let _ = fs::remove_file(&making);
-        })?;
+        let (new, file) = NewFile::create(path)?;
+        let (records, dropped) = Writer::new(file, self.turn.state, self.began)?.end()?;
+        new.keep()?;
         Ok(Saved { path: path.to_owned(), records, dropped })
     }
 }

@@ -71,8 +71,8 @@ pub mod fuzzing;
 mod packets;
 
 pub use code::function::{
-    CodePart, Exit, FunctionPlaces, JumpBase, JumpMemory, LeaveKind, function_places,
-    instruction_at, jump_targets,
+    CodePart, Exit, FunctionPlaces, JumpBase, JumpMemory, LeaveKind, function_places, jump_targets,
+    may_be_probed, probe_place,
 };
 pub use code::image::{Functions, Image, ImageSwitch, Program};
 pub use code::insn::{Insn, Kind, decode as decode_instruction};

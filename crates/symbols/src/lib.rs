@@ -25,9 +25,9 @@ pub use kernel::code::KernelCode;
 pub use mapped_files::Files;
 pub use mappings::{Mapping, Maps};
 pub use sites::{
-    CodeSite, ExitPlace, FunctionPatterns, FunctionProbes, ProbePlaces, SiteName, StartSites,
-    SymbolAddresses, address_site, function_ranges, function_sites, line_sites, probes_matching,
-    probes_named, start_sites, symbol_addresses,
+    CodeSite, ExitPlace, FunctionPatterns, FunctionProbes, LoaderSite, ProbePlaces, SiteName,
+    StartSites, SymbolAddresses, address_site, function_ranges, function_sites, line_sites,
+    probes_matching, probes_named, start_sites, symbol_addresses,
 };
 pub use spanwise_pt::{JumpBase, JumpMemory, LeaveKind};
 pub use unwind::{Registers, Unwinders};

@@ -7,12 +7,13 @@
 //! user keeps them. Nothing of the program has run yet that could notice. Should we be killed
 //! meanwhile, a process that stands by ends the stop (`guard.rs`).
 
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use spanwise_symbols::{CodeSite, StartSites};
+use spanwise_symbols::{CodeSite, LoaderSite, StartSites};
 
 use super::bpf::program::{
     FRAME, Instruction, Text, add, call, code, copy, function, instruction, map, set,
@@ -36,6 +37,8 @@ pub(crate) struct Hold {
     /// How often the program has begun.
     entered: OwnedFd,
     guard: HoldGuard,
+    /// Which calls may not be recorded all the same, and why.
+    misses: Option<String>,
 }
 
 impl Hold {
@@ -48,39 +51,79 @@ impl Hold {
             bpf::attach(program, &Places { path, pid, offsets: &[site.offset], cookies: &[0] })
         };
         links.push(attach(&bpf::program(&stopping(Some(entered.as_raw_fd())))?, &sites.entry)?);
-        if let Some(loader) = &sites.loader {
-            // Without it, calls in the constructors of libraries are missed.
-            links.extend(attach(&bpf::program(&stopping(None))?, loader));
+        // Without it, calls in the constructors of libraries are missed.
+        let mut misses = None;
+        match &sites.loader {
+            LoaderSite::None => {}
+            LoaderSite::Unknown => {
+                misses = Some(
+                    "calls in the constructors of libraries may be missing: the \
+                               program's loader is not understood"
+                        .to_owned(),
+                );
+            }
+            LoaderSite::At(site) => match attach(&bpf::program(&stopping(None))?, site) {
+                Ok(link) => links.push(link),
+                Err(error) => {
+                    misses = Some(format!(
+                        "calls in the constructors of libraries may be missing: \
+                                           the loader cannot be watched ({error})"
+                    ));
+                }
+            },
         }
-        Ok(Hold { links, entered, guard })
+        Ok(Hold { links, entered, guard, misses })
     }
 
     /// Calls back each time that the process stands still, until the program begins. Nothing is
-    /// stopped any more afterwards.
-    pub(crate) fn until_begun(self, child: &mut Child, mut at_stop: impl FnMut()) {
+    /// stopped any more afterwards. Says which calls may be missing, and why, if any.
+    pub(crate) fn until_begun(
+        self,
+        child: &mut Child,
+        mut at_stop: impl FnMut(),
+    ) -> Option<String> {
+        let Hold { links, entered, guard, misses } = self;
         let started = Instant::now();
-        let has_time =
-            |pid: i32| started.elapsed() < PATIENCE && sys::process_cpu_ns(pid) < WORK_MAX_NS;
-        while has_time(child.pid) {
+        let has_begun = || bpf::counted(&entered).map_or(true, |count| count > 0);
+        let why = loop {
+            if started.elapsed() >= PATIENCE {
+                let patience = PATIENCE.as_secs();
+                break Some(format!("its loader took longer than {patience} s"));
+            }
+            if sys::process_cpu_ns(child.pid) >= WORK_MAX_NS {
+                break Some("its loader needed more than 1 s of CPU time".to_owned());
+            }
             match child.state() {
-                ChildState::Ended => return,
+                ChildState::Ended if has_begun() => break None,
+                ChildState::Ended => {
+                    break Some(
+                        "it ended without coming to the entry point of its file".to_owned(),
+                    );
+                }
                 ChildState::Running => sleep(APART),
                 ChildState::Stopped => {
-                    let is_last = bpf::counted(&self.entered).map_or(true, |count| count > 0);
+                    let is_last = has_begun();
                     at_stop();
                     if is_last {
-                        break;
+                        break None;
                     }
                     sys::send(child.pid, libc::SIGCONT);
                 }
             }
-        }
-        let Hold { links, guard, .. } = self;
+        };
         drop(links);
         // Whatever has happened meanwhile: one that runs does not notice.
-        sys::send(child.pid, libc::SIGCONT);
+        if !matches!(child.state(), ChildState::Ended) {
+            sys::send(child.pid, libc::SIGCONT);
+        }
         drop(guard);
+        why.map(not_held).or(misses)
     }
+}
+
+/// What to say of a program that could not be held, and why.
+pub(crate) fn not_held(why: impl Display) -> String {
+    format!("the first calls of the program may be missing: it could not be held ({why})")
 }
 
 /// Stops the process, and counts that.

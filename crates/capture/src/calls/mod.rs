@@ -34,7 +34,7 @@ pub use bpf::sums::LENGTH_BUCKETS;
 use brake::Brake;
 use by_bpf::{ByBpf, Numbered, Whose};
 use by_probes::ByProbes;
-pub(crate) use hold::Hold;
+pub(crate) use hold::{Hold, not_held};
 pub(crate) use place::{fetched, is_left};
 pub(crate) use trial::own_function;
 

@@ -1,6 +1,7 @@
 //! One recording, from the first record to the last.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spanwise_symbols::start_sites;
@@ -13,7 +14,7 @@ use super::output::sink::{Facts, RecordingSink, SaveReason, Saved};
 use super::program::launch::Child;
 use super::urgency::Urgency;
 use crate::CaptureError;
-use crate::calls::{BrakedFunction, Calls, Hold, RefusedFunction};
+use crate::calls::{self, BrakedFunction, Calls, Hold, RefusedFunction};
 use crate::perf::private_stack;
 use crate::perf::records::{self, Tally};
 use crate::perf::rings::{self, Rings};
@@ -56,10 +57,7 @@ pub fn record_program(
     let opened = OpenEvents::new(what, threads, options, true)?;
     let mut session = Session::begin(opened, words, true, pids, options)?;
     session.write_torch_traces(torch)?;
-    let hold = options.calls.and(path.as_ref()).and_then(|path| {
-        let sites = start_sites(path)?;
-        Hold::begin(child.pid, &sites).ok()
-    });
+    let hold = options.calls.map(|_| begin_hold(child.pid, path.as_deref()));
     if let Some(path) = path {
         let path = path.into_os_string().into_encoded_bytes();
         session.file_mapped(child.pid, &path)?;
@@ -68,12 +66,22 @@ pub fn record_program(
         session.sink.discard();
         return Err(error);
     }
-    if let Some(hold) = hold {
-        let pid = child.pid;
-        hold.until_begun(&mut child, || session.watch_what_is_mapped(pid));
-    }
+    let pid = child.pid;
+    let missing = hold.and_then(|hold| match hold {
+        Ok(hold) => hold.until_begun(&mut child, || session.watch_what_is_mapped(pid)),
+        Err(why) => Some(calls::not_held(why)),
+    });
+    session.troubles.extend(missing.clone());
+    session.keeper.first_calls = missing;
     session.child = Some(child);
     session.record(signals)
+}
+
+/// So that the first calls are recorded; an error says why some may be missed.
+fn begin_hold(pid: i32, path: Option<&Path>) -> Result<Hold, String> {
+    let path = path.ok_or("no file of the program was found")?;
+    let sites = start_sites(path).ok_or("its file has no entry point that can be probed")?;
+    Hold::begin(pid, &sites).map_err(|error| error.to_string())
 }
 
 /// Records processes that run already, with all their threads and what these start.
@@ -538,7 +546,7 @@ impl<'a> Session<'a> {
         if let Some(torch) = &self.torch {
             torch.close();
         }
-        let has_found = |watch: &Watch<'_>| watch.has_found_function();
+        let has_found = |watch: &Watch<'_>| watch.has_found_function() || watch.has_refused;
         self.troubles
             .extend(self.watch.iter_mut().flat_map(|watch| std::mem::take(&mut watch.troubles)));
         Ok(Recorded {

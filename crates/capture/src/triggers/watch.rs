@@ -43,6 +43,8 @@ pub(crate) struct Watch<'a> {
     clock_ahead_ns: i64,
     /// Why something is not watched.
     pub(crate) troubles: BTreeSet<String>,
+    /// The function was found where it must not be watched.
+    pub(crate) has_refused: bool,
 }
 
 /// An address in a file, and what is noted there.
@@ -111,6 +113,7 @@ impl<'a> Watch<'a> {
             pauses_trace: rings.has_trace() && !takes_many,
             clock_ahead_ns: clock_ahead_ns(rings),
             troubles: BTreeSet::new(),
+            has_refused: false,
         };
         if let Some(signal) = triggers.signal {
             match watch.watch_signal(signal.number, rings, pids) {
@@ -202,13 +205,19 @@ impl<'a> Watch<'a> {
         rings: &Rings,
     ) -> io::Result<()> {
         let (name, file) = (function.name, processes::path_of(path));
-        let sites = SiteName::parse(name).sites_in(file).unwrap_or_else(|why| {
-            let why = format!("--trigger {name} is not watched: {why} ({})", file.display());
-            self.troubles.insert(why);
-            Vec::new()
-        });
-        let mut sites = sites.into_iter().take(SITES_MAX);
-        sites.try_for_each(|offset| {
+        let mut offsets = Vec::new();
+        for site in SiteName::parse(name).sites_in(file) {
+            match site {
+                Ok(offset) => offsets.push(offset),
+                Err(why) => {
+                    let file = file.display();
+                    self.has_refused = true;
+                    self.troubles
+                        .insert(format!("--trigger {name} is not watched: {why} ({file})"));
+                }
+            }
+        }
+        offsets.into_iter().take(SITES_MAX).try_for_each(|offset| {
             let site = WatchSite { file: path.to_vec(), offset, meaning: Meaning::Call };
             self.watch_place(site, None, rings, pid)
         })

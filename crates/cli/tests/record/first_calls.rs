@@ -118,6 +118,83 @@ fn a_program_goes_on_when_its_recorder_is_killed_while_it_is_held() {
     assert!(tries > 0, "it was never seen while it was held");
 }
 
+/// Why first calls may be missing, as the latest recording has it.
+fn missing(bench: &Bench, recording: &str) -> Option<String> {
+    let about = fs::read_to_string(bench.path(recording).join("recording.json"));
+    let about: serde_json::Value =
+        serde_json::from_str(&about.expect("a recording")).expect("JSON");
+    about.get("first_calls_missing").map(|why| why.as_str().expect("a text").to_owned())
+}
+
+/// Compiles a text.
+fn built(bench: &Bench, name: &str, text: &str, flags: &[&str]) -> Option<String> {
+    let source = bench.path(&format!("{name}.c"));
+    fs::write(&source, text).expect("writable");
+    let program = bench.path(name);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-o"]).arg(&program).arg(&source).args(flags);
+    let is_built = compiler.status().is_ok_and(|status| status.success());
+    is_built.then(|| program.to_str().expect("a path of ours").to_owned())
+}
+
+/// Records a program that cannot be held; gives why not.
+#[track_caller]
+fn check_missing(bench: &Bench, program: &str, expected: (i32, &str)) {
+    let mut run = bench.spanwise(&["run", "--no-decode", "--recording", "r", "--calls", "own"]);
+    let output = run.arg("--").arg(program).output().expect("built for this test");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(expected.0), "{said}");
+    let why = missing(bench, "r").expect("it could not be held");
+    assert!(why.starts_with("the first calls of the program may be missing: "), "{why}");
+    assert!(why.contains(expected.1) && said.contains(&why), "{why}: {said}");
+}
+
+#[test]
+fn a_program_that_must_not_be_probed_where_it_begins_is_said_not_to_be_held() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let text = "__asm__(\".globl _start\\n_start: xchg %r8,%rax\\n call own\\n\"
+                \"mov %eax,%edi\\n mov $60,%eax\\n syscall\\n\");\n\
+                int own(void) { return 5; }\n";
+    let flags = ["-static", "-nostdlib", "-fcf-protection=none"];
+    let Some(program) = built(&bench, "odd", text, &flags) else { return };
+    check_missing(&bench, &program, (5, "its file has no entry point that can be probed"));
+}
+
+#[test]
+fn a_program_that_never_begins_is_said_not_to_be_held() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let library = "int gone(void) { return 1; }\n";
+    let Some(library) = built(&bench, "libgone.so", library, &["-shared", "-fPIC"]) else { return };
+    let text = "int gone(void); int own(void) { return gone(); } int main(void) { return own(); }";
+    let Some(program) = built(&bench, "lost", text, &[&library]) else { return };
+    fs::remove_file(&library).expect("ours");
+    check_missing(&bench, &program, (127, "it ended without coming to the entry point"));
+}
+
+#[test]
+fn a_loader_that_takes_too_long_is_not_waited_for() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let library = "#include <unistd.h>\nint slow(void) { return 0; }\n\
+                   __attribute__((constructor)) static void wait(void) { sleep(4); }\n";
+    let Some(library) = built(&bench, "libslow.so", library, &["-shared", "-fPIC"]) else { return };
+    let text = "int slow(void); int own(void) { return slow(); } int main(void) { return own(); }";
+    let Some(program) = built(&bench, "waits", text, &[&library]) else { return };
+    check_missing(&bench, &program, (0, "its loader took longer than 3 s"));
+}
+
+#[test]
+fn programs_are_held_for_uprobes_as_well() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = compiled(&bench, "brief", &[]) else { return };
+    let by = ["--calls-by", "uprobes"];
+    let said = check(&bench, &[&program, "100"], &by, &[("calloc", 101), ("own", 101)]);
+    let recording = fs::read_dir(bench.path("")).expect("a folder").flatten();
+    let mut recording =
+        recording.filter(|entry| entry.file_name().to_string_lossy().starts_with('r'));
+    let recording = recording.next().expect("it was made").file_name();
+    assert_eq!(missing(&bench, &recording.to_string_lossy()), None, "{said}");
+}
+
 /// A program that has other rights keeps them while it is held.
 #[test]
 fn setuid_programs_keep_their_rights() {

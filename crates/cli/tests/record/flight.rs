@@ -90,6 +90,44 @@ fn an_address_within_an_instruction_is_refused_and_the_program_is_left_as_it_is(
     assert_eq!(why, format!("call of {rare:#x}"));
 }
 
+/// However a place is named, it is not watched where the program would do something else.
+#[test]
+fn places_at_which_a_probe_would_change_the_program_are_refused() {
+    let Some(bench) = Bench::with("(--trigger)") else { return };
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let Some(swaps) = bench.compile("swaps.S", "swaps", &["-g"]) else { return };
+    let run = |trigger: &str| {
+        let folder = format!("r-{}", trigger.replace('.', "-"));
+        let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
+        let output = run.args(["--trigger", trigger, "--"]).arg(&swaps).output();
+        let output = output.expect("built for this test");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{trigger}: {said}");
+        (folder, said)
+    };
+    let check_refused = |trigger: &str, why: &str| {
+        let (_, said) = run(trigger);
+        let refusal = format!("--trigger {trigger} is not watched: ");
+        assert!(said.contains(&refusal) && said.contains(why), "{trigger}: {said}");
+    };
+    let source = include_str!("programs/swaps.S").lines();
+    let line = 1 + source.take_while(|line| !line.contains("// 49 90")).count();
+    let found = spanwise_symbols::symbol_addresses(&swaps, &["swaps"]);
+    let address = found.and_then(|found| found.addresses[0]).expect("its own function");
+    let wrong = "the kernel would not execute it correctly under a probe";
+    check_refused("swaps", wrong);
+    check_refused(&format!("swaps.S:{line}"), wrong);
+    check_refused(&format!("{address:#x}"), wrong);
+    check_refused("flags", wrong);
+    check_refused("inner", "it is in the middle of an instruction");
+    check_refused("sizeless", "no symbol or unwinding table");
+    for trigger in ["outer", "described"] {
+        assert_eq!(said(&bench, &run(trigger).0, "saved_at"), format!("call of {trigger}"));
+    }
+}
+
 #[test]
 fn a_signal_that_the_program_raises_saves_as_well() {
     let Some(bench) = Bench::with("(--trigger-signal)") else { return };

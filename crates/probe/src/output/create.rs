@@ -1,56 +1,80 @@
 //! Files for records, made where others may write as well.
 //!
 //! What somebody else has put at the place of a file, such as a link to one of ours, is neither
-//! opened nor followed: a file is made under a name that nobody can foresee, and renamed.
+//! opened nor followed: a file is made under a name that nobody can foresee, and renamed, both in
+//! the folder that was looked up once.
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::folder::Folder;
 
 /// Makes a new file at this path, for its owner alone, in the place of a regular file that may be
 /// there.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
-    check_replaceable(path)?;
-    let (making, file) = create_beside(path)?;
-    let placed = check_replaceable(path).and_then(|()| fs::rename(&making, path));
-    placed.inspect_err(|_| {
-        // It would be left over.
-        let _ = fs::remove_file(&making);
-    })?;
+    let (new, file) = NewFile::create(path)?;
+    new.keep()?;
     Ok(file)
 }
 
-/// A device, a pipe or a link is no file that another may take the place of.
-pub(crate) fn check_replaceable(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(there) if !there.is_file() => {
-            let what = format!("{}: what is there is not a regular file", path.display());
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
-        }
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+/// A file that is being made, and goes unless it is kept.
+pub(crate) struct NewFile {
+    folder: Folder,
+    making: OsString,
+    name: OsString,
+    is_kept: bool,
+}
+
+impl NewFile {
+    /// Makes a file beside the one that it may take the place of. Nobody can foresee its name,
+    /// and what has it already is neither opened nor followed.
+    pub(crate) fn create(path: &Path) -> io::Result<(NewFile, File)> {
+        let (folder, name) = Folder::around(path)?;
+        check_replaceable(&folder, &name)?;
+        let random = RandomState::new().build_hasher().finish();
+        let making = OsString::from(format!(".spanwise-making-{random:016x}"));
+        let file = folder.create(&making)?;
+        Ok((NewFile { folder, making, name, is_kept: false }, file))
+    }
+
+    /// Gives it its name.
+    pub(crate) fn keep(mut self) -> io::Result<()> {
+        check_replaceable(&self.folder, &self.name)?;
+        self.folder.rename(&self.making, &self.name)?;
+        self.is_kept = true;
+        Ok(())
     }
 }
 
-/// Makes a new file in the same folder. Nobody can foresee its name, and what has it already is
-/// neither opened nor followed.
-pub(crate) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    let random = RandomState::new().build_hasher().finish();
-    let making = path.with_file_name(format!(".spanwise-making-{random:016x}"));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(&making)?;
-    Ok((making, file))
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // An incomplete file is of no use.
+            let _ = self.folder.remove(&self.making);
+        }
+    }
+}
+
+/// A device, a pipe or a link is no file that another may take the place of.
+fn check_replaceable(folder: &Folder, name: &OsString) -> io::Result<()> {
+    match folder.kind_of(name)? {
+        Some(kind) if !kind.is_file() => {
+            let what = format!("{}: what is there is not a regular file", name.display());
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -80,14 +104,14 @@ mod tests {
         symlink("/dev/null", folder.join("device")).expect("writable");
         let check = |name: &str, expected: bool| {
             let path = folder.join(name);
-            assert_eq!(check_replaceable(&path).is_ok(), expected, "{name}");
+            assert_eq!(NewFile::create(&path).is_ok(), expected, "{name}");
             assert_eq!(create(&path).is_ok(), expected, "{name}");
         };
         check("absent", true);
         check("file", true);
         check("link", false);
         check("device", false);
-        check(".", false);
+        check("..", false);
         let left = fs::read_dir(folder).expect("ours").count();
         assert_eq!(left, 4, "nothing else is left there");
     }
@@ -108,7 +132,7 @@ mod tests {
     #[test]
     fn names_cannot_be_foreseen() {
         let TemporaryFolder(folder) = &TemporaryFolder::new("names");
-        let made = [(); 2].map(|()| create_beside(&folder.join("file")).expect("made").0);
-        assert_ne!(made[0], made[1]);
+        let made = [(); 2].map(|()| NewFile::create(&folder.join("file")).expect("made").0);
+        assert_ne!(made[0].making, made[1].making);
     }
 }

@@ -134,6 +134,12 @@ pub(crate) fn is_taken_by_kernel(bytes: &[u8]) -> bool {
         [0x90, ..] if shape.rex & 1 == 1 => false,
         // Repeated instructions are executed one round at a time, each with a hit.
         [0xa4..=0xa7 | 0xaa..=0xaf, ..] if shape.repeat != 0 => false,
+        // Flags would be stored with that of single steps, and restoring them ends the program.
+        [0x9c, ..] => false,
+        // No step ends behind what sets the stack's segment.
+        [0x8e, modrm, ..] if modrm >> 3 & 7 == 2 => false,
+        // `xbegin`: where a transaction is aborted, it goes on relative to the kernel's copy.
+        [0xc7, 0xf8, ..] => false,
         [0x0f, 0x00..=0x0c | 0x0e | 0x0f | 0x20..=0x27 | 0x30..=0x37, ..] => false,
         [0x62 | 0x6c..=0x6f | 0xcc..=0xcf | 0xf1 | 0xf4 | 0xfa | 0xfb, ..] => false,
         [_, ..] => true,

@@ -114,14 +114,41 @@ pub fn function_places(parts: &[CodePart<'_>], is_go: bool) -> Result<FunctionPl
     Ok(FunctionPlaces { entry, exits })
 }
 
-/// The address of the instruction that contains the byte at an address.
+/// Where a probe notes that the instruction at an address is executed: there, or behind a mark for
+/// indirect jumps, which would make the probe slow.
 ///
-/// Fails if the function is not understood: what looks like an instruction may be data.
-pub fn instruction_at(parts: &[CodePart<'_>], address: u64) -> Result<u64, String> {
+/// Fails, with the reason, if no instruction begins there, if the kernel would not execute it
+/// correctly under a probe, or if the function is not understood: what looks like an instruction
+/// may be data.
+pub fn probe_place(parts: &[CodePart<'_>], address: u64) -> Result<u64, String> {
     let code = Instructions::of(parts)?;
     code.check_targets()?;
-    let found = code.all.iter().find(|one| (one.address..one.next()).contains(&address));
-    found.map(|one| one.address).ok_or_else(|| format!("{address:#x} is not in its code"))
+    let mut around = code.all.iter().skip_while(|one| !one.contains(address));
+    let Some(one) = around.next() else {
+        return Err(format!("{address:#x} is not in its code"));
+    };
+    if one.address != address {
+        let begins = one.address;
+        return Err(format!("it is in the middle of an instruction, which begins at {begins:#x}"));
+    }
+    let is_fit = |next: &&Decoded<'_>| {
+        let follows = one.bytes == ENDBR64 && next.address == one.next();
+        follows && is_taken_by_kernel(next.bytes) && !code.is_branched_to(next.address)
+    };
+    match around.next().filter(is_fit) {
+        Some(next) => Ok(next.address),
+        None if is_taken_by_kernel(one.bytes) => Ok(address),
+        None => {
+            let (bytes, what) = (one.bytes, "the kernel would not execute it correctly");
+            Err(format!("{what} under a probe ({bytes:02x?} at {address:#x})"))
+        }
+    }
+}
+
+/// Whether the kernel executes the first instruction of this code correctly under a probe.
+pub fn may_be_probed(code: &[u8]) -> bool {
+    let insn = decode(code, ExecMode::Bits64).filter(|&insn| is_certain(code, insn));
+    insn.is_some_and(|insn| is_taken_by_kernel(&code[..usize::from(insn.len)]))
 }
 
 /// The targets of the jumps in code; `None` if it is not understood.
@@ -142,6 +169,10 @@ struct Decoded<'a> {
 impl Decoded<'_> {
     fn next(&self) -> u64 {
         self.address + u64::from(self.insn.len)
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        (self.address..self.next()).contains(&address)
     }
 
     /// Where a branch leads to whose target is in the instruction.
@@ -413,17 +444,50 @@ mod tests {
         check_refused("49 3b 66 11 76 02 55 c3 eb f6", "the head of a loop");
     }
 
-    #[test]
-    fn bytes_belong_to_instructions() {
-        let at = |hex: &str, address| {
-            instruction_at(&[CodePart { address: 0x1000, code: &bytes(hex) }], address)
+    #[track_caller]
+    fn check_place(hex: &str, address: u64, expected: Result<u64, &str>) {
+        let found = probe_place(&[CodePart { address: 0x1000, code: &bytes(hex) }], address);
+        let is_expected = match (&found, expected) {
+            (Ok(found), Ok(expected)) => *found == expected,
+            (Err(found), Err(expected)) => found.contains(expected),
+            _ => false,
         };
-        for (address, expected) in [(0x1000, 0x1000), (0x1001, 0x1001), (0x1005, 0x1001)] {
-            assert_eq!(at("55 b8 00 00 00 00 c3", address), Ok(expected));
+        assert!(is_expected, "{hex}: {found:?}");
+    }
+
+    #[test]
+    fn probes_are_where_instructions_begin() {
+        check_place("55 b8 00 00 00 00 c3", 0x1000, Ok(0x1000));
+        check_place("55 b8 00 00 00 00 c3", 0x1001, Ok(0x1001));
+        check_place("55 b8 00 00 00 00 c3", 0x1005, Err("begins at 0x1001"));
+        check_place("55 c3", 0x1002, Err("not in its code"));
+        check_place("55 06 c3", 0x1000, Err("no known instruction"));
+        check_place("55 eb 01 b8 00 00 00 00 c3", 0x1000, Err("into the middle"));
+    }
+
+    #[test]
+    fn probes_pass_over_marks_where_nothing_leads_behind_them() {
+        check_place("f3 0f 1e fa 55 c3", 0x1000, Ok(0x1004));
+        check_place("f3 0f 1e fa 55 74 fd c3", 0x1000, Ok(0x1000));
+        check_place("f3 0f 1e fa 49 90 c3", 0x1000, Ok(0x1000));
+        check_place("f3 0f 1e fa", 0x1000, Ok(0x1000));
+    }
+
+    #[test]
+    fn probes_are_not_where_the_kernel_executes_something_else() {
+        for hex in ["49 90 c3", "f0 0f b1 17 c3", "f3 48 ab c3", "0f 05 c3", "cc c3"] {
+            check_place(hex, 0x1000, Err("would not execute it correctly under a probe"));
+            assert!(!may_be_probed(&bytes(hex)), "{hex}");
         }
-        assert!(at("55 c3", 0x1002).is_err_and(|why| why.contains("not in its code")));
-        assert!(at("55 06 c3", 0x1000).is_err_and(|why| why.contains("no known instruction")));
-        assert!(at("55 eb 01 b8 00 00 00 00 c3", 0x1000).is_err());
+        // The flag of single steps would go to memory with the others.
+        check_place("9c 58 c3", 0x1000, Err("under a probe ([9c] at 0x1000)"));
+        check_place("66 9c 58 c3", 0x1000, Err("under a probe"));
+        // The next instruction belongs to it.
+        check_place("8e d0 c3", 0x1000, Err("under a probe"));
+        check_place("8e d8 c3", 0x1000, Ok(0x1000));
+        assert!(may_be_probed(&bytes("31 ed")) && !may_be_probed(&[]));
+        // It would end in the kernel's copy.
+        check_place("c7 f8 00 00 00 00 c3", 0x1000, Err("under a probe"));
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub struct ExitPlace {
     pub inside: Vec<(i64, i64)>,
 }
 
+/// How many symbols may begin between an address and the start of one that is around it.
+const OVERLAPS_MAX: usize = 1024;
+
 /// More parts than this no function has.
 const PARTS_MAX: usize = 4;
 
@@ -98,15 +101,21 @@ fn probes(
     found
 }
 
-/// Fails where no instruction is known to begin at an address, with the reason.
-pub(super) fn check_instruction(
+/// Offsets in a file at which probes note that instructions are executed, or why none may be set.
+pub(super) fn probe_sites(
     file: &object::File<'_>,
     bytes: &[u8],
-    address: u64,
-) -> Result<(), String> {
+    addresses: BTreeSet<u64>,
+) -> Vec<Result<u64, String>> {
+    if addresses.is_empty() {
+        return Vec::new();
+    }
     let apart = file.build_id().ok().flatten().and_then(debug_file);
     let apart = apart.as_ref().and_then(|apart| object::File::parse(apart.as_ref()).ok());
-    CodeFile::new(file, bytes, apart.as_ref()).check_instruction(address)
+    let code = CodeFile::new(file, bytes, apart.as_ref());
+    let sites = addresses.into_iter().map(|address| code.probe_site(address));
+    // Of two names of one place, one.
+    sites.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// A function of the symbol table.
@@ -122,6 +131,8 @@ struct CodeFile<'a> {
     bytes: &'a [u8],
     /// By address.
     symbols: Vec<Symbol>,
+    /// Of each of these, how far it reaches, or one before it.
+    reached: Vec<u64>,
     /// Of the functions of a name: parts that were moved away, and whether it has only one owner.
     cold: HashMap<String, Vec<(u64, u64, bool)>>,
     /// Start and length of what unwinding tables describe, by start.
@@ -149,7 +160,12 @@ impl<'a> CodeFile<'a> {
         symbols.dedup();
         let go = go_code(file, &symbols);
         let cold = cold_parts(&symbols);
-        CodeFile { file, bytes, symbols, cold, frames: OnceCell::new(), go }
+        let reached = symbols.iter().scan(0, |reached, symbol| {
+            *reached = symbol.address.saturating_add(symbol.size).max(*reached);
+            Some(*reached)
+        });
+        let reached = reached.collect();
+        CodeFile { file, bytes, symbols, reached, cold, frames: OnceCell::new(), go }
     }
 
     fn probes_of(&self, address: u64, name: String) -> FunctionProbes {
@@ -175,10 +191,8 @@ impl<'a> CodeFile<'a> {
         }
         let parts = self.parts_of(address)?;
         let places = spanwise_pt::function_places(&parts, is_go)?;
-        let offset = |address: u64| {
-            let offset = file_offset(self.file, address);
-            offset.ok_or_else(|| format!("{address:#x} is not in the file"))
-        };
+        // Its own symbol may be in the middle of an instruction of another one's.
+        self.probe_place(address)?;
         let relative = |from: u64, to: u64| to.wrapping_sub(from) as i64;
         let exit = |exit: &spanwise_pt::Exit| {
             let is_indirect =
@@ -188,38 +202,71 @@ impl<'a> CodeFile<'a> {
                 (start, start + part.code.len() as i64)
             };
             let inside = if is_indirect { parts.iter().map(inside).collect() } else { Vec::new() };
-            Ok(ExitPlace { offset: offset(exit.address)?, len: exit.len, kind: exit.kind, inside })
+            Ok(ExitPlace {
+                offset: self.offset(exit.address)?,
+                len: exit.len,
+                kind: exit.kind,
+                inside,
+            })
         };
         let exits = places.exits.iter().map(exit).collect::<Result<Vec<ExitPlace>, String>>()?;
-        Ok(ProbePlaces { entry: offset(places.entry)?, exits })
+        Ok(ProbePlaces { entry: self.offset(places.entry)?, exits })
     }
 
-    fn check_instruction(&self, address: u64) -> Result<(), String> {
-        match self.file.architecture() {
-            Architecture::X86_64 => {}
-            Architecture::Aarch64 if address.is_multiple_of(4) => return Ok(()),
+    fn offset(&self, address: u64) -> Result<u64, String> {
+        let offset = file_offset(self.file, address);
+        offset.ok_or_else(|| format!("{address:#x} is not in the file"))
+    }
+
+    /// Where a probe notes that the instruction at an address is executed.
+    fn probe_site(&self, address: u64) -> Result<u64, String> {
+        let place = match self.file.architecture() {
+            Architecture::X86_64 => self.probe_place(address)?,
+            Architecture::Aarch64 if address.is_multiple_of(4) => address,
             Architecture::Aarch64 => return Err(format!("{address:#x} is no multiple of 4")),
             _ => return Err("only code of x86-64 and ARM64 is known".to_owned()),
-        }
-        let around =
-            self.symbols.iter().rev().find(|symbol| {
-                address.checked_sub(symbol.address).is_some_and(|at| at < symbol.size)
-            });
-        let named = around.map(|symbol| (symbol.address, symbol.size));
-        let (start, size) = named
-            .or_else(|| self.frame_at(address))
-            .ok_or("no symbol or unwinding table says which function it belongs to")?;
-        let begins = spanwise_pt::instruction_at(&[self.part(start, size)?], address)?;
-        match around {
-            _ if begins == address => Ok(()),
-            Some(symbol) => Err(format!(
-                "it is in the middle of an instruction of {}, which begins at {begins:#x}",
-                symbol.name
-            )),
-            None => {
-                Err(format!("it is in the middle of an instruction, which begins at {begins:#x}"))
+        };
+        self.offset(place)
+    }
+
+    fn probe_place(&self, address: u64) -> Result<u64, String> {
+        let around = self.code_around(address)?;
+        let places = around.iter().map(|code| {
+            let place = spanwise_pt::probe_place(&[self.part(code.address, code.size)?], address);
+            place.map_err(|why| match &*code.name {
+                "" => why,
+                name => format!("{why}, in {name}"),
+            })
+        });
+        let places = places.collect::<Result<BTreeSet<u64>, String>>()?;
+        // The mark itself, where one of them does not allow more.
+        let first = places.first().copied();
+        first.ok_or_else(|| {
+            "no symbol or unwinding table says which function it belongs to".to_owned()
+        })
+    }
+
+    /// All that symbols and unwinding tables describe as one and that is around an address: a
+    /// symbol may be in the middle of an instruction of another.
+    fn code_around(&self, address: u64) -> Result<Vec<Symbol>, String> {
+        let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
+        let mut around = Vec::new();
+        for at in (0..behind).rev().take_while(|&at| self.reached[at] > address) {
+            if behind - at > OVERLAPS_MAX {
+                return Err(format!("more than {OVERLAPS_MAX} symbols overlap there"));
+            }
+            let symbol = &self.symbols[at];
+            if address - symbol.address < symbol.size {
+                around.push(symbol.clone());
             }
         }
+        around.extend(self.frame_at(address).map(|(address, size)| {
+            let name = String::new();
+            Symbol { address, size, name }
+        }));
+        // One of those that describe the same.
+        around.dedup_by_key(|code| (code.address, code.size));
+        Ok(around)
     }
 
     /// The code of a function: where it begins, and what was moved away from there.
@@ -426,8 +473,8 @@ mod tests {
         let file = object::File::parse(bytes.as_ref()).expect("a program");
         let name = "spanwise_symbols::sites::exits::frames_of";
         let address = *addresses_named(&file, name).first().expect("a function");
-        let check = |at| check_instruction(&file, bytes.as_ref(), at);
-        assert_eq!(check(address), Ok(()));
+        let check = |at| probe_sites(&file, bytes.as_ref(), BTreeSet::from([at]))[0].clone();
+        assert!(check(address).is_ok());
         let inside = (address..address + 64).filter_map(|at| check(at).err()).collect::<Vec<_>>();
         assert!(!inside.is_empty() && inside.len() < 63, "{inside:?}");
         assert!(inside[0].contains("in the middle of an instruction"), "{inside:?}");

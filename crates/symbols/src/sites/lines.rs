@@ -1,24 +1,23 @@
 //! Places in a file by line of the source, or by address.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
 use object::{Object, ObjectSection};
 use spanwise_files::FileBytes;
 
-use super::exits::check_instruction;
-use super::named::{file_offset, past_mark};
+use super::exits::probe_sites;
+use super::named::file_offset;
 
-/// Places where the code of a line begins, by the file's debug information. The file of the
-/// source is named by the end of its path. Empty where nothing is known of it.
-pub fn line_sites(path: &Path, source: &str, line: u64) -> Vec<u64> {
+/// Places where the code of a line begins, by the file's debug information, or why one must not be
+/// probed. The file of the source is named by the end of its path. Empty where nothing is known of
+/// it.
+pub fn line_sites(path: &Path, source: &str, line: u64) -> Vec<Result<u64, String>> {
     let Some(bytes) = program(path) else { return Vec::new() };
     let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
-    let mut addresses = line_addresses(&file, source, line).unwrap_or_default();
-    addresses.sort_unstable();
-    addresses.dedup();
-    let place = |address| Some(past_mark(bytes.as_ref(), file_offset(&file, address)?));
-    addresses.into_iter().filter_map(place).collect()
+    let addresses = line_addresses(&file, source, line).unwrap_or_default();
+    probe_sites(&file, bytes.as_ref(), addresses.into_iter().collect())
 }
 
 /// The place of an address as the linker gave it, in a program and not in a library; none where
@@ -30,9 +29,10 @@ pub fn address_site(path: &Path, address: u64) -> Result<Option<u64>, String> {
     let Some(bytes) = program(path) else { return Ok(None) };
     let Ok(file) = object::File::parse(bytes.as_ref()) else { return Ok(None) };
     let is_program = file.kind() == object::ObjectKind::Executable || is_moved_program(&file);
-    let Some(place) = file_offset(&file, address).filter(|_| is_program) else { return Ok(None) };
-    check_instruction(&file, bytes.as_ref(), address)?;
-    Ok(Some(past_mark(bytes.as_ref(), place)))
+    if !is_program || file_offset(&file, address).is_none() {
+        return Ok(None);
+    }
+    probe_sites(&file, bytes.as_ref(), BTreeSet::from([address])).into_iter().next().transpose()
 }
 
 /// Programs that may lie anywhere in memory look like libraries, but say what they are.

@@ -9,8 +9,8 @@ mod written;
 pub use exits::{ExitPlace, FunctionProbes, ProbePlaces, probes_matching, probes_named};
 pub use lines::{address_site, line_sites};
 pub use named::{
-    CodeSite, StartSites, SymbolAddresses, function_ranges, function_sites, start_sites,
-    symbol_addresses,
+    CodeSite, LoaderSite, StartSites, SymbolAddresses, function_ranges, function_sites,
+    start_sites, symbol_addresses,
 };
 pub use patterns::FunctionPatterns;
 pub use written::SiteName;

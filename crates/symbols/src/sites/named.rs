@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use spanwise_files::FileBytes;
 
+use super::exits::probe_sites;
 use crate::demangle::demangled;
 use crate::elf::debug_file;
 
@@ -21,6 +22,20 @@ pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
     }
     let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
     sites(bytes.as_ref(), name).unwrap_or_default()
+}
+
+/// Places at which probes note that functions of a name are called, or why none may be set at one;
+/// names are those of [`function_sites`].
+pub(super) fn function_probe_sites(path: &Path, name: &str) -> Vec<Result<u64, String>> {
+    if !path.is_file() || name.is_empty() {
+        return Vec::new();
+    }
+    let Ok(bytes) = FileBytes::open_regular(path) else { return Vec::new() };
+    let Ok(file) = object::File::parse(bytes.as_ref()) else { return Vec::new() };
+    let addresses = addresses_named(&file, name);
+    // Without code in the file, as for what is only there to be debugged with.
+    let addresses = addresses.into_iter().filter(|&at| file_offset(&file, at).is_some());
+    probe_sites(&file, bytes.as_ref(), addresses.collect())
 }
 
 /// Where in a file functions of a name begin, and how long they are, as far as the file says.
@@ -53,10 +68,20 @@ pub struct CodeSite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartSites {
     pub entry: CodeSite,
-    pub loader: Option<CodeSite>,
+    pub loader: LoaderSite,
 }
 
-/// `None` where the file is no program.
+/// Where a program's loader says that it has mapped all libraries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoaderSite {
+    /// The program has no loader.
+    None,
+    /// It has one that is not understood.
+    Unknown,
+    At(CodeSite),
+}
+
+/// `None` where the file is no program, or must not be probed where it begins.
 pub fn start_sites(path: &Path) -> Option<StartSites> {
     // As deep as the kernel goes.
     const SCRIPTS_MAX: usize = 5;
@@ -77,16 +102,27 @@ pub fn start_sites(path: &Path) -> Option<StartSites> {
 fn start_of(path: &Path, bytes: &[u8]) -> Option<StartSites> {
     let file = object::File::parse(bytes).ok()?;
     let offset = file_offset(&file, file.entry())?;
+    let first = bytes.get(usize::try_from(offset).ok()?..)?;
+    // That an instruction begins there, the file itself says.
+    if file.architecture() == Architecture::X86_64 && !spanwise_pt::may_be_probed(first) {
+        return None;
+    }
     let entry = CodeSite { file: path.to_owned(), offset };
-    let loader = file.section_by_name(".interp").and_then(|section| {
-        let name = section.data().ok()?;
-        let name = str::from_utf8(name.strip_suffix(&[0]).unwrap_or(name)).ok()?;
-        let file = fs::canonicalize(name).ok()?;
-        // A name that debuggers have relied on for decades.
-        let offset = function_sites(&file, "_dl_debug_state").first().copied()?;
-        Some(CodeSite { file, offset })
-    });
+    let loader = match file.section_by_name(".interp") {
+        Some(section) => loader_of(&section).map_or(LoaderSite::Unknown, LoaderSite::At),
+        None => LoaderSite::None,
+    };
     Some(StartSites { entry, loader })
+}
+
+fn loader_of(section: &object::Section<'_, '_>) -> Option<CodeSite> {
+    let name = section.data().ok()?;
+    let name = str::from_utf8(name.strip_suffix(&[0]).unwrap_or(name)).ok()?;
+    let file = fs::canonicalize(name).ok()?;
+    // A name that debuggers have relied on for decades.
+    let sites = function_probe_sites(&file, "_dl_debug_state");
+    let offset = sites.into_iter().find_map(Result::ok)?;
+    Some(CodeSite { file, offset })
 }
 
 /// Where symbols of a file are, by the addresses that its linker gave them.
@@ -148,7 +184,7 @@ pub(super) fn file_offset(file: &object::File<'_>, address: u64) -> Option<u64> 
     segments.find_map(|offset| offset)
 }
 
-pub(super) fn past_mark(bytes: &[u8], offset: u64) -> u64 {
+fn past_mark(bytes: &[u8], offset: u64) -> u64 {
     let from = usize::try_from(offset).ok();
     let is_marked =
         from.and_then(|from| bytes.get(from..)).is_some_and(|code| code.starts_with(ENDBR64));
@@ -197,6 +233,7 @@ mod tests {
         let own = std::env::current_exe().expect("this test");
         let start = start_sites(&own).expect("a program");
         assert_eq!(start.entry.file, own);
+        assert!(matches!(start.loader, LoaderSite::At(_)), "{start:?}");
         assert_eq!(start_sites(Path::new("/")), None);
         let folder = tempfile::tempdir().expect("a folder");
         let script = folder.path().join("script");

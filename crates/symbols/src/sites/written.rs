@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{address_site, function_sites, line_sites};
+use super::named::function_probe_sites;
+use super::{address_site, line_sites};
 
 /// The name of a place in the code of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +32,15 @@ impl<'a> SiteName<'a> {
         }
     }
 
-    /// Offsets in a file, none where it has no such place; an error where one of this program
-    /// must not be probed.
-    pub fn sites_in(self, path: &Path) -> Result<Vec<u64>, String> {
+    /// Offsets in a file for probes, none where it has no such place; an error for each that must
+    /// not be probed: one within an instruction would corrupt the program.
+    pub fn sites_in(self, path: &Path) -> Vec<Result<u64, String>> {
         match self {
-            SiteName::Function(name) => Ok(function_sites(path, name)),
-            SiteName::Line { file, line } => Ok(line_sites(path, file, line)),
-            SiteName::Address(address) => Ok(address_site(path, address)?.into_iter().collect()),
+            SiteName::Function(name) => function_probe_sites(path, name),
+            SiteName::Line { file, line } => line_sites(path, file, line),
+            SiteName::Address(address) => {
+                address_site(path, address).transpose().into_iter().collect()
+            }
         }
     }
 }

@@ -20,10 +20,12 @@ import sys
 import threading
 import time
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from ... import _native
+from ..._files import place_of
 from .._system import logs as _logs
 from .._core import sites as _sites
 from .._system.attach import Attach, ask_for_snapshot, is_someone_listening
@@ -259,10 +261,16 @@ class DeepTrace:
             armed.profile.stop()
             os.makedirs(self.output_dir, exist_ok=True)
             # Torch would follow a link of anybody: under a name that nobody can foresee there is
-            # none, and a link that has the other name is replaced, not followed.
-            making = os.path.join(os.path.dirname(path), f".making-{os.urandom(8).hex()}.json")
-            armed.profile.export_chrome_trace(making)
-            os.replace(making, path)
+            # none, and the folder is the one that was looked up, whatever has its name by then.
+            with place_of(path, behind_links=False) as place:
+                making = place.beside(".json")
+                try:
+                    armed.profile.export_chrome_trace(place.path_of(making))
+                    place.replace(making)
+                except BaseException:
+                    with suppress(OSError):
+                        place.remove(making)
+                    raise
         except Exception as raised:
             reason = str(raised)
         with self._lock:

@@ -127,6 +127,8 @@ pub(crate) struct RecordingSink {
     pub(crate) braked: Vec<String>,
     /// Processes whose first calls may be missing.
     pub(crate) late_processes: u64,
+    /// Why the first calls of the program may be missing, if so.
+    pub(crate) first_calls: Option<String>,
 }
 
 /// A snapshot, and the folder that it is in.
@@ -195,6 +197,7 @@ impl RecordingSink {
             refused,
             braked,
             late_processes,
+            first_calls: None,
         })
     }
 
@@ -320,6 +323,9 @@ impl RecordingSink {
             about.texts("functions_refused", &self.refused);
             about.texts("functions_braked", &self.braked);
             about.number("late_processes", self.late_processes);
+            if let Some(why) = &self.first_calls {
+                about.text("first_calls_missing", why);
+            }
         }
         self.counts.add_to(&mut about);
         about

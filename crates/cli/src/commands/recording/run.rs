@@ -156,7 +156,7 @@ fn trigger_name(flight: &FlightArgs, files: &[PathBuf]) -> anyhow::Result<String
         Some(name) => name.to_owned(),
     };
     let site = SiteName::parse(&name);
-    let is_there = |file: &PathBuf| site.sites_in(file).is_ok_and(|sites| !sites.is_empty());
+    let is_there = |file: &PathBuf| !site.sites_in(file).is_empty();
     let may_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
     if !may_ask || !matches!(site, SiteName::Function(_)) || files.iter().any(is_there) {
         return Ok(name);
