@@ -152,7 +152,7 @@ pub(crate) fn device_waits(events: usize) -> String {
     json.finish()
 }
 
-/// Asynchronous spans that end, each with an arrow to the next.
+/// Spans that end, each with an arrow to the next.
 pub(crate) fn chained_flows(events: usize) -> String {
     let mut json = Json::new();
     for at in 0..events {
@@ -195,6 +195,75 @@ pub(crate) fn deep_lock_waits(events: usize) -> String {
              prev_prio=120 prev_state=R ==> next_comm=app next_pid=7 next_prio=120\n",
             time(500)
         );
+    }
+    text
+}
+
+/// Asynchronous spans as begins and ends, each with an arrow to the next: half of them all open at
+/// once, and half inside of each other under one id.
+pub(crate) fn asynchronous_flows(events: usize) -> String {
+    let mut json = Json::new();
+    json.span("cpu_op", "main", (99, 1), (0, 50 * events));
+    let count = events / 4;
+    let mut event = |phase: &str, id: usize, tid: usize, time: usize| {
+        let _ = write!(
+            json.0,
+            ",\n{{\"ph\":\"{phase}\",\"cat\":\"task\",\"name\":\"f{}\",\"id\":{id},\
+             \"pid\":99,\"tid\":{tid},\"ts\":{time},\"bp\":\"e\"}}",
+            id % 50
+        );
+    };
+    for at in 0..count {
+        let id = if at % 2 == 0 { at + 1 } else { 0 };
+        event("b", id, at % 7, 10 * at);
+        event("s", at, at % 7, 10 * at + 5);
+        event("f", at, (at + 1) % 7, 10 * at + 15);
+    }
+    for at in 0..count {
+        let id = if at % 2 == 0 { at + 1 } else { 0 };
+        event("e", id, at % 7, 20 * events + 10 * at);
+    }
+    json.finish()
+}
+
+/// Threads that sample, wait and wake each other, as `perf script` prints them: a thread for each
+/// four events.
+pub(crate) fn threads_with_wakers(events: usize) -> String {
+    let mut text = String::new();
+    let count = events / 4;
+    let frames = |text: &mut String, depth: usize| {
+        (0..depth).for_each(|at| {
+            let _ = writeln!(text, "\t    {:x} f{at} (/bin/app)", 0x4000 + 16 * at);
+        });
+        text.push('\n');
+    };
+    for at in 0..count {
+        let (tid, waker) = (10 + at, 10 + (at * 7 + 3) % count);
+        let time = |late: usize| format!("{}.{:06}", at / 1000, at % 1000 * 1000 + late);
+        let _ = writeln!(text, "w{tid} 7/{tid} [000] {}: 1000000 cpu-clock:", time(0));
+        frames(&mut text, 2 + at % 20);
+        let _ = writeln!(
+            text,
+            "w{tid} 7/{tid} [000] {}: sched:sched_switch: prev_comm=w{tid} prev_pid={tid} \
+             prev_prio=120 prev_state=S ==> next_comm=w{waker} next_pid={waker} next_prio=120",
+            time(300)
+        );
+        frames(&mut text, 3);
+        let _ = writeln!(
+            text,
+            "w{waker} 7/{waker} [000] {}: sched:sched_waking: comm=w{tid} pid={tid} prio=120 \
+             target_cpu=000",
+            time(500)
+        );
+        frames(&mut text, 3);
+        let _ = writeln!(
+            text,
+            "w{waker} 7/{waker} [000] {}: sched:sched_switch: prev_comm=w{waker} \
+             prev_pid={waker} prev_prio=120 prev_state=S ==> next_comm=w{tid} next_pid={tid} \
+             next_prio=120",
+            time(700)
+        );
+        frames(&mut text, 3);
     }
     text
 }
