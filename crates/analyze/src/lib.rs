@@ -78,10 +78,10 @@ pub use cpu::waits::{WaitClassifier, WaitKind};
 pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path};
 pub use findings::{
     AllocationStorm, Copied, CpuFunction, CpuSpent, CpuStarvation, Finding, FindingKind, GpuIdle,
-    GpuIdleCause, HostCopies, HostLine, LostOverlap, NotRecorded, OffCpuWaits, Overhead, SpentOn,
-    Synchronisation, Thresholds, TinyKernels, TopFunction, Waiting, findings,
+    GpuIdleCause, HostCopies, HostLine, InGap, LostOverlap, NotRecorded, OffCpuWaits, Overhead,
+    SpentOn, Synchronisation, Thresholds, TinyKernels, TopFunction, Waiting, findings,
 };
-pub use gpu::breakdown::{Balance, BreakdownRow, breakdown};
+pub use gpu::breakdown::{Balance, BreakdownRow, HostBalance, breakdown};
 pub use gpu::classes::{
     ClassRow, ClassRules, ClassUse, OTHER, SpanClasses, class_use, span_classes,
 };

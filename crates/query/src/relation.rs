@@ -87,6 +87,8 @@ pub(crate) enum Test {
 pub(crate) enum Bound {
     Int(i64),
     Text(String),
+    /// No comparison with it holds.
+    Null,
     /// Something that only SQLite knows how to compare: it does.
     Other,
 }
@@ -145,6 +147,10 @@ impl Relation {
     /// condition again, so a filter that cannot be judged here may be passed over. Nothing where
     /// the query must stop: all this is one step of SQLite's, between whose steps it is asked.
     pub(crate) fn select(&self, filters: &[Filter], order: &[(usize, bool)]) -> Option<Rows> {
+        // Rows without a parent or a launch are many: each would be compared with all others.
+        if filters.iter().any(|filter| filter.value == Bound::Null) {
+            return Some(Rows::Some(Vec::new()));
+        }
         if let Some(rows) = self.by_id(filters) {
             return Some(Rows::Some(rows));
         }

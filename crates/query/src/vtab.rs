@@ -152,7 +152,8 @@ unsafe impl VTabCursor for Cursor<'_> {
             ValueRef::Text(text) => {
                 std::str::from_utf8(text).map_or(Bound::Other, |text| Bound::Text(text.to_owned()))
             }
-            _ => Bound::Other,
+            ValueRef::Null => Bound::Null,
+            ValueRef::Real(_) | ValueRef::Blob(_) => Bound::Other,
         });
         let filters = plan.filters.iter().zip(values);
         let filters = filters.map(|(&(column, test), value)| Filter { column, test, value });

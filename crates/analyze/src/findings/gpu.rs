@@ -27,7 +27,20 @@ pub struct GpuIdle {
     pub longest_gap_from: TotalNanos,
     pub longest_gap_ns: TotalNanos,
     /// What the main thread did most of that time.
-    pub in_gap: Option<TopFunction>,
+    pub in_gap: InGap,
+}
+
+/// What the main thread did in the longest gap of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InGap {
+    Mostly(TopFunction),
+    /// It did nothing there, or nothing of it was recorded.
+    Nothing,
+    /// Not looked up: so many of the idle GPUs have longer gaps.
+    Skipped {
+        examined: u64,
+        gpus: u64,
+    },
 }
 
 /// What the numbers say about an idle GPU.
@@ -67,7 +80,7 @@ pub struct NotRecorded {
 
 /// What the main thread did is looked up for so many gaps, the longest: each may hold most of
 /// the trace, and a file may have as many devices as it has kernels.
-const GAPS_LOOKED_INTO_MAX: usize = 64;
+const GAPS_EXAMINED_MAX: usize = 64;
 
 /// All GPUs that had nothing to do for a good part of the window.
 pub(super) fn gpus_idle(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
@@ -76,27 +89,40 @@ pub(super) fn gpus_idle(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> 
         device.work_count > 0
             && reaches(device.idle_ns(), device.window_ns, thresholds.gpu_idle_percent)
     };
-    let mut gaps: Vec<Nanos> = devices.iter().filter(is_idle).map(gap_ns).collect();
-    gaps.sort_unstable_by_key(|&gap| Reverse(gap));
-    let looked_into = gaps.get(GAPS_LOOKED_INTO_MAX).copied().unwrap_or(Nanos::MIN);
+    let idle: Vec<&DeviceUse> = devices.iter().filter(is_idle).collect();
+    let mut by_gap: Vec<usize> = (0..idle.len()).collect();
+    by_gap.sort_by_key(|&at| Reverse(gap_ns(idle[at])));
+    let mut is_examined = vec![false; idle.len()];
+    by_gap.iter().take(GAPS_EXAMINED_MAX).for_each(|&at| is_examined[at] = true);
+    let skipped = InGap::Skipped { examined: GAPS_EXAMINED_MAX as u64, gpus: idle.len() as u64 };
+    let main = main_thread(facts.threads());
     let mut launches = Launches::by_device(facts);
-    let finding = |device: &DeviceUse| {
+    let finding = |(device, is_examined): (&DeviceUse, bool)| {
         let launches = launches.remove(&*device.id).unwrap_or_default();
-        let main = main_thread(facts.threads()).filter(|_| gap_ns(device) > looked_into);
-        gpu_idle(facts, device, &launches, main, thresholds)
+        let in_gap = match (main, is_examined) {
+            (None, _) => InGap::Nothing,
+            (Some(_), false) => skipped.clone(),
+            (Some(thread), true) => in_gap(facts, thread, device),
+        };
+        gpu_idle(facts, device, &launches, in_gap, thresholds)
     };
-    devices.iter().filter(is_idle).map(finding).collect()
+    idle.into_iter().zip(is_examined).map(finding).collect()
 }
 
 fn gap_ns(device: &DeviceUse) -> Nanos {
     device.longest_gap.1.saturating_sub(device.longest_gap.0)
 }
 
+fn in_gap(facts: &Facts, thread: &ThreadTime, device: &DeviceUse) -> InGap {
+    let there = self_time_within(facts.trace(), thread.track, device.longest_gap);
+    facts.mostly(there.into_iter()).map_or(InGap::Nothing, InGap::Mostly)
+}
+
 fn gpu_idle(
     facts: &Facts,
     device: &DeviceUse,
     launches: &Launches,
-    main: Option<&ThreadTime>,
+    in_gap: InGap,
     thresholds: &Thresholds,
 ) -> Finding {
     let host_working_ns = launches.host_working_ns.min(device.window_ns);
@@ -127,10 +153,7 @@ fn gpu_idle(
         host_working_ns,
         longest_gap_from: facts.since_start(from),
         longest_gap_ns,
-        in_gap: main.and_then(|thread| {
-            let there = self_time_within(facts.trace(), thread.track, device.longest_gap);
-            facts.mostly(there.into_iter())
-        }),
+        in_gap,
     });
     Finding { kind, about_ns: device.idle_ns(), gain_ns: Some(device.idle_ns()) }
 }

@@ -18,7 +18,7 @@ mod overheads;
 mod transfers;
 
 pub use allocation_burst::AllocationStorm;
-pub use gpu::{GpuIdle, GpuIdleCause, NotRecorded, TinyKernels};
+pub use gpu::{GpuIdle, GpuIdleCause, InGap, NotRecorded, TinyKernels};
 pub use host::{HostLine, TopFunction, Waiting};
 pub use observed::{CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits};
 pub use overheads::{Overhead, SpentOn};
@@ -303,7 +303,7 @@ mod tests {
             host_working_ns: 100,
             longest_gap_from: 0,
             longest_gap_ns: 15,
-            in_gap: Some(TopFunction {
+            in_gap: InGap::Mostly(TopFunction {
                 function: "cudaLaunchKernel".into(),
                 line: Some("part0.py(1): step".into()),
                 self_ns: 15,

@@ -34,8 +34,36 @@ pub struct BreakdownRow {
     pub communication_ns: TotalNanos,
     /// While anything was copied or filled, kernels running or not.
     pub copy_ns: TotalNanos,
-    /// `None` where no launch is recorded, so that nobody knows which threads matter.
-    pub balance: Option<Balance>,
+    pub balance: HostBalance,
+}
+
+/// Host against device, where that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostBalance {
+    Known(Balance),
+    /// No launch is recorded, so that nobody knows which threads matter.
+    Unknown,
+    /// So many threads launch its work that putting them together is not affordable.
+    Skipped {
+        threads: u64,
+    },
+}
+
+impl HostBalance {
+    pub fn known(self) -> Option<Balance> {
+        match self {
+            HostBalance::Known(balance) => Some(balance),
+            HostBalance::Unknown | HostBalance::Skipped { .. } => None,
+        }
+    }
+
+    /// The threads that were too many.
+    pub fn skipped_threads(self) -> Option<u64> {
+        match self {
+            HostBalance::Skipped { threads } => Some(threads),
+            HostBalance::Known(_) | HostBalance::Unknown => None,
+        }
+    }
 }
 
 /// Host against device: each moment of the window is one of four.
@@ -67,13 +95,10 @@ pub fn breakdown(facts: &Facts) -> Vec<BreakdownRow> {
 
 /// The same without the balance, for which every moment of the host must be looked at.
 pub(crate) fn device_breakdown(facts: &Facts) -> Vec<BreakdownRow> {
-    breakdown_with(facts, &mut |_| None)
+    breakdown_with(facts, &mut |_| Host::Unknown)
 }
 
-fn breakdown_with(
-    facts: &Facts,
-    host: &mut dyn FnMut(&Device<'_>) -> Option<Rc<CoveredSet>>,
-) -> Vec<BreakdownRow> {
+fn breakdown_with(facts: &Facts, host: &mut dyn FnMut(&Device<'_>) -> Host) -> Vec<BreakdownRow> {
     let trace = facts.trace();
     let mut kinds = WorkKinds::new(trace);
     let devices = devices(trace);
@@ -95,17 +120,19 @@ struct Use<'a> {
     compute: IntervalSet,
     communication: IntervalSet,
     copy: IntervalSet,
-    /// When a thread that launches work for the device worked.
-    host: Option<Rc<CoveredSet>>,
+    host: Host,
+}
+
+/// When a thread that launches work of a device worked.
+#[derive(Clone)]
+enum Host {
+    Worked(Rc<CoveredSet>),
+    Unknown,
+    Skipped { threads: u64 },
 }
 
 impl<'a> Use<'a> {
-    fn of(
-        facts: &Facts,
-        device: &'a Device<'_>,
-        kinds: &mut WorkKinds<'_>,
-        host: Option<Rc<CoveredSet>>,
-    ) -> Self {
+    fn of(facts: &Facts, device: &'a Device<'_>, kinds: &mut WorkKinds<'_>, host: Host) -> Self {
         let spans = facts.trace().spans();
         let mut intervals: [Vec<Interval>; 3] = Default::default();
         for work in device.work() {
@@ -138,7 +165,11 @@ impl<'a> Use<'a> {
             idle_ns: window_ns - busy.total_ns(),
             communication_ns: communication.total_ns(),
             copy_ns: copy.total_ns(),
-            balance: self.host.as_ref().map(|host| balance(host, &busy, window)),
+            balance: match &self.host {
+                Host::Worked(host) => HostBalance::Known(balance(host, &busy, window)),
+                Host::Unknown => HostBalance::Unknown,
+                &Host::Skipped { threads } => HostBalance::Skipped { threads },
+            },
         }
     }
 }
@@ -156,7 +187,7 @@ fn balance(host: &CoveredSet, device: &IntervalSet, window: Interval) -> Balance
 struct Hosts<'a> {
     facts: &'a Facts,
     /// By threads: devices mostly share them.
-    known: BTreeMap<Vec<TrackId>, Option<Rc<CoveredSet>>>,
+    known: BTreeMap<Vec<TrackId>, Host>,
     /// So many intervals are put together; a file may have other threads for every device.
     intervals_left: usize,
 }
@@ -167,8 +198,8 @@ impl<'a> Hosts<'a> {
         Hosts { facts, known: BTreeMap::new(), intervals_left }
     }
 
-    /// When any of its threads worked; `None` where that is not known.
-    fn of(&mut self, device: &Device<'_>) -> Option<Rc<CoveredSet>> {
+    /// When any of its threads worked.
+    fn of(&mut self, device: &Device<'_>) -> Host {
         let spans = self.facts.trace().spans();
         let calls = device.work().filter_map(|work| spans.launch(work));
         let mut threads: Vec<TrackId> = calls.map(|call| spans.track(call)).collect();
@@ -182,14 +213,19 @@ impl<'a> Hosts<'a> {
         working
     }
 
-    fn working(&mut self, threads: &[TrackId]) -> Option<Rc<CoveredSet>> {
+    fn working(&mut self, threads: &[TrackId]) -> Host {
         let states = self.facts.host_states();
         let sets = || threads.iter().filter_map(|&thread| Some(&states.of(thread)?.working));
+        if sets().next().is_none() {
+            return Host::Unknown;
+        }
         let count = sets().map(IntervalSet::len).sum();
-        self.intervals_left = self.intervals_left.checked_sub(count)?;
-        sets().next()?;
+        let Some(left) = self.intervals_left.checked_sub(count) else {
+            return Host::Skipped { threads: threads.len() as u64 };
+        };
+        self.intervals_left = left;
         let intervals = sets().flat_map(IntervalSet::iter).collect();
-        Some(Rc::new(CoveredSet::new(IntervalSet::new(intervals))))
+        Host::Worked(Rc::new(CoveredSet::new(IntervalSet::new(intervals))))
     }
 }
 
@@ -257,7 +293,7 @@ mod tests {
         let found: Vec<_> =
             rows.iter().map(|row| (row.step, row.window_ns, row.compute_ns)).collect();
         assert_eq!(found, [(None, 100, 40), (Some(3), 50, 20), (Some(4), 50, 20)]);
-        let balance = rows[0].balance.expect("a launch is recorded");
+        let balance = rows[0].balance.known().expect("a launch is recorded");
         assert_eq!((balance.both_ns, balance.host_only_ns), (40, 60));
     }
 }

@@ -10,7 +10,8 @@ use crate::relation::{Column, Relation, Source};
 
 pub(super) fn tracks(traces: &Arc<Traces>) -> Relation {
     let len: Len = |opened| opened.trace.tracks().len();
-    let of = |opened: &QueriedTrace, row: usize| opened.trace.tracks().rows()[row].clone();
+    let of =
+        |opened: &QueriedTrace, row: usize| opened.trace.tracks().get(TrackId(row as u32)).clone();
     let kinds = TrackKind::ALL.map(|kind| traces.texts.find(kind.text()).unwrap_or(0));
     let text = |name, about, code: fn(&spanwise_model::Track) -> spanwise_model::StrId| {
         let code = move |opened: &QueriedTrace, row| opened.codes[code(&of(opened, row)).index()];

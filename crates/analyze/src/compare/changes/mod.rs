@@ -59,6 +59,8 @@ pub struct SideTotals {
     pub steps: u64,
     /// Some trace has no steps and counts as one.
     pub lacks_steps: bool,
+    /// Markers of steps in traces that count as one, since they are too many.
+    pub ignored_steps: u64,
     /// What is compared.
     pub gpu_ns: TotalNanos,
     pub host_ns: TotalNanos,
@@ -386,7 +388,8 @@ fn totals(side: &[CompareSeries]) -> SideTotals {
     SideTotals {
         traces: side.len() as u64,
         steps: side.iter().map(|series| series.steps.len() as u64).sum(),
-        lacks_steps: side.iter().any(|series| !series.has_steps),
+        lacks_steps: side.iter().any(|series| !series.has_steps && series.ignored_steps == 0),
+        ignored_steps: side.iter().map(|series| series.ignored_steps).sum(),
         gpu_ns: inside(ComparePlace::Gpu),
         host_ns: inside(ComparePlace::Host),
         waiting_ns: inside(ComparePlace::Waiting),

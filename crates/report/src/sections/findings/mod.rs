@@ -4,7 +4,7 @@ mod observed;
 
 use spanwise_analyze::{
     AllocationStorm, Copied, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine,
-    LostOverlap, NotRecorded, Overhead, SpentOn, Synchronisation, TinyKernels, TopFunction,
+    InGap, LostOverlap, NotRecorded, Overhead, SpentOn, Synchronisation, TinyKernels, TopFunction,
     TotalNanos, WaitKind, Waiting,
 };
 use spanwise_write::{
@@ -175,6 +175,18 @@ impl Words {
         format!("{introduction} {}{under} ({})", self.name(function), nanos_rounded_text(*self_ns))
     }
 
+    fn in_gap(&self, in_gap: &InGap) -> String {
+        match in_gap {
+            InGap::Mostly(doing) => self.doing("; the main thread was mostly in", Some(doing)),
+            InGap::Nothing => String::new(),
+            InGap::Skipped { examined, gpus } => format!(
+                "; the main thread was examined in the {} longest gaps of {} GPUs only",
+                count_text((*examined).into()),
+                count_text((*gpus).into())
+            ),
+        }
+    }
+
     fn gpu_idle(&self, idle: &GpuIdle) -> Paragraph {
         let (because, advice) = idle_cause(idle.cause);
         let launch = match idle.launch_calls {
@@ -196,7 +208,7 @@ impl Words {
             nanos_rounded_text(idle.host_working_ns / i128::from(idle.kernels.max(1))),
             nanos_rounded_text(idle.longest_gap_ns),
             nanos_rounded_text(idle.longest_gap_from),
-            self.doing("; the main thread was mostly in", idle.in_gap.as_ref()),
+            self.in_gap(&idle.in_gap),
         );
         let share = percent_text(idle.idle_ns, idle.window_ns);
         let title = format!("GPU {} was idle {share} of the time: {because}", idle.device);

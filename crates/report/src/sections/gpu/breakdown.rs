@@ -1,7 +1,7 @@
 //! What GPUs spent their time on, and why they were idle.
 
-use spanwise_analyze::{BreakdownRow, IdleCause, IdleRow, breakdown, idle};
-use spanwise_write::{Cell, Column, Columns, Content, Top, Unit};
+use spanwise_analyze::{BreakdownRow, HostBalance, IdleCause, IdleRow, breakdown, idle};
+use spanwise_write::{Cell, Column, Columns, Content, Top, Unit, count_text};
 
 use crate::sections::{SectionDef, Shown};
 
@@ -58,19 +58,34 @@ fn parts(rows: &[BreakdownRow], top: Top) -> Content {
         )
         .add(Column::hidden("copy", Unit::Nanos), |row| row.copy_ns.into())
         .add(Column::hidden("host_and_device", Unit::Nanos), |row| {
-            row.balance.map(|balance| balance.both_ns).into()
+            row.balance.known().map(|balance| balance.both_ns).into()
         })
         .add(Column::nanos("host_only", "host alone").optional(), |row| {
-            row.balance.map(|balance| balance.host_only_ns).into()
+            row.balance.known().map(|balance| balance.host_only_ns).into()
         })
         .add(Column::nanos("device_only", "GPU alone").optional(), |row| {
-            row.balance.map(|balance| balance.device_only_ns).into()
+            row.balance.known().map(|balance| balance.device_only_ns).into()
         })
         .add(Column::hidden("neither", Unit::Nanos), |row| {
-            row.balance.map(|balance| balance.neither_ns).into()
+            row.balance.known().map(|balance| balance.neither_ns).into()
         })
+        .add(Column::hidden("host_skipped_threads", Unit::Count), |row| {
+            row.balance.skipped_threads().into()
+        })
+        .note(skipped_note)
         .content(rows, top)
         .when_empty(NO_GPU)
+}
+
+/// Why the cells about the host are empty, once for each GPU.
+fn skipped_note(row: &BreakdownRow) -> String {
+    match (row.step, row.balance) {
+        (None, HostBalance::Skipped { threads }) => format!(
+            "host columns are empty: too many threads ({}) launched its work to combine them",
+            count_text(threads.into())
+        ),
+        _ => String::new(),
+    }
 }
 
 pub(in crate::sections) const IDLE: SectionDef = SectionDef {

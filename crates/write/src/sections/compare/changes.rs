@@ -65,6 +65,15 @@ fn hints(comparison: &Comparison, unchanged: usize) -> Vec<String> {
                 .to_owned(),
         );
     }
+    for (name, side) in [("base", &comparison.base), ("other", &comparison.other)] {
+        if side.ignored_steps > 0 {
+            let count = count_text(side.ignored_steps.into());
+            hints.push(format!(
+                "The {name} side has too many steps for its rows: {count} markers of steps are \
+                 ignored, and their trace counts as one step."
+            ));
+        }
+    }
     if comparison.compared_by == ComparedBy::Steps && fewest >= STEPS_MIN as u64 {
         hints.push(
             "The sides have different sequences of steps: steps of a phase are compared with \
@@ -85,6 +94,7 @@ fn sides_section(comparison: &Comparison) -> Section {
         Column::new("side", "side", Unit::Text),
         Column::new("traces", "traces", Unit::Count),
         Column::new("steps", "steps", Unit::Count),
+        Column::hidden("ignored_steps", Unit::Count),
         Column::new("gpu", "GPU work", Unit::Nanos),
         Column::new("host", "host work", Unit::Nanos),
         Column::new("waiting", "host waiting", Unit::Nanos),
@@ -96,6 +106,7 @@ fn sides_section(comparison: &Comparison) -> Section {
             name.into(),
             side.traces.into(),
             side.steps.into(),
+            side.ignored_steps.into(),
             side.gpu_ns.into(),
             side.host_ns.into(),
             side.waiting_ns.into(),

@@ -18,6 +18,7 @@ use crate::compare::changes::sides::series::{
 use crate::compare::changes::sides::sums::{Kind, PlacedWork, Signature, Sum, Sums, placed_work};
 use crate::compare::changes::sides::window::Window;
 use crate::gpu::launching_frame::Launchers;
+use crate::training::steps::ignored_steps;
 use crate::{ClassRules, Facts, Phase, TotalNanos};
 
 /// What to compare.
@@ -62,11 +63,14 @@ pub fn compare_series(
     let mut keyer = Keyer::new(facts, options.by, options.with_stacks, &launchers, rules);
     let (mut work, mut sums) = summed_up(&mut keyer, &window);
     let rows = sums.kinds.len() + observed::rows_max(facts.trace());
+    let mut ignored = ignored_steps(facts.trace()).unwrap_or(0);
     if rows.saturating_mul(window.count()) > cells_max(facts) {
+        ignored = window.steps.rows().len();
         window = Window::whole(facts, options);
         (work, sums) = summed_up(&mut keyer, &window);
     }
     let mut series = window.series(facts);
+    series.ignored_steps = ignored as u64;
     for sum in &sums.sums {
         let place = sums.kinds[sum.of as usize].signature.place;
         *series.inside.entry(place).or_default() += sum.cell.ns;

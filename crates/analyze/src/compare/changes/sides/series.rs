@@ -125,6 +125,8 @@ pub struct CompareSeries {
     pub(in crate::compare::changes) steps: Vec<StepOf>,
     /// False where the trace has none and counts as a whole.
     pub(in crate::compare::changes) has_steps: bool,
+    /// Markers of steps of a trace that is compared as one step, since they are too many.
+    pub(in crate::compare::changes) ignored_steps: u64,
     pub(in crate::compare::changes) wall: Vec<TotalNanos>,
     pub(in crate::compare::changes) groups: BTreeMap<Aspect, Group>,
     /// What was compared, and what lies outside of the steps and phases that were asked for.

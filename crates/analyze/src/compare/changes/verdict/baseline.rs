@@ -98,6 +98,9 @@ impl Writer {
         let has_steps = if series.has_steps { "steps" } else { "whole" };
         let rank = series.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
         let _ = writeln!(self.body, "recording {has_steps} {rank}");
+        if series.ignored_steps > 0 {
+            let _ = writeln!(self.body, "ignored {}", series.ignored_steps);
+        }
         for (step, wall) in series.steps.iter().zip(&series.wall) {
             let phase = step.phase.map_or("-", Phase::text);
             let _ = writeln!(self.body, "step {} {phase} {wall}", step.number);
@@ -226,7 +229,9 @@ impl Reader {
                 self.options.steps = Some((number(&mut words)?, number(&mut words)?));
             }
             "recording" => self.recording(&mut words)?,
-            "step" | "inside" | "outside" | "has" | "group" => self.part(word, &mut words)?,
+            "ignored" | "step" | "inside" | "outside" | "has" | "group" => {
+                self.part(word, &mut words)?
+            }
             "row" => self.row(&mut words)?,
             "kernel" | "line" | "shape" | "copied" | "achieved" => {
                 self.behind(word, &mut words)?;
@@ -260,6 +265,7 @@ impl Reader {
     fn part(&mut self, word: &str, words: &mut SplitWhitespace<'_>) -> Read<()> {
         let series = self.series.last_mut().ok_or("no recording yet")?;
         match word {
+            "ignored" => series.ignored_steps = parsed::<u32>(words.next())?.into(),
             "step" => {
                 if series.steps.len() >= STEPS_MAX || !series.groups.is_empty() {
                     return Err(format!("a step too many, or behind a group (of {STEPS_MAX})"));
