@@ -46,7 +46,7 @@ const RECTANGLES = [
   { start: 11, dur: 0, span: 4_294_967_295, name: 12, count: 1, row: 2, busy: 0, kind: 0 },
 ];
 const TRACKS = [{ id: 5, first: 0, len: 3 }];
-const HEADER = { count: 3, tracks: TRACKS, names: { "4": "aten::mm", "12": "größer ✓" } };
+const HEADER = { count: 3, tracks: TRACKS, names: { "4": "aten::mm", "12": "größer ✓" }, labels: { "12": "✓" } };
 
 test("every column comes back", () => {
   const table = decodeSlices(encode(RECTANGLES, HEADER));
@@ -57,10 +57,11 @@ test("every column comes back", () => {
     assert.deepEqual(found, it);
   }
   assert.equal(table.names.get(12), "größer ✓");
+  assert.equal(table.labels.get(12), "✓");
 });
 
 test("nothing is an answer too", () => {
-  assert.equal(decodeSlices(encode([], { count: 0, tracks: [], names: {} })).count, 0);
+  assert.equal(decodeSlices(encode([], { count: 0, tracks: [], names: {}, labels: {} })).count, 0);
 });
 
 test("an answer that is cut off is refused", () => {

@@ -7,6 +7,7 @@ import type { TrackPicture } from "../src/timeline/store";
 const SLICES: SliceTable = {
   count: 4,
   names: new Map([[0, "outer"], [1, "inner"]]),
+  labels: new Map(),
   tracks: [],
   start: new Float64Array([0, 10, 50, 500]),
   dur: new Float64Array([100, 20, 1, 10]),

@@ -19,10 +19,11 @@ test("what cannot be seen is shown as its code, all else stays", () => {
 });
 
 test("names of rectangles come printable", () => {
-  const header = new TextEncoder().encode(JSON.stringify({ count: 0, tracks: [], names: { 3: "a\u202eb" } }));
+  const header = new TextEncoder().encode(JSON.stringify({ count: 0, tracks: [], names: { 3: "a\u202eb" }, labels: { 3: "\u202ea" } }));
   const length = Math.ceil((4 + header.length) / 8) * 8 - 4;
   const body = new Uint8Array(4 + length).fill(32);
   body.set(header, 4);
   new DataView(body.buffer).setUint32(0, length, true);
   assert.equal(decodeSlices(body.buffer).names.get(3), "a\\u{202e}b");
+  assert.equal(decodeSlices(body.buffer).labels.get(3), "\\u{202e}a");
 });

@@ -13,6 +13,7 @@ function table(rows: Row[]): SliceTable {
   return {
     count: rows.length,
     names: new Map([[0, "a"], [1, "b"]]),
+    labels: new Map(),
     start: Float64Array.from(column(1)),
     dur: Float64Array.from(column(2)),
     span: new Uint32Array(rows.length),

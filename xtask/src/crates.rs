@@ -30,7 +30,12 @@ const ROOMS: &[[&str; 4]] = &[
          spanwise-write tempfile",
     ],
     ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
-    ["spanwise-write", "spanwise-model spanwise-analyze spanwise-protobuf", "flate2", ""],
+    [
+        "spanwise-write",
+        "spanwise-model spanwise-analyze spanwise-protobuf",
+        "cpp_demangle flate2",
+        "",
+    ],
     ["spanwise-query", "spanwise-model spanwise-analyze", "rusqlite thiserror", "spanwise-read"],
     [
         "spanwise-serve",

@@ -1,10 +1,15 @@
 //! One trace that is shown, with what was computed about it.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use spanwise_analyze::{Facts, Rows};
-use spanwise_model::{Nanos, SpanId, SpanKind, Trace, TrackId, map_indices, threads_available};
+use spanwise_model::{
+    Nanos, SpanId, SpanKind, StrId, Trace, TrackId, map_indices, threads_available,
+};
+use spanwise_write::short_name;
 
 use crate::memory::{MemoryCounter, memory_counters};
 
@@ -20,6 +25,8 @@ pub struct Viewed {
     /// One entry a track.
     rows: Vec<Rows>,
     memory: OnceLock<Vec<MemoryCounter>>,
+    /// Short names of those that were asked for; `None` for names that are short already.
+    labels: Mutex<HashMap<StrId, Option<Arc<str>>>>,
     pub(crate) report: OnceLock<String>,
 }
 
@@ -62,6 +69,7 @@ impl Viewed {
             read: 0,
             is_live: AtomicBool::new(false),
             memory: OnceLock::new(),
+            labels: Mutex::default(),
             report: OnceLock::new(),
         }
     }
@@ -98,6 +106,22 @@ impl Viewed {
         let begin = counters.track.partition_point(|&row| row < number);
         let end = counters.track.partition_point(|&row| row <= number);
         Some((&counters.time[begin..end], &counters.value[begin..end]))
+    }
+
+    /// What to paint instead of each of these names, where that is shorter. Most names of a
+    /// picture were in the one before it, too, and taking C++ names apart takes microseconds.
+    pub(crate) fn labels(&self, names: impl Iterator<Item = StrId>) -> Vec<(StrId, Arc<str>)> {
+        let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let label = |name: StrId| {
+            let label = known.entry(name).or_insert_with(|| {
+                match short_name(self.trace.strings().get(name)) {
+                    Cow::Borrowed(_) => None,
+                    Cow::Owned(short) => Some(short.into()),
+                }
+            });
+            label.clone().map(|label| (name, label))
+        };
+        names.filter_map(label).collect()
     }
 
     /// The kind of a span for the page: an index into [`kinds`].

@@ -5,6 +5,7 @@
 //! percentages), and nothing is opened: everything goes to an `io::Write`.
 
 mod document;
+mod names;
 mod pictures;
 mod profile;
 mod sections;
@@ -19,6 +20,7 @@ pub use document::text::{Style, shortened};
 pub use document::units::{
     bytes_text, count_text, decimal, nanos_rounded_text, nanos_text, percent_text,
 };
+pub use names::{fitted_name, short_name};
 pub use pictures::flame::{FlameBase, FlameNodes, FlameOptions, write_flame, write_flame_nodes};
 pub use pictures::html_report::{ReportPage, write_report_page};
 pub use pictures::steps_chart::CHART_CLASSES_MAX;

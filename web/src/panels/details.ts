@@ -32,7 +32,7 @@ export function detailsElement(
     stateElement(answer),
     launches(answer, actions),
     frames("Python", answer.python, actions, "python"),
-    frames("Inside of", answer.stack, actions, "stack"),
+    frames("Parents", answer.stack, actions, "stack"),
     links(answer, actions),
     argumentsTable(answer));
 }
@@ -50,9 +50,9 @@ function facts(answer: SpanAnswer, source: Source | undefined): HTMLElement {
   // Of calls that were drawn, samples know the time; a wait has none of its own.
   const isDrawn = answer.sampled !== null || answer.state !== null;
   const all: [string, string][] = [
-    ["Takes", nanosText(answer.dur)],
-    ...(isDrawn ? [] : [["Itself", nanosText(answer.self)] as [string, string]]),
-    ["Begins", nanosText(answer.start - (source?.origin ?? 0))],
+    ["Duration", nanosText(answer.dur)],
+    ...(isDrawn ? [] : [["Self time", nanosText(answer.self)] as [string, string]]),
+    ["Start", nanosText(answer.start - (source?.origin ?? 0))],
     ["Kind", answer.category === "" ? kind : `${kind} (${answer.category})`],
     ["Track", track === undefined ? String(answer.track) : trackTitle(track)],
     ["Same name", count === 1

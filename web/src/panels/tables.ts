@@ -52,6 +52,11 @@ function cellText(cell: Cell): string {
   return typeof cell === "string" ? cell : cell.text;
 }
 
+/** What hovering shows: the whole name. */
+function wholeText(cell: Cell): string {
+  return cell !== null && typeof cell === "object" && cell.whole !== undefined ? cell.whole : cellText(cell);
+}
+
 function table(section: Section, go: Go): HTMLTableElement {
   const columns = section.columns
     .map((column, at) => ({ column, at }))
@@ -64,10 +69,11 @@ function table(section: Section, go: Go): HTMLTableElement {
     const note = hasNotes ? section.notes?.[index] : undefined;
     const cells = columns.map(({ column, at }, nth) => {
       const text = cellText(row[at] ?? null);
+      const whole = wholeText(row[at] ?? null);
       const cell = element("td", { class: alignment(column) });
       const isLink = place !== null && nth === linkColumn(columns.map((it) => it.column));
-      if (isLink) cell.append(button(text, () => go(place), { class: "link clamped", title: `${text}: show in the timeline` }));
-      else if (column.unit === "text") cell.append(element("span", { class: "clamped", text, title: text }));
+      if (isLink) cell.append(button(text, () => go(place), { class: "link clamped", title: `${whole}: show in the timeline` }));
+      else if (column.unit === "text") cell.append(element("span", { class: "clamped", text, title: whole }));
       else cell.textContent = printable(text);
       return cell;
     });

@@ -5,6 +5,8 @@ import { printable } from "../drawing/printable";
 export interface SliceTable {
   count: number;
   names: ReadonlyMap<number, string>;
+  /** What to paint instead of long names. */
+  labels: ReadonlyMap<number, string>;
   start: Float64Array;
   dur: Float64Array;
   span: Uint32Array;
@@ -22,9 +24,14 @@ interface Header {
   count: number;
   tracks: { id: number; first: number; len: number }[];
   names: Record<string, string>;
+  labels: Record<string, string>;
 }
 
 const BYTES_PER_RECTANGLE = 8 * 2 + 4 * 5 + 1;
+
+function texts(record: Record<string, string>): Map<number, string> {
+  return new Map(Object.entries(record).map(([key, name]) => [Number(key), printable(name)]));
+}
 
 /** Throws where the answer is not what the contract says: the page and server differ then. */
 export function decodeSlices(body: ArrayBuffer): SliceTable {
@@ -49,7 +56,8 @@ export function decodeSlices(body: ArrayBuffer): SliceTable {
   return {
     count,
     tracks: header.tracks,
-    names: new Map(Object.entries(header.names).map(([key, name]) => [Number(key), printable(name)])),
+    names: texts(header.names),
+    labels: texts(header.labels),
     start: new Float64Array(body, next(8), count),
     dur: new Float64Array(body, next(8), count),
     span: new Uint32Array(body, next(4), count),

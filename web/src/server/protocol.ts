@@ -137,7 +137,8 @@ export interface SearchAnswer {
 export type Unit = "text" | "nanos" | "count" | "bytes" | "share" | "status" | "number";
 
 /** A text, a number with the text that people read, or nothing. */
-export type Cell = string | { text: string; value: number } | null;
+/** `whole` is the name that a short text stands for. */
+export type Cell = string | { text: string; value?: number; whole?: string } | null;
 
 export interface Column {
   key: string;

@@ -1,7 +1,7 @@
-//! Names that differ only in an object's address are one name.
+//! Normalizes names by removing addresses of objects.
 //!
 //! `<built-in method copy of numpy.ndarray object at 0x7f3c006a0510>` is the same
-//! function whatever the array; told apart, a thousand rows hide what is hot.
+//! function whatever the array; as a thousand rows they would hide what is hot.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Calls that wait instead of working, known by name.
+//! Classifies blocking calls by name.
 //!
 //! Their time is busy time of the thread, but nobody gains from making the code in
 //! them faster. The table is data: a new way to wait is a new line.

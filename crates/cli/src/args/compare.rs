@@ -16,10 +16,11 @@ const KERNELS: &str = "Kernels (--kernels)";
 ///
 /// Of traces, times are per step. Where the steps of both sides correspond, each is compared with
 /// its counterpart, else all steps of a phase with each other; four recordings per side or more are
-/// samples themselves. The fifth of the differences at either end is left out, steps that resemble
-/// the ones before them count for less, and p is corrected for the number of rows (Benjamini and
-/// Hochberg). What two recordings of one program differ by anyway is no change: 1.5 % on a GPU,
-/// 2 % of a step, 10 % on the host or 0.5 % of the step there. docs/compare.md has the details.
+/// samples themselves. A verdict uses a trimmed mean (20 % at either end), corrects for steps that
+/// resemble the ones before them, and adjusts p-values for the number of rows (Benjamini and
+/// Hochberg). Differences that two recordings of one program show anyway are no change: 1.5 % on a
+/// GPU, 2 % of a step, 10 % on the host or 0.5 % of the step there.
+/// docs/how-it-works/comparison.md has the details.
 ///
 /// With --functions, and of profiles (pprof, speedscope, collapsed stacks): every function of
 /// either side, without verdicts, what changed most by itself first; the self columns add up to the

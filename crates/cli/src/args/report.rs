@@ -13,13 +13,13 @@ const COMPAT: &str = "Tables of other tools (--compat)";
 
 /// Report where the time went: findings, GPU, kernels, threads, functions
 ///
-/// Self time is exact: on each thread every moment belongs to the innermost span
+/// Self time is exact: on each thread all time belongs to the innermost span
 /// open then, so self times add up to the time the thread was busy, also where
 /// spans overlap without nesting. GPU work is shown with the operator and the line
 /// of Python that launched it; of the frames around a launch the innermost one of
-/// your own code is taken. Of several traces, the ranks of a run, it says who waits for
-/// whom, and why. Of a profile (pprof, speedscope, collapsed stacks), it says which
-/// functions and labels its values stand under. Of a recording of calls (Intel PT, the text
+/// your own code is taken. Given the traces of several ranks, it reports which rank the
+/// others wait for, and why. Given a profile (pprof, speedscope, collapsed stacks), it
+/// reports its values by function and label. Given a recording of calls (Intel PT, the text
 /// of `perf script`, .fxt of magic-trace), --function shows how long each call takes.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
@@ -49,7 +49,7 @@ pub(crate) struct ReportArgs {
     /// The trace or profile to read; or the traces of several ranks, or a folder of them
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
-    /// Show these sections only, or `all`; one alone has nothing around its CSV or JSON
+    /// Show these sections only, or `all`; a single one is printed without the enclosing document
     #[arg(long, value_name = "NAME", value_delimiter = ',', hide_possible_values = true)]
     #[arg(value_parser = PossibleValuesParser::new(
         sections::names().chain(compat::section_names())

@@ -18,10 +18,11 @@ impl Json {
         &mut self,
         category: &str,
         name: &str,
-        (pid, tid): (usize, usize),
-        (ts, dur): (usize, usize),
+        thread: (usize, usize),
+        time: (usize, usize),
         args: &str,
     ) {
+        let ((pid, tid), (ts, dur)) = (thread, time);
         let comma = if self.0.ends_with('[') { "" } else { "," };
         let _ = write!(
             self.0,
@@ -38,12 +39,14 @@ impl Json {
     fn kernel(
         &mut self,
         name: &str,
-        (device, stream): (usize, usize),
+        stream: (usize, usize),
         time: (usize, usize),
         correlation: usize,
     ) {
-        let args = format!("\"device\":{device},\"stream\":{stream},\"correlation\":{correlation}");
-        self.with_args("kernel", name, (device, stream), time, &args);
+        let (device, stream_id) = stream;
+        let args =
+            format!("\"device\":{device},\"stream\":{stream_id},\"correlation\":{correlation}");
+        self.with_args("kernel", name, stream, time, &args);
     }
 
     fn finish(mut self) -> String {

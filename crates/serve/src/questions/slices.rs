@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 use spanwise_analyze::{Slice, Viewport};
-use spanwise_model::{Nanos, map_indices, threads_available};
+use spanwise_model::{Nanos, StrId, map_indices, threads_available};
 
 use crate::connection::http::Response;
 use crate::route::{Refusal, ViewerRequest};
@@ -36,10 +36,13 @@ pub(crate) fn slices(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
         all.extend(slices);
     }
     // Names are most of it, and as values of JSON each would be copied twice more.
-    let names = serde_json::to_string(&names(viewed, &all));
-    let names = names.map_err(|error| Refusal::wrong(error.to_string()))?;
+    let names = names(viewed, &all);
+    let labels = serde_json::to_string(&labels(viewed, &names));
+    let names = serde_json::to_string(&names);
+    let wrong = |error: serde_json::Error| Refusal::wrong(error.to_string());
+    let (labels, names) = (labels.map_err(wrong)?, names.map_err(wrong)?);
     let (count, parts) = (all.len(), Value::from(parts));
-    let head = format!(r#"{{"count":{count},"names":{names},"tracks":{parts}}}"#);
+    let head = format!(r#"{{"count":{count},"names":{names},"labels":{labels},"tracks":{parts}}}"#);
     Ok(Response::binary(columns(viewed, &head, &all)))
 }
 
@@ -56,6 +59,12 @@ fn names<'a>(viewed: &'a Viewed, slices: &[Slice]) -> BTreeMap<u32, &'a str> {
         }
     }
     names
+}
+
+/// What to paint instead of names that are long and could be said in a few words.
+fn labels(viewed: &Viewed, names: &BTreeMap<u32, &str>) -> BTreeMap<u32, String> {
+    let labels = viewed.labels(names.keys().map(|&name| StrId(name)));
+    labels.into_iter().map(|(name, label)| (name.0, short(&label).to_owned())).collect()
 }
 
 /// Nearly all names are short, which their length in bytes shows without a look at them.

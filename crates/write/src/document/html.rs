@@ -9,7 +9,6 @@ use crate::document::digest::policy_source;
 use crate::document::escape::{escape_markup, printable};
 use crate::document::sectioned::{Body, Document, Paragraph, Section};
 use crate::document::table::{Cell, Table, Unit};
-use crate::document::text::value_text;
 
 pub(crate) const STYLE: &str = "\
 html{color-scheme:light dark;--text:#1d2430;--back:#fff;--soft:#f6f7f9;--line:#d5dae1;\
@@ -111,17 +110,22 @@ fn write_table(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
         write!(out, "<th class=\"{}\">{}</th>", class(at), markup(&columns[at].title))?;
     }
     out.write_all(b"</tr>\n")?;
+    let mut texts: Vec<_> = shown.iter().map(|&at| table.column_texts(at).into_iter()).collect();
     for (row, note) in table.rows().iter().zip(table.notes()) {
         out.write_all(b"<tr>")?;
-        for &at in &shown {
-            let text = markup(&value_text(&row[at], columns[at].unit));
+        for (&at, texts) in shown.iter().zip(&mut texts) {
+            let short = texts.next().unwrap_or_default();
+            let text = markup(&short);
             match columns[at].unit {
                 // The words of a status are ours; the first of them names its colour.
                 Unit::Status => {
                     let word = text.split(' ').next().unwrap_or_default();
                     write!(out, "<td class=\"t\"><span class=\"{word}\">{text}</span></td>")?;
                 }
-                _ => write!(out, "<td class=\"{}\">{text}{}</td>", class(at), bar(&row[at]))?,
+                _ => {
+                    let (class, hover) = (class(at), hover(&row[at], &short));
+                    write!(out, "<td class=\"{class}\"{hover}>{text}{}</td>", bar(&row[at]))?;
+                }
             }
         }
         out.write_all(b"</tr>\n")?;
@@ -135,6 +139,16 @@ fn write_table(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
         }
     }
     out.write_all(b"</table>\n")
+}
+
+/// The whole name where a short one is shown.
+fn hover(cell: &Cell, short: &str) -> String {
+    match cell {
+        Cell::Text(whole) if !whole.is_empty() && *printable(whole) != *short => {
+            format!(" title=\"{}\"", markup(whole))
+        }
+        _ => String::new(),
+    }
 }
 
 /// A share as a bar below its number.

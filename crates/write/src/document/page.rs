@@ -4,7 +4,7 @@ use std::io;
 
 use spanwise_model::{SpanId, Trace, TrackId};
 
-use crate::document::escape::write_json_string;
+use crate::document::escape::{printable, write_json_string};
 use crate::document::sectioned::{Body, Document, Section};
 use crate::document::table::{Cell, Column, Table, Unit};
 
@@ -77,8 +77,10 @@ impl Section {
         out.write_all(b", \"columns\": ")?;
         write_list(table.columns(), out, write_column)?;
         out.write_all(b", \"rows\": ")?;
+        let columns = 0..table.columns().len();
+        let texts: Vec<Vec<String>> = columns.map(|at| table.column_texts(at)).collect();
         let rows: Vec<usize> = (0..table.rows().len()).collect();
-        write_list(&rows, out, |&row, out| table.write_row_for_page(row, out))?;
+        write_list(&rows, out, |&row, out| table.write_row_for_page(row, &texts, out))?;
         out.write_all(b", \"notes\": ")?;
         write_list(table.notes(), out, |note, out| write_json_string(note, out))?;
         out.write_all(b", \"prose\": ")?;
@@ -164,16 +166,29 @@ fn write_list<T>(
 
 impl Table {
     /// Cells as people read them, and the number behind each for sorting.
-    fn write_row_for_page(&self, row: usize, out: &mut dyn io::Write) -> io::Result<()> {
-        let cells: Vec<(&Cell, Unit)> =
-            self.rows()[row].iter().zip(self.columns()).map(|(cell, c)| (cell, c.unit)).collect();
-        write_list(&cells, out, |&(cell, unit), out| match cell {
+    fn write_row_for_page(
+        &self,
+        row: usize,
+        texts: &[Vec<String>],
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        let cells: Vec<(&Cell, &str)> =
+            self.rows()[row].iter().zip(texts).map(|(cell, texts)| (cell, &*texts[row])).collect();
+        write_list(&cells, out, |&(cell, text), out| match cell {
             Cell::None => out.write_all(b"null"),
-            Cell::Text(text) => write_json_string(text, out),
-            _ => {
-                let text = crate::document::text::value_text(cell, unit);
+            Cell::Text(whole) if whole.is_empty() || *printable(whole) == *text => {
+                write_json_string(whole, out)
+            }
+            Cell::Text(whole) => {
                 write!(out, "{{\"text\": ")?;
-                write_json_string(&text, out)?;
+                write_json_string(text, out)?;
+                write!(out, ", \"whole\": ")?;
+                write_json_string(whole, out)?;
+                write!(out, "}}")
+            }
+            _ => {
+                write!(out, "{{\"text\": ")?;
+                write_json_string(text, out)?;
                 write!(out, ", \"value\": {}}}", sort_value(cell))
             }
         })

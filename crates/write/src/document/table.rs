@@ -6,8 +6,10 @@
 use std::borrow::Cow;
 use std::io;
 
-use crate::document::escape::{write_csv_field, write_json_string};
+use crate::document::escape::{printable, write_csv_field, write_json_string};
+use crate::document::text::value_text;
 use crate::document::units::decimal;
+use crate::names::short_names;
 
 /// What the values of a column mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +35,14 @@ pub struct Column {
     pub in_text: bool,
     /// Left out for people whose screen is narrow.
     pub is_optional: bool,
+    /// Shown whole to people, too: what somebody has asked for by its name.
+    pub is_literal: bool,
 }
 
 impl Column {
     pub const fn new(key: &'static str, title: &'static str, unit: Unit) -> Self {
         let (key, title) = (Cow::Borrowed(key), Cow::Borrowed(title));
-        Column { key, title, unit, in_text: true, is_optional: false }
+        Column { key, title, unit, in_text: true, is_optional: false, is_literal: false }
     }
 
     pub const fn text(key: &'static str, title: &'static str) -> Self {
@@ -64,7 +68,7 @@ impl Column {
     /// A column that only CSV and JSON have.
     pub const fn hidden(key: &'static str, unit: Unit) -> Self {
         let (key, title) = (Cow::Borrowed(key), Cow::Borrowed(""));
-        Column { key, title, unit, in_text: false, is_optional: false }
+        Column { key, title, unit, in_text: false, is_optional: false, is_literal: false }
     }
 
     /// A column that a narrow screen does without.
@@ -86,7 +90,7 @@ impl Column {
             None => (name, if is_number { Unit::Count } else { Unit::Text }),
         };
         let (key, title) = (Cow::Owned(key.to_owned()), Cow::Owned(name.to_owned()));
-        Column { key, title, unit, in_text: true, is_optional: false }
+        Column { key, title, unit, in_text: true, is_optional: false, is_literal: true }
     }
 
     /// The key with its unit, such as `self_ns`.
@@ -194,6 +198,23 @@ impl Table {
     pub(crate) fn truncate(&mut self, rows_max: usize) {
         self.rows.truncate(rows_max);
         self.notes.truncate(rows_max);
+    }
+
+    /// The cells of a column for people, names shortened; one per row.
+    pub(crate) fn column_texts(&self, at: usize) -> Vec<String> {
+        let column = &self.columns[at];
+        let has_names = column.unit == Unit::Text && !column.is_literal;
+        let names = self.rows.iter().map(|row| match &row[at] {
+            Cell::Text(name) if has_names => name.as_str(),
+            _ => "",
+        });
+        let names: Vec<&str> = names.collect();
+        let short = short_names(&names).into_iter();
+        let texts = short.zip(&self.rows).map(|(name, row)| match name.is_empty() {
+            true => value_text(&row[at], column.unit),
+            false => printable(&name).into_owned(),
+        });
+        texts.collect()
     }
 
     pub(crate) fn notes(&self) -> &[String] {

@@ -48,12 +48,12 @@ const TEXT_WIDTH_WANTED: usize = 40;
 const TEXT_WIDTH_MIN: usize = 16;
 
 pub(crate) fn write_table(table: &Table, style: Style, out: &mut dyn io::Write) -> io::Result<()> {
-    let shown = shown_columns(table, style.width);
-    let cells: Vec<Vec<String>> = table
-        .rows()
-        .iter()
-        .map(|row| shown.iter().map(|&at| cell_text(&row[at], table.columns()[at].unit)).collect())
-        .collect();
+    let texts: Vec<Vec<String>> =
+        (0..table.columns().len()).map(|at| table.column_texts(at)).collect();
+    let shown = shown_columns(table, &texts, style.width);
+    let rows = 0..table.rows().len();
+    let cells = rows.map(|row| shown.iter().map(|&at| texts[at][row].clone()).collect());
+    let cells: Vec<Vec<String>> = cells.collect();
     let widths = fitted_widths(table, &shown, &cells, style.width);
     let header: Vec<String> =
         shown.iter().map(|&at| printable(&table.columns()[at].title).into_owned()).collect();
@@ -73,12 +73,11 @@ pub(crate) fn write_table(table: &Table, style: Style, out: &mut dyn io::Write) 
 
 /// The columns for people: optional ones give way, last first, while a screen is
 /// too narrow to leave names a readable width.
-fn shown_columns(table: &Table, screen: usize) -> Vec<usize> {
+fn shown_columns(table: &Table, texts: &[Vec<String>], screen: usize) -> Vec<usize> {
     let columns = table.columns();
     let mut shown: Vec<usize> = (0..columns.len()).filter(|&at| columns[at].in_text).collect();
     let width = |at: usize| {
-        let cells = table.rows().iter().map(|row| cell_text(&row[at], columns[at].unit));
-        let widest = cells.map(|cell| display_width(&cell)).max().unwrap_or(0);
+        let widest = texts[at].iter().map(|text| display_width(text)).max().unwrap_or(0);
         let wanted = if columns[at].unit == Unit::Text { TEXT_WIDTH_WANTED } else { usize::MAX };
         widest.min(wanted).max(display_width(&columns[at].title).min(wanted))
     };
@@ -308,8 +307,9 @@ mod tests {
         let columns = [count("a"), count("b").optional(), Column::new("name", "name", Unit::Text)];
         let mut table = Table::new(columns);
         table.push([1_u64.into(), 2_u64.into(), "n".repeat(60).into()]);
-        assert_eq!(shown_columns(&table, 48), [0, 1, 2]);
-        assert_eq!(shown_columns(&table, 47), [0, 2]);
+        let texts: Vec<Vec<String>> = (0..3).map(|at| table.column_texts(at)).collect();
+        assert_eq!(shown_columns(&table, &texts, 48), [0, 1, 2]);
+        assert_eq!(shown_columns(&table, &texts, 47), [0, 2]);
     }
 
     #[test]

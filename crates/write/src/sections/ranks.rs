@@ -126,7 +126,7 @@ fn cause_words(cause: &Excess) -> String {
     let kind = if *is_gpu { "GPU work " } else { "" };
     let place = line.as_ref().map(|line| format!(" in {line}")).unwrap_or_default();
     let (own, others) = (nanos_text(cause.own_ns), nanos_text(cause.others_ns));
-    format!("{kind}{}{place} ({own} against {others})", crate::document::text::shortened(name, 60))
+    format!("{kind}{}{place} ({own} against {others})", crate::fitted_name(name, 60))
 }
 
 fn ranks_section(rows: &[RankRow]) -> Section {

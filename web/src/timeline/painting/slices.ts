@@ -99,7 +99,7 @@ function fillRow(
     if (solid < to) pixels[begin + solid] = halved(pixel);
     reached = to;
     if (wide >= labelMin) {
-      labels.add(slices.names.get(name[at]!) ?? "", left / ratio, right / ratio, cssWidth, pixel >>> 24);
+      labels.add(slices.labels.get(name[at]!) ?? slices.names.get(name[at]!) ?? "", left / ratio, right / ratio, cssWidth, pixel >>> 24);
     }
   }
   return painted;

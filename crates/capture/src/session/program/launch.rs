@@ -34,7 +34,8 @@ impl Child {
     ) -> Result<Child, CaptureError> {
         let words: Result<Vec<CString>, _> =
             command.iter().map(|word| CString::new(word.as_bytes())).collect();
-        let words = words.map_err(|_| CaptureError::new("a word of the command holds a zero"))?;
+        let words = words
+            .map_err(|_| CaptureError::new("an argument of the command contains a NUL byte"))?;
         let program = match command.first() {
             Some(program) => program.to_string_lossy().into_owned(),
             None => return Err(CaptureError::new("no program was named")),

@@ -100,7 +100,10 @@ impl ProfileArgs {
         }
         let profile = thread_profile(trace, what, options);
         if profile.samples.is_empty() {
-            bail!("{}: no {about} in it; docs/offcpu.md says how to record them", path.display());
+            bail!(
+                "{}: no {about} in it; docs/how-to/find-waits.md explains how to record them",
+                path.display()
+            );
         }
         Ok(profile)
     }

@@ -8,8 +8,8 @@ use spanwise_analyze::{
     TotalNanos, WaitKind, Waiting,
 };
 use spanwise_write::{
-    Body, Column, Columns, Content, Paragraph, Top, bytes_text, count_text, nanos_rounded_text,
-    percent_text, shortened,
+    Body, Column, Columns, Content, Paragraph, Top, bytes_text, count_text, fitted_name,
+    nanos_rounded_text, percent_text,
 };
 
 use crate::sections::{SectionDef, Shown};
@@ -164,7 +164,7 @@ impl Words {
     }
 
     fn name(&self, text: &str) -> String {
-        shortened(text, self.name_width)
+        fitted_name(text, self.name_width)
     }
 
     /// The introduction, then "f under model.py(5): forward (3.000 ms)".

@@ -4,7 +4,7 @@ use spanwise_analyze::{
     CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits, SpentOn, share_error_percent,
 };
 use spanwise_model::BlockedOn;
-use spanwise_write::{Paragraph, count_text, nanos_rounded_text, percent_text, shortened};
+use spanwise_write::{Paragraph, count_text, fitted_name, nanos_rounded_text, percent_text};
 
 use crate::sections::cpu::off_cpu::caller_text;
 
@@ -27,7 +27,7 @@ pub(crate) fn cpu_spent(spent: &CpuSpent, name_width: usize) -> Paragraph {
         Some(function) => format!(
             " {} of it under {}{}.",
             nanos_rounded_text(spent.function_ns),
-            shortened(function, name_width),
+            fitted_name(function, name_width),
             line_text(", most of that on line ", spent.line)
         ),
         None => String::new(),
@@ -82,7 +82,7 @@ fn line_text(before: &str, line: u32) -> String {
 }
 
 pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragraph {
-    let name = shortened(&function.function, name_width);
+    let name = fitted_name(&function.function, name_width);
     let share = percent_text(function.own_ns, function.cpu_ns);
     let native = match function.native_ns {
         Some(ns) if ns > 0 => format!(", {} of it in native code it calls", nanos_rounded_text(ns)),

@@ -205,7 +205,7 @@ fn rate_text(time: StepTime) -> String {
 }
 
 fn reason_text(reason: &Reason, width: usize) -> String {
-    let short = |name: &str| crate::document::text::shortened(name, width);
+    let short = |name: &str| crate::fitted_name(name, width);
     match reason {
         Reason::OnlyInBase => "only in base".to_owned(),
         Reason::OnlyInOther => "only in other".to_owned(),

@@ -107,7 +107,7 @@ fn times([base, other]: [StepTime; 2]) -> String {
 
 impl Words {
     fn short(self, name: &str) -> String {
-        crate::document::text::shortened(name, self.width)
+        crate::fitted_name(name, self.width)
     }
 
     fn about(self, cause: &Cause) -> Paragraph {
