@@ -72,7 +72,7 @@ pub fn record_program(
         Err(why) => Some(calls::not_held(why)),
     });
     session.troubles.extend(missing.clone());
-    session.keeper.first_calls = missing;
+    session.sink.first_calls = missing;
     session.child = Some(child);
     session.record(signals)
 }
@@ -93,7 +93,7 @@ pub fn record_processes(
     sys::raise_file_limit();
     for &pid in pids {
         if !processes::is_running(pid) {
-            return Err(CaptureError::new(format!("process {pid}: there is none of this number")));
+            return Err(CaptureError::new(format!("no such process: {pid}")));
         }
     }
     let what = ThreadSource::of(options)?;

@@ -142,7 +142,7 @@ fn ctrl_c_ends_the_recording_and_not_the_process() {
 fn a_process_that_is_not_there_is_an_error() {
     let Some(bench) = Bench::set_up() else { return };
     let output = bench.run(&["attach", "-p", "2147483647"]);
-    let expected = "spanwise: error: process 2147483647: there is none of this number\n";
+    let expected = "spanwise: error: no such process: 2147483647\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), expected));
 }
 

@@ -99,7 +99,7 @@ fn a_process_that_ends_at_any_moment_is_no_trouble() {
             Some(0) => assert!(bench.path(&folder).join("recording.json").exists(), "{said}"),
             code => {
                 assert_eq!(code, Some(2), "{said}");
-                let words = ["there is none of this number", "cannot be recorded"];
+                let words = ["no such process", "cannot be recorded"];
                 assert!(words.iter().any(|words| said.contains(words)), "{said}");
             }
         }
