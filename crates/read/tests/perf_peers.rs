@@ -82,14 +82,14 @@ type Share = (i64, u64);
 /// Shares by event and innermost function, whatever was inlined into it.
 type Shares = BTreeMap<String, BTreeMap<Function, Share>>;
 
-fn add(shares: &mut Shares, event: &str, mut function: Function, (weight, samples): Share) {
+fn add(shares: &mut Shares, event: &str, mut function: Function, share: Share) {
     // Addresses outside of all files are one function here, and so is the code of BPF programs,
     // which others on this machine may run.
     if function.0 == "[unknown]" || function.0.starts_with("bpf_") {
         function = ("[unknown]".to_owned(), String::new());
     }
     let sum = shares.entry(event.to_owned()).or_default().entry(function).or_default();
-    *sum = (sum.0 + weight, sum.1 + samples);
+    *sum = (sum.0 + share.0, sum.1 + share.1);
 }
 
 fn ours(trace: &Trace) -> Shares {

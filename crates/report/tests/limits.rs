@@ -17,9 +17,9 @@ use spanwise_write::{CompareView, Document, Format, Style, Top, compare_document
 struct Events(String);
 
 impl Events {
-    fn span(&mut self, what: &str, (pid, tid): (usize, usize), time: (usize, usize), args: &str) {
+    fn span(&mut self, what: &str, thread: (usize, usize), time: (usize, usize), args: &str) {
         let comma = if self.0.is_empty() { "" } else { "," };
-        let (ts, dur) = time;
+        let ((pid, tid), (ts, dur)) = (thread, time);
         let _ = write!(
             self.0,
             "{comma}\n{{\"ph\":\"X\",{what},\"pid\":{pid},\"tid\":{tid},\"ts\":{ts},\
