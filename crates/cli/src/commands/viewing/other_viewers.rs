@@ -17,7 +17,7 @@ use spanwise_write::{ProfileView, TraceFormat, write_firefox, write_speedscope, 
 
 use crate::args::{InArg, ViewArgs};
 use crate::commands::profiles;
-use crate::commands::viewing::view::{announce, name_of, serve_until_stopped};
+use crate::commands::viewing::view::{announce, hold_signals, name_of, serve_until_stopped};
 
 pub(in crate::commands) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
     let [path] = args.traces.as_slice() else {
@@ -58,6 +58,7 @@ pub(in crate::commands) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result
         page.origin()
     );
     let file = (!args.no_browser).then(|| share.redirect_file());
+    let _signals = hold_signals()?;
     let _file = announce(&share.url(), (!args.quiet).then_some(&about), file)?;
     serve_until_stopped(move || share.run())?;
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use spanwise_capture::HeldSignals;
 use spanwise_model::Trace;
 use spanwise_report::{LiveTrace, TraceOrProfile, files_of};
 use spanwise_serve::{RedirectFile, Server, Session, Viewed};
@@ -26,9 +27,16 @@ pub(in crate::commands) fn run(args: &ViewArgs) -> anyhow::Result<ExitCode> {
     let about = "the page is there as long as this program runs; Ctrl-C ends it";
     let address = server.url();
     let file = (!args.no_browser).then(|| server.redirect_file());
+    let _signals = hold_signals()?;
     let _file = announce(&address, (!args.quiet).then_some(about), file)?;
     serve_until_stopped(move || server.run(&session))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever sees the address may end the program at once: hold this before it is printed, until
+/// the page has been served.
+pub(in crate::commands) fn hold_signals() -> anyhow::Result<HeldSignals> {
+    HeldSignals::hold().context("Ctrl-C cannot be waited for")
 }
 
 /// Serves until Ctrl-C, and then lets the caller clear away what it has made for it.
@@ -70,6 +78,7 @@ pub(in crate::commands) fn show(name: String, trace: Trace, quiet: bool) -> anyh
     let server = Server::bind(0).context("cannot listen on the loopback address")?;
     let about = "the recording can be looked at as long as this program runs; Ctrl-C ends it";
     let address = server.url();
+    let _signals = hold_signals()?;
     let _file = announce(&address, (!quiet).then_some(about), Some(server.redirect_file()))?;
     let session = Session::new(vec![Viewed::new(name, trace)]);
     serve_until_stopped(move || server.run(&session))
