@@ -98,16 +98,43 @@ fn run_maker(bench: &Bench, program: &Path, recording: &str, owner: u32) -> Stri
     text(&output.stderr)
 }
 
+/// Whether the code that the program made has its name.
+fn names_made_code(bench: &Bench, recording: &str) -> bool {
+    let trace = bench.open(recording);
+    let name = |span| trace.strings().get(trace.spans().name(span));
+    let mut spans = trace.tracks().iter().flat_map(|(_, track)| track.span_ids());
+    spans.any(|span| name(span) == "made_at_run_time")
+}
+
+/// What a process in a container has in its own `/tmp` is found, and kept in the recording.
+#[test]
+fn made_code_of_a_process_with_mounts_of_its_own_is_copied() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(program) = bench.compile("makes_code.c", "makes_code", &[]) else { return };
+    let apart = ["unshare", "-m", "sh", "-c"];
+    let with_tmp = |command: &str| format!("mount -t tmpfs tmpfs /tmp && exec {command}");
+    let tried = Command::new(apart[0]).args(&apart[1..]).arg(with_tmp("true")).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        return eprintln!("skipped: no mounts of one's own");
+    }
+    // The program itself is hidden by what is mounted.
+    let command = format!("exec 3<\"$0\"; {}", with_tmp("/proc/self/fd/3 0 dump"));
+    let mut run = bench.spanwise(&["run", "--recording", "r", "--rate", "997", "--"]);
+    let output = run.args(apart).arg(command).arg(&program).output().expect("built for this test");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let map = text(&output.stdout).trim().to_owned();
+    assert!(map.starts_with("/tmp/perf-") && !Path::new(&map).exists(), "{map}");
+    let dump = map.replace("/tmp/perf-", "jit-").replace(".map", ".dump");
+    let copy = fs::read_to_string(bench.path("r").join(dump)).expect("it was copied");
+    assert_eq!(copy, "DTiJ made by a test");
+    assert!(names_made_code(&bench, "r"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn maps_of_code_that_a_runtime_made_are_the_processs_own() {
     let Some(bench) = Bench::set_up() else { return };
     let Some(program) = bench.compile("makes_code.c", "makes_code", &[]) else { return };
-    let names = |recording: &str| -> bool {
-        let trace = bench.open(recording);
-        let name = |span| trace.strings().get(trace.spans().name(span));
-        let mut spans = trace.tracks().iter().flat_map(|(_, track)| track.span_ids());
-        spans.any(|span| name(span) == "made_at_run_time")
-    };
+    let names = |recording: &str| names_made_code(&bench, recording);
     run_maker(&bench, &program, "own", 0);
     assert!(names("own"));
     let mut tried = Command::new("true");
