@@ -211,3 +211,33 @@ fn functions_that_their_first_instruction_leaves_are_recorded() {
     assert_eq!(output.status.code(), Some(200), "{said}");
     assert!(said.contains("400 calls were counted in the kernel"), "{said}");
 }
+
+/// Linux makes something quicker of a probe on such an instruction.
+#[test]
+fn functions_that_begin_with_a_nop_of_five_bytes_are_recorded() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let source = "__asm__(\".type padded,@function\\n.globl padded\\npadded:\\n\"\n\
+                  \".byte 0x0f,0x1f,0x44,0,0\\n lea 1(%rdi),%eax\\n ret\\n\"\n\
+                  \".size padded,.-padded\\n\");\n\
+                  int padded(int);\n\
+                  int main(void) { int sum = 0; for (int i = 0; i < 5000; i++) sum += padded(i);\n\
+                  return sum == 12502500 ? 7 : 1; }\n";
+    let (file, program) = (bench.path("padded.c"), bench.path("padded"));
+    fs::write(&file, source).expect("writable");
+    let compiled = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&file).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: there is no C compiler");
+    }
+    for by in ["bpf", "uprobes"] {
+        let recording = format!("r-{by}");
+        let run = ["run", "--no-decode", "--recording", &recording, "--calls-by", by];
+        let mut run = bench.spanwise(&run);
+        let run = run.args(["--calls", "padded", "--calls-budget", "1000000", "--"]).arg(&program);
+        let output = run.output().expect("built for this test");
+        assert_eq!(output.status.code(), Some(7), "{by}: {}", text(&output.stderr));
+        assert_eq!(counts(&bench.open(&recording)).get("padded"), Some(&5000), "{by}");
+    }
+}

@@ -76,17 +76,31 @@ fn arguments_are_in_a_recording_where_that_is_asked_for() {
 fn a_program_with_rights_of_its_own_is_not_stepped_through_by_a_user() {
     let Some(bench) = Bench::with("(--single-step)") else { return };
     let Some(program) = bench.compile("shallow.c", "shallow", &[]) else { return };
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("ours");
     fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o777)).expect("ours");
-    let mut run = bench.spanwise(&["run", "--single-step", "main", "--recording", "r", "--"]);
-    let Some(run) = as_nobody(run.arg(&program).args(["0.1", "x"])) else { return };
-    let Ok(output) = run.output() else {
-        return eprintln!("skipped: nobody else may run spanwise where it lies");
+    let check = |rights: &str| {
+        let mut run = bench.spanwise(&["run", "--single-step", "main", "--recording", "r", "--"]);
+        let Some(run) = as_nobody(run.arg(&program).args(["0.1", "x"])) else { return };
+        let Ok(output) = run.output() else {
+            return eprintln!("skipped: nobody else may run spanwise where it lies");
+        };
+        let (status, said) = (output.status.code(), text(&output.stderr));
+        assert_eq!((status, text(&output.stdout)), (Some(2), String::new()), "{said}");
+        assert!(said.contains(rights), "{said}");
+        assert!(!bench.path("r").exists());
     };
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{said}");
-    assert!(said.contains("rights of its owner (setuid)"), "{said}");
-    assert!(!bench.path("r").exists());
+    let set_mode = |mode| {
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    set_mode(0o4755);
+    check("rights of its owner (setuid)");
+    set_mode(0o2755);
+    check("rights of its group (setgid)");
+    set_mode(0o755);
+    let given = Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();
+    match given.is_ok_and(|status| status.success()) {
+        true => check("it runs with capabilities"),
+        false => eprintln!("skipped: no program can be given capabilities"),
+    }
 }
 
 /// A program that runs code of no file, and a map that says what that code is called.
