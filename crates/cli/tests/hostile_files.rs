@@ -399,18 +399,21 @@ fn an_index_is_never_written_elsewhere() {
 #[test]
 fn a_recording_is_never_written_elsewhere() {
     let ground = Ground::new();
-    let run = |ground: &Ground, folder: &str| {
+    let run = |ground: &Ground, folder: &str, options: &[&str]| {
         let args = ["run", "-q", "--no-decode", "--rate", "97", "--recording", folder];
-        let mut run = ground.spanwise(&[&args[..], &["--", "true"]].concat());
+        let mut run = ground.spanwise(&[&args[..], options, &["--", "true"]].concat());
         run.stderr(Stdio::null()).stdout(Stdio::null()).status().expect("it starts")
     };
-    if !run(&ground, "first").success() {
+    if !run(&ground, "first", &[]).success() {
         eprintln!("skipped: this machine does not let us record");
         return;
     }
-    check_attack(TRIES, |ground, number| {
-        run(ground, &format!("theirs/new-{number}"));
-    });
+    // Written while the program runs, or all at once at its end.
+    for options in [&[][..], &["--snapshot-size", "1M"]] {
+        check_attack(TRIES, |ground, number| {
+            run(ground, &format!("theirs/new-{number}"), options);
+        });
+    }
 }
 
 #[test]

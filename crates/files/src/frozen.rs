@@ -15,13 +15,18 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::ptr;
 use std::sync::mpsc;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libc::c_int;
-use rustix::mm::{MremapFlags, mremap_fixed};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap, mremap_fixed};
 
+use crate::folder::PRIVATE_MODE;
+use crate::guard;
 use crate::mapping::{Access, Mapping, read_into_memory};
 
 /// To copy this much is quicker than to ask for a lease.
@@ -149,14 +154,46 @@ impl Leases {
             let now = unsafe { libc::fcntl(lease.file.as_raw_fd(), libc::F_GETLEASE) };
             let is_wanted = now != c_int::from(libc::F_RDLCK as i16);
             if is_wanted {
-                // Without memory for a copy the file stays mapped: it can be cut then without
-                // harm, but not changed.
-                let _ = put_copy_in_place(lease);
+                lease.protect();
             }
             // The lease ends with its file.
             !is_wanted
         });
     }
+}
+
+impl Lease {
+    /// Puts bytes that nobody else can write in the place of the map: a copy in memory; without
+    /// memory for that, one in a file without a name, which needs none; and without either, zeros.
+    fn protect(&self) {
+        let copied = put_copy_in_place(self).or_else(|_| put_file_in_place(self));
+        if copied.is_err() && !guard::fill_with_zeros(self.start) {
+            // The map is still that of the file, and what reads it relies on its bytes.
+            std::process::abort();
+        }
+    }
+}
+
+/// Files for what does not fit into memory are made here.
+const TEMPORARY_FOLDER: &str = "/var/tmp";
+
+fn put_file_in_place(lease: &Lease) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    let make = |folder: &Path| open(folder, flags, Mode::from_raw_mode(PRIVATE_MODE));
+    let copy = make(Path::new(TEMPORARY_FOLDER)).or_else(|_| make(&std::env::temp_dir()))?;
+    let copy = File::from(copy);
+    // There may be no memory for more.
+    let (mut piece, mut at) = ([0; 16 << 10], 0);
+    while at < lease.len {
+        let some = piece.len().min(lease.len - at);
+        lease.file.read_exact_at(&mut piece[..some], at as u64)?;
+        copy.write_all_at(&piece[..some], at as u64)?;
+        at += some;
+    }
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+    // SAFETY: as in `put_copy_in_place`; the file has no name, and nobody else has it open.
+    unsafe { mmap(lease.start as *mut _, lease.len, ProtFlags::READ, flags, &copy, 0) }?;
+    Ok(())
 }
 
 fn put_copy_in_place(lease: &Lease) -> io::Result<()> {

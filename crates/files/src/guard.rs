@@ -112,7 +112,7 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, context: *mut c_
 }
 
 /// True where the address is in a map that is watched: what follows there is zeros from now on.
-fn fill_with_zeros(address: usize) -> bool {
+pub(crate) fn fill_with_zeros(address: usize) -> bool {
     let covers = |slot: &&Slot| {
         let start = slot.start.load(Ordering::Acquire);
         start > TAKEN && address.wrapping_sub(start) < slot.len.load(Ordering::Relaxed)

@@ -152,6 +152,36 @@ fn what_is_written_stays_in_the_folder_that_was_made_for_it() {
     check_attack(|theirs, _| Folder::open(theirs)?.create_unforeseen("new".as_ref()));
 }
 
+/// Exports are written by a path that somebody named, in a folder that was there before.
+#[test]
+fn exports_stay_in_the_folder_that_was_looked_up() {
+    let Some(ground) = SharedFolder::set_up() else { return };
+    let attacker = ground.attack();
+    let (mut exchanged, mut written) = (0, 0);
+    for number in 0..2 * TRIES {
+        let folder = ground.at("theirs").join(format!("new-{number}"));
+        fs::create_dir(&folder).expect("nothing has this name");
+        let is_exchanged =
+            || !fs::symlink_metadata(&folder).is_ok_and(|now| now.uid() == 0 && now.is_dir());
+        // Now and then the attacker gets the time it needs, before or while it is written.
+        let patience = if number % 4 == 0 { 5000 } else { 0 };
+        let wait = || (0..patience).any(|_| is_exchanged() || (std::thread::yield_now(), false).1);
+        let is_before = number % 8 == 0 && wait();
+        let name = FILES[number % FILES.len()];
+        let made = spanwise_files::write_output(&folder.join(name), |out| {
+            wait();
+            out.write_all(b"evil")
+        });
+        assert!(!(is_before && made.is_ok()), "try {number} followed what was put there");
+        written += usize::from(made.is_ok());
+        exchanged += usize::from(is_exchanged());
+    }
+    drop(attacker);
+    assert!(exchanged >= TRIES / 20, "only {exchanged} were exchanged");
+    assert!(written >= TRIES / 20, "only {written} were written");
+    ground.check_safe();
+}
+
 /// Not a test: a process that holds a temporary folder until it is killed.
 #[test]
 #[expect(clippy::print_stdout, reason = "the parent reads it")]

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use spanwise_files::{Access, Frozen, Mapping};
 
@@ -90,6 +91,40 @@ fn many_threads_read_while_others_write() {
     }
 }
 
+const SHORT_OF_MEMORY: &str = "SPANWISE_TEST_SHORT_OF_MEMORY";
+
+/// Not a test: a process that has no memory for a copy when somebody writes.
+#[test]
+fn short_of_memory() {
+    if std::env::var_os(SHORT_OF_MEMORY).is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = file_of(folder.path(), 64 * BYTES);
+    let frozen = Frozen::of(File::open(&path).expect("there")).expect("frozen");
+    let status = fs::read_to_string("/proc/self/statm").expect("on Linux");
+    let pages = status.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
+    let limit = pages.expect("a number") * 4096 + 8 * BYTES as u64;
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: the limit is read, and only this process has it.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    let copied = std::panic::catch_unwind(|| Mapping::copy_of(&File::open(&path).expect("there")));
+    assert!(copied.is_ok_and(|copied| copied.is_err()), "there is memory");
+    let writer = File::options().write(true).open(&path).expect("ours");
+    for at in [0, 32 * BYTES, 64 * BYTES - 1] {
+        writer.write_all_at(b"b", at as u64).expect("writable");
+    }
+    assert!(frozen.as_ref().iter().all(|&byte| byte == b'a'));
+}
+
+#[test]
+fn bytes_do_not_change_where_there_is_no_memory_for_a_copy() {
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", "short_of_memory", "--nocapture"]).env(SHORT_OF_MEMORY, "1");
+    let output = command.output().expect("started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Not a test: a process that is ended by a bus error outside of our maps.
 #[test]
 fn child() {
@@ -119,7 +154,7 @@ fn unsafe_map(file: &File) -> &'static [u8] {
 #[test]
 fn bus_errors_elsewhere_still_end_the_process() {
     use std::os::unix::process::ExitStatusExt;
-    let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
     command.args(["--exact", "child"]).env("SPANWISE_TEST_BUS_ERROR", "1");
     let output = command.output().expect("it ends");
     assert_eq!(output.status.signal(), Some(7), "{output:?}");

@@ -288,21 +288,29 @@ fn code_that_was_made_at_run_time() {
     let made = case.stepped.code.iter().find(|code| code.file.is_empty()).expect("made code");
     let (start, code) = (made.start + 64, made.bytes[64..83].to_vec());
     let pid = case.stepped.pid;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pt");
-    let path = folder.join(format!("jit-{pid}.dump"));
+    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pt").join(format!("jit-{pid}.dump"));
+    // The process knows itself by another number, as in a container.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pt-{pid}"));
+    std::fs::create_dir_all(&folder).expect("writable");
+    let path = folder.join("jit-1.dump");
     std::fs::write(&path, dump(pid, start, &code, "made_function")).expect("written");
     case.made.push((start, code.len() as u64, "made_function"));
     let file = path.to_str().expect("a path of ours").to_owned();
     let marker = Code { start: 0x6000_0000_0000, bytes: vec![0; 4096], file, file_offset: 0 };
     case.stepped.code.push(marker);
     case.check_apart(400);
+    // The recorder's copy counts more, and is that of the process whatever it calls itself.
+    std::fs::write(&path, dump(pid, start, &code, "of_another")).expect("written");
+    std::fs::write(&beside, dump(1, start, &code, "made_function")).expect("written");
+    case.check_apart(400);
+    std::fs::remove_file(&beside).expect("it was there");
     // Without a name there, that of the runtime's map counts.
     std::fs::write(&path, dump(pid, start, &code, "")).expect("written");
     let map = PathBuf::from(format!("/tmp/perf-{pid}.map"));
     std::fs::write(&map, format!("{start:x} {:x} made_function\n", code.len())).expect("written");
     case.check_apart(400);
     drop(std::fs::remove_file(&map));
-    drop(std::fs::remove_file(&path));
+    drop(std::fs::remove_dir_all(&folder));
     // Without it, what ran there is lost, and said to be.
     let trace = case.read(&case.apart());
     let lost = trace.notices().iter().filter(|notice| notice.kind == NoticeKind::DecodeError);

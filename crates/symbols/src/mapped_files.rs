@@ -13,7 +13,7 @@ use std::rc::Rc;
 use object::Object;
 use spanwise_files::FileBytes;
 
-use crate::jit::is_trusted;
+use crate::jit::{JIT_DUMP_BYTES_MAX, is_trusted};
 
 /// What the kernel is called among files.
 const KERNEL_NAME: &str = "[kernel.kallsyms]";
@@ -63,6 +63,11 @@ impl Files {
         self.build_ids.get(KERNEL_NAME).map(Vec::as_slice)
     }
 
+    /// What counts as the file of this path, whatever this machine has there.
+    pub fn add(&mut self, path: &Rc<str>, bytes: FileBytes) {
+        self.opened.insert(Rc::clone(path), Some(bytes));
+    }
+
     /// The bytes of a file that was mapped.
     pub fn get(&mut self, path: &Rc<str>) -> Option<FileBytes> {
         if let Some(known) = self.opened.get(path) {
@@ -105,6 +110,9 @@ fn open(path: &str, build_id: Option<&[u8]>) -> Result<FileBytes, &'static str> 
     let bytes = FileBytes::open_regular(Path::new(path)).map_err(|_| "it cannot be read")?;
     // Code that a runtime made, as it writes it down.
     if is_jitdump(&bytes) {
+        if bytes.as_ref().len() as u64 > JIT_DUMP_BYTES_MAX {
+            return Err("it is longer than 512 MB");
+        }
         let owner = fs::metadata(path).map(|metadata| metadata.uid());
         return match owner.is_ok_and(is_trusted) {
             true => Ok(bytes),
@@ -151,6 +159,11 @@ mod tests {
         fs::write(&path, b"JiTD").expect("the folder is ours");
         let name = path.to_str().expect("text");
         assert!(open(name, None).is_ok(), "our own");
+        let refusal = "it is longer than 512 MB";
+        let longer = fs::OpenOptions::new().write(true).open(&path).expect("our own");
+        longer.set_len(JIT_DUMP_BYTES_MAX + 1).expect("sparse");
+        assert_eq!(open(name, None).err(), Some(refusal));
+        longer.set_len(4).expect("our own");
         let nobody = rustix::fs::Uid::from_raw(65_534);
         if rustix::fs::chown(&path, Some(nobody), None).is_err() {
             return; // Only root can make a file another user's.

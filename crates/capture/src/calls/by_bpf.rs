@@ -130,7 +130,7 @@ impl ByBpf {
             performs_returns: false,
         };
         for at in [NotedAt::Entry, NotedAt::Exit] {
-            all.load(Noting { at, is_go: false, is_for_everyone: false })?;
+            all.load(Noting { at, is_go: false, is_for_everyone: false, has_entry: false })?;
         }
         Ok(all)
     }
@@ -217,12 +217,15 @@ impl ByBpf {
             std::mem::take(&mut self.groups).into_iter().partition(has);
         self.groups = others;
         for mut group in changed {
+            let mut changes_entries = false;
             for member in group.members.iter_mut().filter(|member| less(member).is_some()) {
+                changes_entries |= member.places.exit_at_entry().is_some();
                 member.places.exits.clear();
             }
             let count = group.members.len();
             group.members.retain(|member| less(member) != Some(CallLevel::Detached));
-            self.link_again(&mut group, count)?;
+            changes_entries |= group.members.len() < count;
+            self.link_again(&mut group, changes_entries)?;
             if !group.members.is_empty() {
                 self.groups.push(group);
             }
@@ -230,17 +233,17 @@ impl ByBpf {
         Ok(())
     }
 
-    /// Watches a group that has changed, and had so many members.
-    fn link_again(&mut self, group: &mut Group, count: usize) -> io::Result<()> {
+    /// Watches a group whose exits have changed, and perhaps its entries.
+    fn link_again(&mut self, group: &mut Group, changes_entries: bool) -> io::Result<()> {
         let functions: Vec<Numbered<'_>> = group.members.iter().map(Member::numbered).collect();
         let (whose, path) = (group.whose, &*group.path);
         // Beginnings of calls stay watched without a gap, where they can.
         group.links.exits.clear();
-        if functions.len() < count {
+        if changes_entries {
             group.links.entries.clear();
         }
         group.links.exits = self.attach_exits(whose, path, &functions)?;
-        if functions.len() < count {
+        if changes_entries {
             group.links.entries = self.attach_entries(whose, path, &functions)?;
         }
         Ok(())
@@ -270,9 +273,12 @@ impl ByBpf {
     ) -> io::Result<Vec<OwnedFd>> {
         let mut places = PlacesBy::new();
         for &Numbered { number, is_go, places: of_function } in functions {
-            for exit in &of_function.exits {
+            // The program of an exit at the entry notes calls, too, and so is one of those.
+            let exits = of_function.exits.iter().filter(|exit| exit.offset != of_function.entry);
+            for exit in exits {
                 let at = NotedAt::exit(exit.kind, self.performs_returns);
-                let what = Noting { at, is_go, is_for_everyone: whose == Whose::Everyone };
+                let is_for_everyone = whose == Whose::Everyone;
+                let what = Noting { at, is_go, is_for_everyone, has_entry: false };
                 let (offsets, cookies) = places.entry(what).or_default();
                 offsets.push(exit.offset);
                 cookies.push(u64::from(number) | u64::from(self.detail(exit)?) << 32);
@@ -290,10 +296,15 @@ impl ByBpf {
         let mut places = PlacesBy::new();
         for &Numbered { number, is_go, places: of_function } in functions {
             let is_for_everyone = whose == Whose::Everyone;
-            let what = Noting { at: NotedAt::Entry, is_go, is_for_everyone };
+            let (at, detail) = match of_function.exit_at_entry() {
+                Some(exit) => (NotedAt::exit(exit.kind, self.performs_returns), self.detail(exit)?),
+                None => (NotedAt::Entry, 0),
+            };
+            let has_entry = at != NotedAt::Entry;
+            let what = Noting { at, is_go, is_for_everyone, has_entry };
             let (offsets, cookies) = places.entry(what).or_default();
             offsets.push(of_function.entry);
-            cookies.push(u64::from(number));
+            cookies.push(u64::from(number) | u64::from(detail) << 32);
         }
         self.link(whose, path, places)
     }

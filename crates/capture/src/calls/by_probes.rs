@@ -39,28 +39,34 @@ pub(super) struct ByProbes {
 #[derive(Debug, Clone)]
 struct ProbeMeaning {
     function: u32,
-    /// Of a return.
+    is_entry: bool,
+    /// Where the function is left, or may be.
     exit: Option<ExitPlace>,
 }
 
 impl ProbeMeaning {
-    /// The hit as it is recorded, unless the function goes on.
-    fn hit(&self, record: Record<'_>) -> Option<CallHit> {
-        let found = record.fetched()?;
-        let [whose, decides] = found.words;
-        if let Some(exit) = &self.exit
-            && !is_left(exit, found.ip, decides)
-        {
-            return None;
-        }
-        Some(CallHit {
-            time: found.time,
-            pid: found.pid,
-            tid: found.tid,
-            function: self.function,
-            is_return: self.exit.is_some(),
-            slot: Some(whose?),
-        })
+    /// The call and the return as they are recorded.
+    fn hits(&self, record: Record<'_>) -> impl Iterator<Item = CallHit> {
+        let found = record.fetched();
+        let is_left = found.as_ref().is_some_and(|found| {
+            let exit = self.exit.as_ref();
+            exit.is_some_and(|exit| is_left(exit, found.ip, found.words[1]))
+        });
+        let hit = found.and_then(|found| {
+            let (function, is_return) = (self.function, false);
+            let slot = Some(found.words[0]?);
+            Some(CallHit {
+                time: found.time,
+                pid: found.pid,
+                tid: found.tid,
+                function,
+                is_return,
+                slot,
+            })
+        });
+        let call = hit.filter(|_| self.is_entry);
+        let left = hit.filter(|_| is_left).map(|hit| CallHit { is_return: true, ..hit });
+        call.into_iter().chain(left)
     }
 }
 
@@ -123,18 +129,21 @@ impl ByProbes {
     ) -> io::Result<Vec<(Watched, Vec<u64>, ProbeMeaning)>> {
         let whose = if function.is_go { "%r14" } else { "%sp" };
         // Exits first: of a call that is seen, the return is seen as well.
-        let exits = function.places.exits.iter().map(Some);
+        let (entry, at_entry) = (function.places.entry, function.places.exit_at_entry());
+        let exits = function.places.exits.iter().filter(|exit| exit.offset != entry).map(Some);
         exits
-            .chain([None])
-            .map(|exit| {
-                let offset = exit.map_or(function.places.entry, |exit| exit.offset);
+            .map(|exit| (false, exit))
+            .chain([(true, at_entry)])
+            .map(|(is_entry, exit)| {
+                let offset = exit.map_or(entry, |exit| exit.offset);
                 let decides = exit.and_then(|exit| fetched(exit).ok().flatten());
                 let fetches: Vec<&str> = std::iter::once(whose).chain(decides.as_deref()).collect();
                 let probe = Probe::define(path, offset, &fetches)?;
                 let attr = Attr::tracepoint(probe.number).with_fetched();
                 let open = |tid, cpu| sys::open_event(&attr, tid, cpu);
                 let (open, ids) = self.rings.open_beside(tids, open)?;
-                let place = ProbeMeaning { function: function.number, exit: exit.cloned() };
+                let exit = exit.cloned();
+                let place = ProbeMeaning { function: function.number, is_entry, exit };
                 let function = function.number;
                 Ok((Watched { function, _open: open, _probe: probe }, ids, place))
             })
@@ -149,8 +158,8 @@ impl ByProbes {
             for record in records::records(bytes) {
                 lost += record.lost();
                 let place = record.event_id().and_then(|id| by_id.get(&id));
-                let hit = place.and_then(|place| place.hit(record));
-                let words = hit.into_iter().flat_map(CallHit::to_words);
+                let found = place.into_iter().flat_map(|place| place.hits(record));
+                let words = found.flat_map(CallHit::to_words);
                 hits.extend(words.flat_map(u64::to_le_bytes));
             }
             Ok(())

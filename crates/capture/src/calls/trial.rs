@@ -20,7 +20,12 @@ const CALLS: usize = 3;
 /// True where the kernel allows it, and it works. Processors with shadow stacks check every
 /// return against a second stack, which such a program would not take the return from.
 pub(super) fn may_perform_returns(all: &mut ByBpf) -> bool {
-    let what = Noting { at: NotedAt::PerformedReturn, is_go: false, is_for_everyone: false };
+    let what = Noting {
+        at: NotedAt::PerformedReturn,
+        is_go: false,
+        is_for_everyone: false,
+        has_entry: false,
+    };
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     if processor.contains("user_shstk") || all.load(what).is_err() {
         return false;

@@ -227,6 +227,7 @@ impl<'a> Session<'a> {
                     self.keep(&records::mapped(pid, &mapping, id))?;
                 }
                 if mapping.may_be_run() {
+                    self.runtime_maps.add_dump(pid, &mapping.path);
                     self.file_mapped(pid, &mapping.path)?;
                 }
             }

@@ -1,19 +1,20 @@
-//! Names of code that runtimes make while they run: `perf-PID.map`, which a runtime writes into the
-//! folder `/tmp` that it sees.
+//! Code that runtimes make while they run: names in `perf-PID.map`, which a runtime writes into the
+//! folder `/tmp` that it sees, and the code itself in `jit-PID.dump`, which it maps.
 //!
-//! A copy goes into the recording, so that names are those of the recorded process wherever and
-//! whenever it is read. Anybody may write into `/tmp`: a map counts only if it belongs to the user
-//! of its process, or to root. It is found through the process's own root folder, by the number
-//! that the process knows itself by, since it may run in a container.
+//! Copies go into the recording, so that they are those of the recorded process wherever and
+//! whenever it is read. Anybody may write into `/tmp`: a file counts only if it belongs to the user
+//! of its process, or to root. It is found through the process's own root folder, since it may run
+//! in a container, the map by the number that the process knows itself by. No link is followed on
+//! the way: it would lead to places of ours.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Component, Path};
 
-use spanwise_symbols::JitMap;
+use spanwise_symbols::{JIT_DUMP_BYTES_MAX, JitMap, is_jit_dump, jit_dump_name};
 
 use spanwise_files::Folder;
 
@@ -27,6 +28,8 @@ const MAP_BYTES_MAX: u64 = 256 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct RuntimeMaps {
     makers: BTreeMap<i32, Option<Maker>>,
+    /// Of processes that wrote one, or why it is not taken.
+    dumps: BTreeMap<i32, io::Result<File>>,
 }
 
 /// A process that makes code, as it was when that was first seen.
@@ -52,6 +55,16 @@ impl RuntimeMaps {
         if let Some(pid) = record.mapped_anonymous() {
             self.add(pid);
         }
+        if let Some((pid, path)) = record.mapped() {
+            self.add_dump(pid, &path);
+        }
+    }
+
+    /// A process has mapped this file: it may be its dump. Opened now, it outlives the process.
+    pub(crate) fn add_dump(&mut self, pid: i32, path: &[u8]) {
+        if str::from_utf8(path).is_ok_and(is_jit_dump) {
+            self.dumps.entry(pid).or_insert_with(|| open_dump(pid, processes::path_of(path)));
+        }
     }
 
     /// A process has memory with code of no file.
@@ -59,9 +72,9 @@ impl RuntimeMaps {
         self.makers.entry(pid).or_insert_with(|| Maker::of(pid));
     }
 
-    /// Copies the maps of all of them; gives what is worth knowing about it.
+    /// Copies the maps and dumps of all of them; gives what is worth knowing about it.
     pub(crate) fn copy_to(&self, folder: &Folder) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = self.copy_dumps_to(folder);
         for (pid, maker) in &self.makers {
             let Some(maker) = maker else { continue };
             match maker.copy_map(folder, &JitMap::file_name(*pid)) {
@@ -84,6 +97,73 @@ impl RuntimeMaps {
         }
         notes
     }
+
+    fn copy_dumps_to(&self, folder: &Folder) -> Vec<String> {
+        let copy = |pid: i32, mut dump: &File| {
+            // There may have been a snapshot before.
+            dump.seek(SeekFrom::Start(0))?;
+            copy_bounded(dump, folder.create_file(&jit_dump_name(pid))?, JIT_DUMP_BYTES_MAX)
+        };
+        let mut notes = Vec::new();
+        for (&pid, dump) in &self.dumps {
+            let copied = match dump {
+                Ok(dump) => copy(pid, dump).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            match copied {
+                Ok(Copied::Cut) => notes.push(format!(
+                    "the dump of process {pid}'s own code is longer than {} MB, and was cut there",
+                    JIT_DUMP_BYTES_MAX >> 20
+                )),
+                Ok(_) => {}
+                Err(error) => notes.push(format!(
+                    "the dump of process {pid}'s own code is not in the recording: {error}"
+                )),
+            }
+        }
+        notes
+    }
+}
+
+/// The dump of a process, by the path that it has there, if it belongs to its user or to root.
+fn open_dump(pid: i32, path: &Path) -> io::Result<File> {
+    let identity = processes::identity(pid).ok_or_else(|| io::Error::other("it has ended"))?;
+    let root = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
+        .open(Path::new("/proc").join(pid.to_string()).join("root"))?;
+    open_trusted(root, path, identity.user)
+}
+
+/// A regular file below a folder, without any link on the way.
+fn open_trusted(mut folder: File, path: &Path, user: u32) -> io::Result<File> {
+    let parts = path.components().filter(|part| *part != Component::RootDir);
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else { break };
+        let flags = match parts.peek() {
+            Some(_) => libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW,
+            None => libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY,
+        };
+        let at = format!("/proc/self/fd/{}", folder.as_raw_fd());
+        let opened =
+            OpenOptions::new().read(true).custom_flags(flags).open(Path::new(&at).join(name));
+        folder = opened?;
+        if parts.peek().is_some() {
+            continue;
+        }
+        let metadata = folder.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        return match metadata.uid() {
+            owner if owner == 0 || owner == user => Ok(folder),
+            owner => Err(io::Error::other(format!(
+                "it belongs to user {owner} and not to the user of the process"
+            ))),
+        };
+    }
+    Err(io::ErrorKind::InvalidInput.into())
 }
 
 impl Maker {
@@ -174,6 +254,33 @@ mod tests {
             assert!(maker(folder.path(), own).copy_map(&into(folder.path()), "copy").is_err());
         }
         assert!(!copy.exists());
+    }
+
+    #[test]
+    fn dumps_are_opened_without_links_and_of_the_processs_user_alone() {
+        let root = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir_all(at("a/b")).expect("writable");
+        fs::write(at("a/b/jit-7.dump"), "JiTD").expect("writable");
+        std::os::unix::fs::symlink("b", at("a/link")).expect("writable");
+        std::os::unix::fs::symlink("jit-7.dump", at("a/b/jit-8.dump")).expect("writable");
+        fs::create_dir(at("a/b/jit-9.dump")).expect("writable");
+        let own = fs::metadata(root.path()).expect("there").uid();
+        let open = |path: &str, user| {
+            let folder = File::open(root.path()).expect("a folder");
+            open_trusted(folder, Path::new(path), user)
+        };
+        assert!(open("/a/b/jit-7.dump", own).is_ok());
+        let others = ["/a/link/jit-7.dump", "/a/b/jit-8.dump", "/a/b/jit-9.dump", "/a/b/gone", "/"];
+        for path in others {
+            assert!(open(path, own).is_err(), "{path}");
+        }
+        if own == 0 {
+            std::os::unix::fs::chown(at("a/b/jit-7.dump"), Some(4321), None).expect("root may");
+            assert!(open("/a/b/jit-7.dump", 4321).is_ok());
+            let refusal = open("/a/b/jit-7.dump", 1234).expect_err("of another").to_string();
+            assert!(refusal.contains("belongs to user 4321"), "{refusal}");
+        }
     }
 
     #[test]

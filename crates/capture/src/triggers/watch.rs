@@ -235,6 +235,10 @@ impl<'a> Watch<'a> {
         let functions = probes_named(processes::path_of(path), function.name);
         for FunctionProbes { is_go, places, .. } in functions.into_iter().take(SITES_MAX) {
             let places = places.map_err(io::Error::other)?;
+            if places.exit_at_entry().is_some() {
+                let why = "its first instruction leaves it, so that calls have no duration";
+                return Err(io::Error::other(why));
+            }
             let place = |offset, meaning| WatchSite { file: path.to_vec(), offset, meaning };
             for exit in places.exits {
                 let place = place(exit.offset, Meaning::Return);

@@ -164,3 +164,80 @@ fn forked_processes_and_libraries_are_recorded_as_well() {
     };
     assert!((0..3).find(is_found).is_some(), "{found:?}");
 }
+
+/// One probe notes the call and the return.
+#[test]
+fn functions_that_their_first_instruction_leaves_are_recorded() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let Some(program) = bench.compile("single.S", "single", &[]) else { return };
+    let functions = [
+        ("only_returns", 200),
+        ("only_jumps", 200),
+        ("jumps_if_zero", 400),
+        ("jumps_through", 200),
+        ("target", 600),
+    ];
+    for by in ["bpf", "uprobes"] {
+        let recording = format!("r-{by}");
+        let run = ["run", "--no-decode", "--recording", &recording, "--calls-by", by];
+        let mut run = bench.spanwise(&run);
+        run.args(functions.iter().flat_map(|(name, _)| ["--calls", name]));
+        let output = run.arg("--").arg(&program).output().expect("built for this test");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(200), "{by}: {said}");
+        assert!(!said.contains("is not watched"), "{by}: {said}");
+        let trace = bench.open(&recording);
+        let found = counts(&trace);
+        for (name, count) in functions {
+            assert_eq!(found.get(name).copied(), Some(count), "{name} by {by}: {said}");
+        }
+        // None is left open, or else the next one would be inside of it.
+        let is_one = |span: spanwise_model::SpanId| {
+            let name = trace.strings().get(trace.spans().name(span));
+            functions.iter().any(|(one, _)| *one == name)
+        };
+        let inside = |(_, track): (_, &spanwise_model::Track)| {
+            let mut own = track.span_ids().filter(|&span| is_one(span));
+            own.any(|span| trace.spans().parent(span).is_some_and(is_one))
+        };
+        assert!(!trace.tracks().iter().any(inside), "{by}");
+    }
+    let run = ["run", "--no-decode", "--recording", "sums", "--aggregate", "--calls", "only_*"];
+    let output = bench.spanwise(&run).arg("--").arg(&program).output().expect("built");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(200), "{said}");
+    assert!(said.contains("400 calls were counted in the kernel"), "{said}");
+}
+
+/// Linux makes something quicker of a probe on such an instruction.
+#[test]
+fn functions_that_begin_with_a_nop_of_five_bytes_are_recorded() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let source = "__asm__(\".type padded,@function\\n.globl padded\\npadded:\\n\"\n\
+                  \".byte 0x0f,0x1f,0x44,0,0\\n lea 1(%rdi),%eax\\n ret\\n\"\n\
+                  \".size padded,.-padded\\n\");\n\
+                  int padded(int);\n\
+                  int main(void) { int sum = 0; for (int i = 0; i < 5000; i++) sum += padded(i);\n\
+                  return sum == 12502500 ? 7 : 1; }\n";
+    let (file, program) = (bench.path("padded.c"), bench.path("padded"));
+    fs::write(&file, source).expect("writable");
+    let compiled = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&file).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: there is no C compiler");
+    }
+    for by in ["bpf", "uprobes"] {
+        let recording = format!("r-{by}");
+        let run = ["run", "--no-decode", "--recording", &recording, "--calls-by", by];
+        let mut run = bench.spanwise(&run);
+        let run = run.args(["--calls", "padded", "--calls-budget", "1000000", "--"]).arg(&program);
+        let output = run.output().expect("built for this test");
+        assert_eq!(output.status.code(), Some(7), "{by}: {}", text(&output.stderr));
+        assert_eq!(counts(&bench.open(&recording)).get("padded"), Some(&5000), "{by}");
+    }
+}

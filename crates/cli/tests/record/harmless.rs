@@ -267,6 +267,27 @@ fn a_go_server_answers_while_recorded() {
     check(&bench, &Subject::new(&program, &["50"]), &["main.handle", "main.work"]);
 }
 
+#[test]
+fn a_go_server_answers_for_ten_seconds_under_load_while_recorded() {
+    let Some(bench) = bench() else { return };
+    let Some(program) = go(&bench, "serves.go") else { return };
+    let subject = Subject::new(&program, &["10", "seconds"]);
+    for by in backends() {
+        let functions =
+            if by == "bpf" { &["main.handle", "main.work"][..] } else { &["main.handle"] };
+        let folder = subject.folder("load", by);
+        let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder]);
+        run.args(call_options(functions, by)).arg("--").arg(&program).args(&subject.args);
+        let output = with_line(&mut run);
+        let (outcome, said) = (Outcome::of(&output), text(&output.stderr));
+        // How much it does is another number each time, but it knows the answers.
+        assert_eq!(outcome.status, 0, "{by}: {}: {said}", outcome.said);
+        assert!(outcome.said.ends_with(" wrong 0\n"), "{by}: {}", outcome.said);
+        assert!(outcome.counts()["main.handle"] > 100, "{by}: {}", outcome.said);
+        check_counts(&bench, &folder, functions, &outcome, &said);
+    }
+}
+
 fn go(bench: &Bench, source: &str) -> Option<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/programs");
     let program = bench.path(source.trim_end_matches(".go"));
@@ -310,6 +331,7 @@ fn functions_that_end_with_jumps_are_recorded() {
     if backends().contains(&"uprobes") {
         let all = ["last", "always", "sometimes", "by_pointer"];
         check_run(&bench, &subject, &all, &alone, "uprobes");
+        check_attach(&bench, &subject, &all, &alone, "uprobes");
     }
 }
 
@@ -377,6 +399,55 @@ fn programs_that_throw_are_left_alone_by_triggers() {
     assert_eq!(Outcome::of(&output), alone, "{}", text(&output.stderr));
     let said = text(&output.stderr);
     assert!(said.contains("call of deep that took"), "{said}");
+}
+
+/// A program whose calls are timed for a trigger does what it does without, run and attached.
+#[track_caller]
+fn check_timed(bench: &Bench, program: Option<PathBuf>, function: &str) {
+    let Some(program) = program else { return };
+    let subject = Subject::new(&program, &[]);
+    let alone = subject.alone();
+    for (number, least) in ["3600s", "1ns"].into_iter().enumerate() {
+        let folder = format!("{function}-{number}").replace('.', "-");
+        let options = ["--trigger", function, "--duration-thresh", least, "--recording"];
+        let mut run = bench.spanwise(&["run", "--no-decode"]);
+        let run = run.args(options).arg(&folder).arg("--").arg(&program);
+        let output = with_line(run);
+        let said = text(&output.stderr);
+        assert_eq!(Outcome::of(&output), alone, "{least}: {said}");
+        let is_saved = said.contains(&format!("call of {function} that took"));
+        assert_eq!(is_saved, least == "1ns", "{said}");
+
+        let mut command = Command::new(&program);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it can be run");
+        let pid = child.id().to_string();
+        wait_until("the program waits for its line", || is_waiting(&pid, &[READ]));
+        let mut attach = bench.spanwise(&["attach", "--no-decode", "-p", &pid]);
+        let attach = attach.args(options).arg(format!("{folder}-attach"));
+        let attach = attach.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let attach = attach.expect("built for this test");
+        let recorder = attach.id().to_string();
+        wait_until("the recorder waits for records", || {
+            is_waiting(&recorder, &[POLL, PPOLL]) || rounds(&recorder).is_none()
+        });
+        child.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
+        let output = child.wait_with_output().expect("a child of ours");
+        let recorded = attach.wait_with_output().expect("a child of ours");
+        let said = text(&recorded.stderr);
+        assert!(recorded.status.success(), "{least}: {said}");
+        assert_eq!(Outcome::of(&output), alone, "{least}: {said}");
+        let is_saved = said.contains(&format!("call of {function} that took"));
+        assert_eq!(is_saved, least == "1ns", "{said}");
+    }
+}
+
+#[test]
+fn go_and_rust_programs_are_left_alone_by_triggers() {
+    let Some(bench) = bench() else { return };
+    check_timed(&bench, go(&bench, "goes.go"), "main.leaf");
+    let flags = ["--edition", "2024", "-O"];
+    check_timed(&bench, compiled(&bench, "rustc", "panics.rs", &flags), "deep");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! program ended.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::process::Command;
 
 use crate::attach::endless;
 use crate::bench::{Bench, text};
@@ -32,6 +34,31 @@ fn the_ending_says_what_is_written() {
     }
     check_status(&bench, &["--quiet", "--to", "flame", "-o", "flame.picture"]);
     assert!(fs::read(bench.path("flame.picture")).expect("was written").starts_with(b"<svg"));
+}
+
+#[test]
+fn pipes_and_devices_are_written_to_and_stay() {
+    let Some(bench) = Bench::set_up() else { return };
+    let (pipe, device) = (bench.path("pipe"), bench.path("device"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("started").success());
+    let reader = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || fs::read(pipe).expect("it is there"))
+    };
+    check_status(&bench, &["--quiet", "--to", "flame", "-o", "pipe"]);
+    assert!(reader.join().expect("read").starts_with(b"<svg"));
+    assert!(fs::symlink_metadata(&pipe).expect("it stays").file_type().is_fifo());
+    // Of the number of `/dev/null`.
+    let made = Command::new("mknod").arg(&device).args(["c", "1", "3"]).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: no device can be made");
+    }
+    check_status(&bench, &["--quiet", "--to", "flame", "-o", "device"]);
+    assert!(fs::symlink_metadata(&device).expect("it stays").file_type().is_char_device());
+    let entries = fs::read_dir(bench.path("")).expect("a folder").flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let others: Vec<String> = names.filter(|name| name.starts_with(".spanwise")).collect();
+    assert!(others.is_empty(), "{others:?}");
 }
 
 #[test]

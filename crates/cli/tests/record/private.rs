@@ -76,17 +76,31 @@ fn arguments_are_in_a_recording_where_that_is_asked_for() {
 fn a_program_with_rights_of_its_own_is_not_stepped_through_by_a_user() {
     let Some(bench) = Bench::with("(--single-step)") else { return };
     let Some(program) = bench.compile("shallow.c", "shallow", &[]) else { return };
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("ours");
     fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o777)).expect("ours");
-    let mut run = bench.spanwise(&["run", "--single-step", "main", "--recording", "r", "--"]);
-    let Some(run) = as_nobody(run.arg(&program).args(["0.1", "x"])) else { return };
-    let Ok(output) = run.output() else {
-        return eprintln!("skipped: nobody else may run spanwise where it lies");
+    let check = |rights: &str| {
+        let mut run = bench.spanwise(&["run", "--single-step", "main", "--recording", "r", "--"]);
+        let Some(run) = as_nobody(run.arg(&program).args(["0.1", "x"])) else { return };
+        let Ok(output) = run.output() else {
+            return eprintln!("skipped: nobody else may run spanwise where it lies");
+        };
+        let (status, said) = (output.status.code(), text(&output.stderr));
+        assert_eq!((status, text(&output.stdout)), (Some(2), String::new()), "{said}");
+        assert!(said.contains(rights), "{said}");
+        assert!(!bench.path("r").exists());
     };
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{said}");
-    assert!(said.contains("rights of its owner (setuid)"), "{said}");
-    assert!(!bench.path("r").exists());
+    let set_mode = |mode| {
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).expect("ours");
+    };
+    set_mode(0o4755);
+    check("rights of its owner (setuid)");
+    set_mode(0o2755);
+    check("rights of its group (setgid)");
+    set_mode(0o755);
+    let given = Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();
+    match given.is_ok_and(|status| status.success()) {
+        true => check("it runs with capabilities"),
+        false => eprintln!("skipped: no program can be given capabilities"),
+    }
 }
 
 /// A program that runs code of no file, and a map that says what that code is called.
@@ -98,16 +112,43 @@ fn run_maker(bench: &Bench, program: &Path, recording: &str, owner: u32) -> Stri
     text(&output.stderr)
 }
 
+/// Whether the code that the program made has its name.
+fn names_made_code(bench: &Bench, recording: &str) -> bool {
+    let trace = bench.open(recording);
+    let name = |span| trace.strings().get(trace.spans().name(span));
+    let mut spans = trace.tracks().iter().flat_map(|(_, track)| track.span_ids());
+    spans.any(|span| name(span) == "made_at_run_time")
+}
+
+/// What a process in a container has in its own `/tmp` is found, and kept in the recording.
+#[test]
+fn made_code_of_a_process_with_mounts_of_its_own_is_copied() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(program) = bench.compile("makes_code.c", "makes_code", &[]) else { return };
+    let apart = ["unshare", "-m", "sh", "-c"];
+    let with_tmp = |command: &str| format!("mount -t tmpfs tmpfs /tmp && exec {command}");
+    let tried = Command::new(apart[0]).args(&apart[1..]).arg(with_tmp("true")).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        return eprintln!("skipped: no mounts of one's own");
+    }
+    // The program itself is hidden by what is mounted.
+    let command = format!("exec 3<\"$0\"; {}", with_tmp("/proc/self/fd/3 0 dump"));
+    let mut run = bench.spanwise(&["run", "--recording", "r", "--rate", "997", "--"]);
+    let output = run.args(apart).arg(command).arg(&program).output().expect("built for this test");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let map = text(&output.stdout).trim().to_owned();
+    assert!(map.starts_with("/tmp/perf-") && !Path::new(&map).exists(), "{map}");
+    let dump = map.replace("/tmp/perf-", "jit-").replace(".map", ".dump");
+    let copy = fs::read_to_string(bench.path("r").join(dump)).expect("it was copied");
+    assert_eq!(copy, "DTiJ made by a test");
+    assert!(names_made_code(&bench, "r"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn maps_of_code_that_a_runtime_made_are_the_processs_own() {
     let Some(bench) = Bench::set_up() else { return };
     let Some(program) = bench.compile("makes_code.c", "makes_code", &[]) else { return };
-    let names = |recording: &str| -> bool {
-        let trace = bench.open(recording);
-        let name = |span| trace.strings().get(trace.spans().name(span));
-        let mut spans = trace.tracks().iter().flat_map(|(_, track)| track.span_ids());
-        spans.any(|span| name(span) == "made_at_run_time")
-    };
+    let names = |recording: &str| names_made_code(&bench, recording);
     run_maker(&bench, &program, "own", 0);
     assert!(names("own"));
     let mut tried = Command::new("true");

@@ -28,7 +28,8 @@ impl CodePart<'_> {
 /// The addresses for the probes of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionPlaces {
-    /// For the probe of calls: the stack pointer is still that of the first instruction.
+    /// For the probe of calls: the stack pointer is still that of the first instruction. It may be
+    /// one of the exits as well, as in a function that is nothing but a jump.
     pub entry: u64,
     /// For the probes of returns, by address.
     pub exits: Vec<Exit>,
@@ -249,13 +250,12 @@ impl<'a> Instructions<'a> {
         if places.is_empty() || first.bytes == ENDBR64 {
             places.push(first.address);
         }
-        // One probe cannot note both, nor tell a call from the next round.
-        let is_exit = |place: u64| exits.iter().any(|exit| exit.address == place);
-        let is_fit = |place: &&u64| !self.is_branched_to(**place) && !is_exit(**place);
-        let Some(&entry) = places.iter().find(is_fit) else {
-            let is_left = places.iter().any(|&place| is_exit(place));
-            let why = if is_left { "leaves it" } else { "is the head of a loop" };
-            return Err(format!("its first instruction {why}"));
+        // A probe cannot tell a call from the next round.
+        places.retain(|&place| !self.is_branched_to(place));
+        let is_exit = |place: &&u64| exits.iter().any(|exit| exit.address == **place);
+        let apart = places.iter().find(|place| !is_exit(place));
+        let Some(&entry) = apart.or(places.first()) else {
+            return Err("its first instruction is the head of a loop".to_owned());
         };
         match self.all.iter().find(|one| one.address == entry) {
             Some(one) if is_taken_by_kernel(one.bytes) => Ok(entry),
@@ -426,10 +426,19 @@ mod tests {
         check("f3 0f 1e fa 55 c3", 0x1004, &[(0x1005, RETURN)]);
         check("f3 0f 1e fa 55 74 fd c3", 0x1000, &[(0x1007, RETURN)]);
         check_refused("55 74 fd c3", "the head of a loop");
-        check_refused("c3", "leaves it");
         check("f3 0f 1e fa c3", 0x1000, &[(0x1004, RETURN)]);
         // One that calls itself is no loop.
         check("55 e8 fa ff ff ff c3", 0x1000, &[(0x1006, RETURN)]);
+    }
+
+    #[test]
+    fn one_instruction_may_be_the_entry_and_an_exit() {
+        check("c3", 0x1000, &[(0x1000, RETURN)]);
+        check("e9 00 10 00 00", 0x1000, &[(0x1000, LeaveKind::Jump)]);
+        check("74 7f c3", 0x1000, &[(0x1000, LeaveKind::Conditional(4)), (0x1002, RETURN)]);
+        check("ff e0", 0x1000, &[(0x1000, LeaveKind::ThroughRegister(0))]);
+        check_refused("f0 48 0f b1 17 c3", "the kernel sets no probe on its first");
+        check_refused("c3 74 fd c3", "the head of a loop");
     }
 
     #[test]

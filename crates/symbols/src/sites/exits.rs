@@ -37,6 +37,13 @@ pub struct ProbePlaces {
     pub exits: Vec<ExitPlace>,
 }
 
+impl ProbePlaces {
+    /// The exit that is also the entry: the function is left, or may be, by its first instruction.
+    pub fn exit_at_entry(&self) -> Option<&ExitPlace> {
+        self.exits.iter().find(|exit| exit.offset == self.entry)
+    }
+}
+
 /// An instruction by which a function is left, or may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitPlace {

@@ -38,6 +38,8 @@ pub(crate) struct Noting {
     pub(crate) is_go: bool,
     /// The places are watched in all processes, of which few are recorded.
     pub(crate) is_for_everyone: bool,
+    /// The function also begins at this exit: a call is noted before.
+    pub(crate) has_entry: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +92,9 @@ pub(crate) fn noting(what: Noting, maps: NotingMaps) -> Vec<Instruction> {
     text.add([copy(CONTEXT, 1)]);
     if what.is_for_everyone {
         only_recorded(&mut text, maps);
+    }
+    if what.has_entry {
+        note(&mut text, Noting { at: NotedAt::Entry, ..what }, maps);
     }
     match what.at {
         NotedAt::Conditional(condition) => only_if(&mut text, condition),
@@ -264,8 +269,9 @@ mod tests {
         let others = [NotedAt::Entry, NotedAt::Exit, NotedAt::PerformedReturn, memory];
         let others = others.into_iter().chain([NotedAt::ThroughRegister(15)]);
         for at in others.chain(conditions) {
-            for is_for_everyone in [false, true] {
-                let text = noting(Noting { at, is_go: false, is_for_everyone }, maps);
+            for [is_for_everyone, has_entry] in [[false, false], [true, false], [true, true]] {
+                let what = Noting { at, is_go: false, is_for_everyone, has_entry };
+                let text = noting(what, maps);
                 let jumps =
                     text.iter().enumerate().filter_map(|(at, one)| Some((at, one.jumps()?)));
                 for (from, over) in jumps {

@@ -1,5 +1,7 @@
 // Makes a function at run time, says so in its map, as runtimes do, and runs it for a while. The
-// map is given to the user whose number is the first argument.
+// map is given to the user whose number is the first argument. With a second one there is a dump
+// of the code as well, which is mapped, so that recorders know of it.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,15 @@ int main(int count, char **arguments) {
     fclose(map);
     if (count > 1 && chown(path, atoi(arguments[1]), -1) != 0)
         return 1;
+    if (count > 2) {
+        char name[64];
+        snprintf(name, sizeof name, "/tmp/jit-%d.dump", getpid());
+        int dump = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+        if (write(dump, "DTiJ made by a test", 19) != 19)
+            return 2;
+        if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, dump, 0) == MAP_FAILED)
+            return 3;
+    }
     struct timespec now;
     do {
         ((void (*)(long))made)(1000000);

@@ -5,9 +5,8 @@ use std::rc::Rc;
 
 use spanwise_files::FileBytes;
 use spanwise_pt::{Functions, Image, ImageSwitch, Program, TickScale};
-use spanwise_symbols::{Files, KernelCode, Mapping, Symbols};
+use spanwise_symbols::{Files, KernelCode, Mapping, Symbols, is_jit_dump};
 
-use super::jitdump::is_dump;
 use super::side::{Side, Turn, Version};
 
 /// The code of each version of each process that ran, and of the kernel where it was kept.
@@ -99,7 +98,7 @@ fn code(
     for mapping in version.into_iter().flat_map(|version| &version.maps) {
         let path: &Rc<str> = &mapping.path;
         let Some(bytes) = files.get(path) else { continue };
-        let end = if is_dump(path) { mapping.end } else { mapping.start };
+        let end = if is_jit_dump(path) { mapping.end } else { mapping.start };
         ranges.insert(mapping.start, end);
         ranges.extend(symbols.ranges(files, mapping));
         code.mapped.push((mapping.clone(), bytes));

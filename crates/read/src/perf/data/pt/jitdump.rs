@@ -24,13 +24,6 @@ const LOAD: u32 = 0;
 const MOVE: u32 = 1;
 const CLOSE: u32 = 3;
 
-/// True for the mapping with which a runtime tells perf that it writes a dump.
-pub(super) fn is_dump(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let number = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
-}
-
 /// What a dump holds, as far as it was written; none of anything else. Times that are not the
 /// counter's are taken as they are where `has_same_clock`; otherwise all was there from the
 /// beginning, of two at one place the later.
@@ -164,11 +157,5 @@ mod tests {
             let found = read(&path, &whole[..len], TickScale::default(), true);
             assert!(found.len() <= 2 && (len < 120 || !found.is_empty()), "{len} bytes");
         }
-    }
-
-    #[test]
-    fn dumps_are_told_by_their_names() {
-        assert!(is_dump("/tmp/jit-12.dump") && is_dump("jit-1.dump"));
-        assert!(!is_dump("/tmp/jit-.dump") && !is_dump("/tmp/jit-a.dump") && !is_dump("x.dump"));
     }
 }

@@ -14,8 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use spanwise_callstack::{Branch, BranchKind, Location, ThreadKey, TraceEdge};
+use spanwise_files::FileBytes;
 use spanwise_model::{NO_OFFSET, Nanos, NoticeKind, QuickMap};
 use spanwise_pt::{BranchKind as Kind, Event, EventTime, Loss, Sink, TickScale, decode_parallel};
+use spanwise_symbols::is_jit_dump;
 
 use super::State;
 use crate::perf::data::file::header::Header;
@@ -23,7 +25,7 @@ use crate::perf::data::file::records;
 use crate::perf::record::RecordContent;
 use aux::Info;
 use code::Codes;
-use jitdump::{Made, is_dump};
+use jitdump::Made;
 use side::{Side, Turn};
 use streams::{Queue, queues};
 
@@ -71,18 +73,30 @@ impl State<'_> {
 
     /// The code that runtimes made while they were recorded, as they wrote it down.
     fn made_code(&mut self, header: &Header<'_>, scale: TickScale) -> Vec<Made> {
-        let mut dumps: BTreeSet<Rc<str>> = BTreeSet::new();
+        let mut dumps: BTreeSet<(Rc<str>, i32)> = BTreeSet::new();
         records::each_record(header, |record| match record.what {
-            records::Body::Mapped { path, .. } if is_dump(&path) => {
-                dumps.insert(path.into());
+            records::Body::Mapped { path, pid, .. } if is_jit_dump(&path) => {
+                dumps.insert((path.into(), pid));
             }
             _ => {}
         });
         let has_same_clock = header.events.iter().all(|event| event.has_monotonic);
         let mut made = Vec::new();
-        for path in dumps {
-            let Some(bytes) = self.files.get(&path) else { continue };
-            made.extend(jitdump::read(&path, bytes.as_ref(), scale, has_same_clock));
+        let mut known: BTreeSet<Rc<str>> = BTreeSet::new();
+        for (path, pid) in dumps {
+            // The recorder's copy is that of this process, which may know itself by another number.
+            if let Some((name, bytes)) = self.jit_maps.copied_dump(pid) {
+                let (name, bytes) = (Rc::from(name), FileBytes::from(bytes));
+                if known.insert(Rc::clone(&name)) {
+                    let own = jitdump::read(&name, bytes.as_ref(), scale, has_same_clock);
+                    made.extend(own.into_iter().map(|made| Made { pid, ..made }));
+                    self.files.add(&name, bytes);
+                }
+            } else if known.insert(Rc::clone(&path))
+                && let Some(bytes) = self.files.get(&path)
+            {
+                made.extend(jitdump::read(&path, bytes.as_ref(), scale, has_same_clock));
+            }
         }
         made.sort_by_key(|made| made.since);
         let names = made.iter().map(|Made { pid, mapping, name, .. }| {

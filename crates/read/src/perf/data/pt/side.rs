@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use spanwise_symbols::Mapping;
+use spanwise_symbols::{Mapping, is_jit_dump};
 
-use super::jitdump::{Made, is_dump};
+use super::jitdump::Made;
 use super::streams::Cut;
 use crate::perf::data::file::records::{Body, Record};
 
@@ -65,7 +65,7 @@ impl Side {
                 path,
                 is_kernel: false,
                 is_data: false,
-            } if is_file(&path) && !is_dump(&path) => {
+            } if is_file(&path) && !is_jit_dump(&path) => {
                 let shared = self.paths.entry(path);
                 let path = Rc::clone(shared.or_insert_with_key(|path| path.as_str().into()));
                 let end = start.saturating_add(len);
