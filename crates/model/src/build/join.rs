@@ -11,7 +11,7 @@ use crate::build::builder::{Numbers, no_rows};
 use crate::build::nest::{self, SpanColumns, derived_row};
 use crate::{
     Category, CategoryId, Links, NO_ROW, Nanos, NoticeKind, Notices, QuickMap, SpanKind, StrId,
-    Track, TrackId, for_each_index,
+    Track, TrackId, count_effort, for_each_index,
 };
 
 pub(crate) struct Joined {
@@ -374,6 +374,7 @@ fn pair_thread_spans(
     for of_track in rows.chunk_by(|a, b| a.0 == b.0) {
         let mut open: Vec<Open> = Vec::new();
         for &(track, time, offset, name, category, is_begin) in of_track {
+            count_effort(1);
             if is_begin {
                 names.add(name);
                 open.push(Open { time, name, category, offset });
@@ -383,7 +384,10 @@ fn pair_thread_spans(
             let depth = match name {
                 StrId::EMPTY => open.len().checked_sub(1),
                 name if !names.contains(name) => None,
-                name => open.iter().rposition(|begin| begin.name == name),
+                name => open.iter().rposition(|begin| {
+                    count_effort(1);
+                    begin.name == name
+                }),
             };
             let Some(depth) = depth else {
                 notices.add(NoticeKind::UnmatchedEnd, offset, b"");
@@ -443,6 +447,7 @@ fn pair_async_spans(
     for of_key in rows.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
         let mut open: Vec<Open> = Vec::new();
         for &(track, _, time, offset, name, category, phase) in of_key {
+            count_effort(1);
             match phase {
                 AsyncPhase::Begin => open.push(Open { time, name, category, offset }),
                 AsyncPhase::End => match open.pop() {
