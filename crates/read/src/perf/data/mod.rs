@@ -320,7 +320,11 @@ impl State<'_> {
                 let key = ThreadKey { pid: pid.into(), tid: tid.into() };
                 Some(What::Named(key, self.names().string(&name)))
             }
-            records::What::Forked { pid, parent, tid } => {
+            records::What::Forked { pid, parent, tid, maker } => {
+                // In old recordings such records do not say who raised them.
+                if common.tid == 0 {
+                    thread = ThreadKey { pid: parent.into(), tid: maker.into() };
+                }
                 self.maps.fork(parent, pid);
                 self.forget_stacks(pid);
                 Some(What::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))

@@ -53,6 +53,8 @@ pub(crate) enum What<'a> {
         pid: i32,
         parent: i32,
         tid: i32,
+        /// The thread that made it.
+        maker: i32,
     },
     Switch {
         is_out: bool,
@@ -252,7 +254,7 @@ impl<'a> RawRecord<'a> {
             }
             kind::FORK => {
                 let (pid, parent, tid) = (body.i32()?, body.i32()?, body.i32()?);
-                What::Forked { pid, parent, tid }
+                What::Forked { pid, parent, tid, maker: body.i32()? }
             }
             kind::LOST => {
                 body.u64()?;
