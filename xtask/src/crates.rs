@@ -66,7 +66,7 @@ const ROOMS: &[[&str; 4]] = &[
          spanwise-analyze spanwise-query spanwise-report spanwise-serve \
          spanwise-symbols spanwise-write",
         "anyhow clap clap_complete terminal_size",
-        "flate2 libc serde_json tempfile zstd",
+        "flate2 libc liblzma serde_json tempfile zstd",
     ],
     ["xtask", "", "anyhow serde_json", ""],
 ];

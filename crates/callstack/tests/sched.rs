@@ -23,6 +23,8 @@ enum Reported {
     Woken,
     /// It raised some event.
     Seen,
+    /// A record of bookkeeping says that it ran.
+    Mentioned,
 }
 
 fn told() -> impl Strategy<Value = Reported> {
@@ -31,6 +33,7 @@ fn told() -> impl Strategy<Value = Reported> {
         3 => Just(Reported::In),
         1 => Just(Reported::Woken),
         1 => Just(Reported::Seen),
+        1 => Just(Reported::Mentioned),
     ]
 }
 
@@ -66,6 +69,7 @@ fn feed(sched: &mut Sched, time: Nanos, told: Reported, by_tracepoint: bool) {
         Reported::In => raise(THREAD, SchedEvent::In),
         Reported::Woken => raise(OTHER, SchedEvent::Wake { woken: THREAD }),
         Reported::Seen => sched.seen(THREAD, at),
+        Reported::Mentioned => sched.mentioned(THREAD, at),
     }
 }
 
@@ -80,11 +84,21 @@ fn first_switch(events: &[(Nanos, Reported)]) -> Option<Nanos> {
     events.iter().find(|(_, told)| is_switch(told)).map(|first| first.0)
 }
 
+/// When anything but bookkeeping was recorded first.
+fn began(events: &[(Nanos, Reported)]) -> Option<Nanos> {
+    events.iter().find(|(_, told)| *told != Reported::Mentioned).map(|first| first.0)
+}
+
 /// The state in `[time, time + 1)`, from the events alone.
 fn oracle(events: &[(Nanos, Reported)], time: Nanos) -> Option<ThreadState> {
     let state = state_between(events, time)?;
     // Before the first switch of all, nothing is missing: switches were not yet told of.
-    let is_too_early = state == ThreadState::Unrecorded && Some(time) < first_switch(events);
+    let is_too_early = match state {
+        ThreadState::Unrecorded => Some(time) < first_switch(events),
+        // Bookkeeping comes first: before anything else, nothing was recorded.
+        ThreadState::Running => Some(time) < began(events),
+        _ => false,
+    };
     (!is_too_early).then_some(state)
 }
 
@@ -110,8 +124,10 @@ fn state_between(events: &[(Nanos, Reported)], time: Nanos) -> Option<ThreadStat
         (Reported::Out { is_preempted: false }, _) if first_woken.is_some() && !is_woken => blocked,
         (Reported::Out { .. }, _) => ThreadState::Unrecorded,
         // It left before the second coming, and nobody knows when.
-        (Reported::In | Reported::Seen, Reported::In) => ThreadState::Unrecorded,
-        (Reported::In | Reported::Seen, _) => ThreadState::Running,
+        (Reported::In | Reported::Seen | Reported::Mentioned, Reported::In) => {
+            ThreadState::Unrecorded
+        }
+        (Reported::In | Reported::Seen | Reported::Mentioned, _) => ThreadState::Running,
         (Reported::Woken, _) => unreachable!("left out above"),
     })
 }
@@ -132,7 +148,9 @@ proptest! {
         let found = stretches(sched);
         let first_switch = first_switch(&events);
         let is_recorded = !by_tracepoint
-            || events.iter().any(|(_, told)| matches!(told, Reported::Out { .. } | Reported::Seen));
+            || events.iter().any(|(_, told)| {
+                matches!(told, Reported::Out { .. } | Reported::Seen | Reported::Mentioned)
+            });
         for pair in found.windows(2) {
             let (end, start) = (pair[0].end, pair[1].start);
             let is_beginning = Some(start) == first_switch && end < start;

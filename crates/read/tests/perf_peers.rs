@@ -315,6 +315,73 @@ fn seen_from_start_to_end(text: &str) -> BTreeSet<(i64, Nanos)> {
     whole
 }
 
+/// The time in which perf saw switches, from `perf sched timehist --summary`, in nanoseconds.
+fn scheduling_time(summary: &str) -> Option<Nanos> {
+    let line =
+        summary.lines().find_map(|line| line.trim().strip_prefix("Total scheduling time"))?;
+    let number = line.split(':').nth(1)?.split_whitespace().next()?;
+    let (millis, micros) = number.split_once('.')?;
+    Some((millis.parse::<Nanos>().ok()? * 1000 + micros.parse::<Nanos>().ok()?) * 1000)
+}
+
+/// When events of the text of `perf script` happened, in microseconds.
+fn times(script: &str, is_wanted: fn(&str) -> bool) -> impl DoubleEndedIterator<Item = Nanos> {
+    let time = |line: &str| {
+        let word = line.split_whitespace().find(|word| word.ends_with(':'))?;
+        let (seconds, micros) = word.strip_suffix(':')?.split_once('.')?;
+        Some(seconds.parse::<Nanos>().ok()? * 1_000_000 + micros.parse::<Nanos>().ok()?)
+    };
+    script.lines().filter(move |line| is_wanted(line)).filter_map(time)
+}
+
+/// When the first and the last switch happened.
+fn switches(script: &str) -> Option<(Nanos, Nanos)> {
+    let mut times = times(script, |line| line.contains("prev_pid="));
+    let first = times.next()?;
+    Some((first, times.next_back().unwrap_or(first)))
+}
+
+/// Compares a recording of switches with what perf says of it: each run, the sum of each thread,
+/// and the time from the first switch to the last. Gives the number of runs and of threads.
+fn check_timehist(data: &Path) -> Option<(usize, usize)> {
+    let text = perf(&["sched", "timehist", "--no-call-graph"], data, None)?;
+    let summary = perf(&["sched", "timehist", "--summary"], data, None)?;
+    let script = perf(&["script", "-F", "cpu,time,event,trace"], data, None)?;
+    let whole = seen_from_start_to_end(&script);
+    let trace = open(data);
+    let mut running: BTreeMap<(i64, Nanos), Nanos> = BTreeMap::new();
+    let (first, last) = switches(&script).expect("switches");
+    let recorded_from = times(&script, |_| true).next().expect("events");
+    for state in trace.thread_states().iter().filter(|row| row.state == ThreadState::Running) {
+        let thread = trace.strings().get(trace.tracks().get(state.track).thread);
+        // What ran before anything was recorded is not known.
+        let start = state.start / 1000;
+        assert!(start >= recorded_from, "{thread} runs at {start}, before {recorded_from}");
+        let Ok(tid) = thread.parse() else { continue };
+        // perf prints microseconds.
+        running.insert((tid, (state.start + state.dur) / 1000), state.dur);
+    }
+    let scheduled = scheduling_time(&summary).expect("a summary");
+    assert!((scheduled / 1000 - (last - first)).abs() <= 1, "{scheduled} from {first} to {last}");
+    let runs = runs(&text);
+    // By thread: what perf and what we count, and how many switches.
+    let mut sums: BTreeMap<i64, (Nanos, Nanos, Nanos)> = BTreeMap::new();
+    // Idle loops, and threads that perf lost sight of, have no number.
+    let is_whole = |tid: i64, left: Nanos| whole.contains(&(tid, left / 1000));
+    let is_compared = |&&(tid, left, ran): &&_| tid > 0 && ran > 0 && is_whole(tid, left);
+    for &(tid, left, ran) in runs.iter().filter(is_compared) {
+        let near = [-1, 0, 1].into_iter().find_map(|by| running.get(&(tid, left / 1000 + by)));
+        let ours = near.unwrap_or_else(|| panic!("thread {tid} leaves at {left}"));
+        assert!((ours - ran).abs() <= 1000, "thread {tid} at {left}: {ours} for {ran}");
+        let sum = sums.entry(tid).or_default();
+        *sum = (sum.0 + ran, sum.1 + ours, sum.2 + 1);
+    }
+    for (tid, (theirs, ours, switches)) in &sums {
+        assert!((ours - theirs).abs() <= 1000 * switches, "{tid}: {ours} for {theirs}");
+    }
+    Some((sums.values().map(|sum| sum.2 as usize).sum(), sums.len()))
+}
+
 #[test]
 fn threads_run_as_long_as_perf_sched_timehist_says() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -327,28 +394,16 @@ fn threads_run_as_long_as_perf_sched_timehist_says() {
         eprintln!("skipped: perf sched record: {recorded:?}");
         return;
     }
-    let Some(text) = perf(&["sched", "timehist"], &data, None) else { return };
-    let fields = ["script", "-F", "cpu,time,event,trace"];
-    let Some(script) = perf(&fields, &data, None) else { return };
-    let whole = seen_from_start_to_end(&script);
-    let trace = open(&data);
-    let mut running: BTreeMap<(i64, Nanos), Nanos> = BTreeMap::new();
-    for state in trace.thread_states().iter().filter(|row| row.state == ThreadState::Running) {
-        let thread = trace.strings().get(trace.tracks().get(state.track).thread);
-        let Ok(tid) = thread.parse() else { continue };
-        // perf prints microseconds.
-        running.insert((tid, (state.start + state.dur) / 1000), state.dur);
+    let Some((runs, threads)) = check_timehist(&data) else { return };
+    assert!(runs > 20 && threads > 0, "{runs} runs, {threads} threads");
+}
+
+#[test]
+fn threads_of_another_recording_run_as_long_as_perf_sched_timehist_says() {
+    let data = at_root("../shared/corpora/perf/sched-process.perf.data");
+    if !data.exists() {
+        return eprintln!("skipped: {} is not there", data.display());
     }
-    let runs = runs(&text);
-    let mut compared = 0;
-    // Idle loops, and threads that perf lost sight of, have no number.
-    let is_whole = |tid: i64, left: Nanos| whole.contains(&(tid, left / 1000));
-    let is_compared = |&&(tid, left, ran): &&_| tid > 0 && ran > 0 && is_whole(tid, left);
-    for &(tid, left, ran) in runs.iter().filter(is_compared) {
-        let near = [-1, 0, 1].into_iter().find_map(|by| running.get(&(tid, left / 1000 + by)));
-        let ours = near.unwrap_or_else(|| panic!("thread {tid} leaves at {left}"));
-        assert!((ours - ran).abs() <= 1000, "thread {tid} at {left}: {ours} for {ran}");
-        compared += 1;
-    }
-    assert!(compared > 20, "{compared} runs in:\n{text}");
+    let Some((runs, threads)) = check_timehist(&data) else { return };
+    assert!(runs > 200 && threads >= 5, "{runs} runs, {threads} threads");
 }

@@ -4,6 +4,8 @@
 //! of it is measured here, on a file made to cost as much as we know how. Compressed files have no
 //! such factor: they end at the limit of memory.
 
+#![expect(clippy::print_stderr, reason = "a test that skips something says so")]
+
 mod inputs;
 
 use std::fs;
@@ -22,12 +24,16 @@ struct Ending {
     peak_bytes: u64,
 }
 
-#[expect(clippy::zombie_processes, reason = "it is waited for, with what it used")]
 fn run(arguments: &[&str], file: &Path) -> Ending {
-    let folder = file.parent().expect("files are in a folder");
-    let errors = folder.join("stderr");
     let mut command = Command::new(env!("CARGO_BIN_EXE_spanwise"));
-    command.args(arguments).arg(file).stdin(Stdio::null()).stdout(Stdio::null());
+    let folder = file.parent().expect("files are in a folder");
+    ended(command.args(arguments).arg(file), folder)
+}
+
+#[expect(clippy::zombie_processes, reason = "it is waited for, with what it used")]
+fn ended(command: &mut Command, folder: &Path) -> Ending {
+    let errors = folder.join("stderr");
+    command.stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(fs::File::create(&errors).expect("the folder is ours"));
     let child = command.spawn().expect("the program was built");
     let (mut status, pid) = (0, child.id() as libc::pid_t);
@@ -120,6 +126,64 @@ fn gzip_bombs_end_at_the_limit() {
 #[test]
 fn zstd_bombs_end_at_the_limit() {
     check_bomb("bomb.json.zst", &inputs::zstd(events()), &["info"]);
+}
+
+/// One stream of many equal events, again and again.
+fn xz_bomb() -> Vec<u8> {
+    let packed = |bytes: &[u8]| {
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        encoder.write_all(bytes).expect("memory takes it");
+        encoder.finish().expect("memory takes it")
+    };
+    let mut pieces = events();
+    let mut bytes = packed(&pieces.next().expect("the opening bracket"));
+    let again = packed(&pieces.next().expect("events").repeat(25));
+    bytes.extend(again.repeat(20));
+    bytes
+}
+
+#[test]
+fn xz_bombs_end_at_the_limit() {
+    check_bomb("bomb.json.xz", &xz_bomb(), &["info"]);
+}
+
+/// Bombs end at limits that no option gives.
+#[track_caller]
+fn check_limit(mut command: Command, folder: &Path, most_bytes: u64) {
+    let file = write(folder, "bomb.json.xz", &xz_bomb());
+    let command = command.args(["info", "--no-index", "--quiet"]).arg(&file);
+    let ending = ended(command, folder);
+    assert!(!ending.is_success, "read whole");
+    assert!(ending.stderr.contains("needs more memory than the limit"), "{}", ending.stderr);
+    assert!(ending.peak_bytes < most_bytes, "{} MB", ending.peak_bytes >> 20);
+}
+
+#[test]
+fn the_environment_sets_the_limit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spanwise"));
+    command.env("SPANWISE_MAX_MEMORY", (200_u64 << 20).to_string());
+    check_limit(command, folder.path(), 320 << 20);
+}
+
+/// A machine with little free memory is one whose `/proc/meminfo` says so, to this process alone.
+#[test]
+fn the_default_limit_is_a_part_of_the_free_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let free_kilobytes = 400 << 10;
+    let text = format!("MemTotal: {free_kilobytes} kB\nMemAvailable: {free_kilobytes} kB\n");
+    let meminfo = write(folder.path(), "meminfo", text.as_bytes());
+    let script = "mount --bind \"$0\" /proc/meminfo && exec \"$@\"";
+    let with_little = |program: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]).arg(&meminfo).arg(program);
+        command
+    };
+    if !with_little("true").output().is_ok_and(|done| done.status.success()) {
+        return eprintln!("skipped: only root may mount over a file");
+    }
+    let program = env!("CARGO_BIN_EXE_spanwise");
+    check_limit(with_little(program), folder.path(), 480 << 20);
 }
 
 #[test]

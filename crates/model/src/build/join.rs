@@ -12,7 +12,7 @@ use crate::build::nest::{self, SpanColumns, derived_row};
 use crate::build::pairing::{Pairing, pair_nested};
 use crate::{
     Category, CategoryId, Links, NO_ROW, Nanos, NoticeKind, Notices, QuickMap, SpanKind, StrId,
-    Track, TrackId, for_each_index,
+    Track, TrackId, count_effort, for_each_index,
 };
 
 pub(crate) struct Joined {
@@ -452,6 +452,7 @@ fn pair_thread_spans(
     for of_track in rows.chunk_by(|a, b| a.0 == b.0) {
         let mut open: Vec<Open> = Vec::new();
         for &(track, time, offset, name, category, is_begin) in of_track {
+            count_effort(1);
             if is_begin {
                 names.add(name);
                 open.push(Open { time, name, category, offset });
@@ -461,7 +462,10 @@ fn pair_thread_spans(
             let depth = match name {
                 StrId::EMPTY => open.len().checked_sub(1),
                 name if !names.contains(name) => None,
-                name => open.iter().rposition(|begin| begin.name == name),
+                name => open.iter().rposition(|begin| {
+                    count_effort(1);
+                    begin.name == name
+                }),
             };
             let Some(depth) = depth else {
                 notices.add(NoticeKind::UnmatchedEnd, offset, b"");

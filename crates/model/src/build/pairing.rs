@@ -5,6 +5,8 @@
 //! (`join.rs`), a return leaves everything that its function called (`callstack`), and a return
 //! that a probe saw ends the call at the same place of the stack (`call_pairing.rs` of `read`).
 
+use crate::count_effort;
+
 /// What becomes of a begin or an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing<E> {
@@ -29,6 +31,7 @@ pub fn pair_nested<E: Copy>(
 ) {
     let mut open = Vec::new();
     for edge in edges {
+        count_effort(1);
         if is_begin(&edge) {
             open.push(edge);
             continue;

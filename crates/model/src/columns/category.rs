@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NO_OFFSET, NoticeKind, Notices, StrId, StringsBuilder};
+use crate::{NO_OFFSET, NoticeKind, Notices, StrId, Strings, StringsBuilder, count_effort};
 
 /// Number of a category in its trace, or in a batch.
 ///
@@ -161,6 +161,33 @@ impl Categories {
     pub fn rows(&self) -> &[Category] {
         &self.0
     }
+
+    /// The source's names, made different from each other: by their kind, and where that is a
+    /// name as well, by a number.
+    pub fn distinct_names(&self, strings: &Strings) -> Vec<String> {
+        // A number is not tried twice with a name, so that all tries are as few as the rows.
+        let mut names: HashMap<String, u32> = HashMap::with_capacity(self.0.len());
+        let mut distinct = |row: &Category| {
+            let plain = strings.get(row.name).to_owned();
+            let mut name = plain.clone();
+            count_effort(1);
+            if names.contains_key(&name) {
+                let with_kind = format!("{plain} ({})", row.kind.text());
+                name.clone_from(&with_kind);
+                while names.contains_key(&name) {
+                    count_effort(1);
+                    let number = names.get_mut(&with_kind).map_or(2, |tried| {
+                        *tried += 1;
+                        *tried
+                    });
+                    name = format!("{with_kind} {number}");
+                }
+            }
+            names.insert(name.clone(), 1);
+            name
+        };
+        self.0.iter().map(&mut distinct).collect()
+    }
 }
 
 /// Gives categories numbers of 16 bits. Those beyond stand under one category for each kind,
@@ -231,6 +258,53 @@ impl CategoryTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn named(names: &[(&str, SpanKind)]) -> (Categories, Strings) {
+        let mut strings = StringsBuilder::default();
+        let row = |&(name, kind): &(&str, SpanKind)| Category { name: strings.intern(name), kind };
+        let rows = names.iter().map(row).collect();
+        (Categories::new(rows), strings.finish())
+    }
+
+    #[test]
+    fn equal_names_become_different() {
+        use SpanKind::{Kernel, Memcpy, Other};
+        let check = |names: &[(&str, SpanKind)], expected: &[&str]| {
+            let (categories, strings) = named(names);
+            assert_eq!(categories.distinct_names(&strings), expected);
+        };
+        check(&[("a", Other), ("b", Other)], &["a", "b"]);
+        check(&[("a", Other), ("a", Kernel), ("a", Memcpy)], &["a", "a (kernel)", "a (memcpy)"]);
+        check(
+            &[("a", Other), ("a (kernel)", Other), ("a (kernel) 2", Other), ("a", Kernel)],
+            &["a", "a (kernel)", "a (kernel) 2", "a (kernel) 3"],
+        );
+        check(
+            &[("a", Other), ("a", Kernel), ("a (kernel)", Other)],
+            &["a", "a (kernel)", "a (kernel) (other)"],
+        );
+    }
+
+    #[test]
+    fn names_made_to_need_many_tries_take_steps_in_proportion() {
+        let steps = |count: usize| {
+            let taken: Vec<String> = (2..count).map(|at| format!("a (kernel) {at}")).collect();
+            let mut rows: Vec<(&str, SpanKind)> =
+                taken.iter().map(|name| (&**name, SpanKind::Other)).collect();
+            rows.extend([("a (kernel)", SpanKind::Other), ("a", SpanKind::Other)]);
+            rows.extend(vec![("a", SpanKind::Kernel); count]);
+            let (categories, strings) = named(&rows);
+            let before = crate::effort();
+            let mut names = categories.distinct_names(&strings);
+            let steps = crate::effort().zip(before).map_or(0, |(after, before)| after - before);
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), rows.len());
+            steps
+        };
+        let [once, twice, four_times] = [1000, 2000, 4000].map(steps);
+        assert!(four_times - twice <= 2 * (twice - once) + 10, "{once} {twice} {four_times}");
+    }
 
     #[test]
     fn categories_beyond_16_bits_stand_under_their_kind_and_are_counted() {

@@ -10,22 +10,23 @@ mod commands;
 mod counting;
 mod shapes;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::{fs, process, thread};
 
 use spanwise_analyze::Facts;
-use spanwise_model::{Trace, Track, TrackKind};
+use spanwise_model::{MergePart, Trace, Track, TrackKind, merge};
 use spanwise_read::{IndexUse, OpenOptions};
 use spanwise_report::{ReportRequest, report};
 use spanwise_write::Top;
 
 use commands::COMMANDS;
-use counting::{UNITS, counted};
+use counting::{UNITS, Work, counted};
 
 /// A trace of so many events; the file is gone when it has been read.
-fn opened(shape: fn(usize) -> String, events: usize) -> Arc<Trace> {
+fn read(shape: fn(usize) -> String, events: usize) -> Trace {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let thread = format!("{:?}", thread::current().id());
     let path = folder.join(format!("growth-{}-{thread}-{events}.json", process::id()));
@@ -33,7 +34,11 @@ fn opened(shape: fn(usize) -> String, events: usize) -> Arc<Trace> {
     let options = OpenOptions { index: IndexUse::Ignore, threads: 1, ..OpenOptions::default() };
     let trace = spanwise_read::open(&path, &options).expect("a trace");
     fs::remove_file(&path).expect("removed");
-    trace.into()
+    trace
+}
+
+fn opened(shape: fn(usize) -> String, events: usize) -> Arc<Trace> {
+    read(shape, events).into()
 }
 
 const EVENTS: usize = 1500;
@@ -44,31 +49,68 @@ const GROWTH_MAX: f64 = 2.7;
 /// Less than this for each event is no square, whatever it grows by.
 const PER_EVENT_MIN: f64 = 40.0;
 
-#[track_caller]
-fn check(shape: fn(usize) -> String) {
-    let traces = [1, 2, 4].map(|times| opened(shape, times * EVENTS));
-    let (mut largest, mut too_much) = (None, String::new());
-    for (name, command) in COMMANDS {
-        // What is worked out once a process does not count.
-        command(&traces[0]);
-        let work = traces.each_ref().map(|trace| counted(|| command(trace)));
-        for (unit, of) in UNITS.iter().enumerate() {
-            let [once, twice, four_times] = work.map(|work| work[unit] as f64);
-            let growth = (four_times - twice) / (twice - once).max(1.0);
-            if growth <= GROWTH_MAX || four_times <= PER_EVENT_MIN * 4.0 * EVENTS as f64 {
-                continue;
-            }
-            // A buffer that doubles between two sizes looks like a square once, not twice.
-            let largest = largest.get_or_insert_with(|| opened(shape, 8 * EVENTS));
-            let eight_times = counted(|| command(largest))[unit] as f64;
-            let growth = (eight_times - four_times) / (four_times - twice);
-            if growth > GROWTH_MAX {
-                let counts = format!("{once} {twice} {four_times} {eight_times}");
-                let _ = writeln!(too_much, "{name}: {of} {counts}, growth {growth:.2}");
-            }
+/// What grows too fast, of something whose work is known for so many times the events.
+fn too_fast(name: &str, mut work: impl FnMut(usize) -> Work) -> String {
+    let mut found = String::new();
+    let works = [1, 2, 4].map(&mut work);
+    // A buffer that doubles between two sizes looks like a square once, not twice.
+    let mut largest = None;
+    for (unit, of) in UNITS.iter().enumerate() {
+        let [once, twice, four_times] = works.map(|work| work[unit] as f64);
+        let growth = (four_times - twice) / (twice - once).max(1.0);
+        if growth <= GROWTH_MAX || four_times <= PER_EVENT_MIN * 4.0 * EVENTS as f64 {
+            continue;
+        }
+        let eight_times = largest.get_or_insert_with(|| work(8))[unit] as f64;
+        let growth = (eight_times - four_times) / (four_times - twice);
+        if growth > GROWTH_MAX {
+            let counts = format!("{once} {twice} {four_times} {eight_times}");
+            let _ = writeln!(found, "{name}: {of} {counts}, growth {growth:.2}");
         }
     }
-    assert!(too_much.is_empty(), "\n{too_much}");
+    found
+}
+
+#[track_caller]
+fn check(shape: fn(usize) -> String) {
+    let mut traces: BTreeMap<usize, Arc<Trace>> = BTreeMap::new();
+    let mut found = String::new();
+    for (name, command) in COMMANDS {
+        // What is worked out once a process does not count.
+        command(traces.entry(1).or_insert_with(|| opened(shape, EVENTS)));
+        found += &too_fast(name, |times| {
+            let trace = traces.entry(times).or_insert_with(|| opened(shape, times * EVENTS));
+            counted(|| command(trace))
+        });
+    }
+    assert!(found.is_empty(), "\n{found}");
+}
+
+/// Four ranks as one trace.
+#[track_caller]
+fn check_merge(shape: fn(usize) -> String) {
+    let found = too_fast("merge", |times| {
+        let part = |rank: usize| MergePart {
+            name: format!("rank {rank}"),
+            trace: read(shape, times * EVENTS),
+        };
+        let parts: Vec<MergePart> = (0..4).map(part).collect();
+        counted(|| assert!(merge(parts).is_ok()))
+    });
+    assert!(found.is_empty(), "\n{found}");
+}
+
+#[test]
+fn merging_ranks() {
+    let shapes = [
+        shapes::overlapping_kernels,
+        shapes::device_for_each_kernel,
+        shapes::one_correlation,
+        shapes::asynchronous_flows,
+        shapes::threads_with_wakers,
+        shapes::deep_lock_waits,
+    ];
+    shapes.into_iter().for_each(check_merge);
 }
 
 #[test]

@@ -6,7 +6,6 @@
 //! of the trace. Row numbers that stand for "none" stay 4294967295, as in the index: a bitmap
 //! of those that are valid would be a copy.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::types::{ArrowDictionaryKeyType, UInt16Type, UInt32Type};
@@ -17,7 +16,7 @@ use arrow_array::{
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use spanwise_analyze::{Facts, Origin, work_rows};
-use spanwise_model::{Category, StrId, Trace, Track, TrackKind};
+use spanwise_model::{StrId, Trace, Track, TrackKind};
 
 use super::observed;
 
@@ -74,15 +73,7 @@ pub(in crate::trace) fn named(trace: &Trace, keys: &ScalarBuffer<u32>) -> ArrayR
 
 /// The source's names of categories, which pandas wants to be different from each other.
 fn category_names(trace: &Trace) -> ArrayRef {
-    let mut seen = HashSet::new();
-    let name = |row: &Category| {
-        let text = trace.strings().get(row.name);
-        match seen.insert(text) {
-            true => text.to_owned(),
-            false => format!("{text} ({})", row.kind.text()),
-        }
-    };
-    Arc::new(StringArray::from_iter_values(trace.categories().rows().iter().map(name)))
+    Arc::new(StringArray::from_iter_values(trace.categories().distinct_names(trace.strings())))
 }
 
 fn categorised(trace: &Trace, keys: &ScalarBuffer<u16>) -> ArrayRef {

@@ -321,7 +321,11 @@ impl State<'_> {
                 let key = ThreadKey { pid: pid.into(), tid: tid.into() };
                 Some(RecordContent::Named(key, self.names().string(&name)))
             }
-            records::Body::Forked { pid, parent, tid } => {
+            records::Body::Forked { pid, parent, tid, maker } => {
+                // In old recordings such records do not say who raised them.
+                if common.tid == 0 {
+                    thread = ThreadKey { pid: parent.into(), tid: maker.into() };
+                }
                 self.maps.fork(parent, pid);
                 self.forget_stacks(pid);
                 Some(RecordContent::Forked(ThreadKey { pid: pid.into(), tid: tid.into() }))

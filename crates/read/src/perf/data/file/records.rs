@@ -54,6 +54,8 @@ pub(crate) enum Body<'a> {
         pid: i32,
         parent: i32,
         tid: i32,
+        /// The thread that made it.
+        maker: i32,
     },
     Switch {
         is_out: bool,
@@ -253,7 +255,7 @@ impl<'a> RawRecord<'a> {
             }
             kind::FORK => {
                 let (pid, parent, tid) = (body.i32()?, body.i32()?, body.i32()?);
-                Body::Forked { pid, parent, tid }
+                Body::Forked { pid, parent, tid, maker: body.i32()? }
             }
             kind::LOST => {
                 body.u64()?;

@@ -78,7 +78,7 @@ impl Side {
                     versions.push(Version { since, maps: Vec::new() });
                 }
             }
-            Body::Forked { pid, parent, tid } => {
+            Body::Forked { pid, parent, tid, .. } => {
                 self.pids.insert(tid, pid);
                 if pid != parent {
                     let maps = self.processes.get(&parent).and_then(|versions| versions.last());
