@@ -14,6 +14,7 @@ mod first_calls;
 mod flight;
 mod harmless;
 mod languages;
+mod lines;
 mod outputs;
 mod perf_reads;
 mod private;

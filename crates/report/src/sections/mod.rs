@@ -60,6 +60,7 @@ pub const SECTIONS: &[&SectionDef] = &[
     &cpu::sampled::PYTHON,
     &cpu::sampled::PYTHON_LINES,
     &cpu::sampled::CPU,
+    &cpu::sampled::CPU_LINES,
     &cpu::sampled::EVENTS,
     &cpu::off_cpu::WAITS,
     &overview::METRICS,

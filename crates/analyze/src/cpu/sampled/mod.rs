@@ -19,8 +19,8 @@ pub use call::{SampledCall, SampledEvent, SampledLine, cpu_functions_within, sam
 pub use cpu_time::CpuTime;
 pub(crate) use functions::python_callers;
 pub use functions::{
-    FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions, event_functions,
-    frame_name, other_events, python_functions, share_error_percent,
+    FunctionBy, HottestLine, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions,
+    event_functions, frame_name, native_lines, other_events, python_functions, share_error_percent,
 };
 pub use profile::{NO_SAMPLE, SWITCHING};
 pub(crate) use profile::{
