@@ -66,9 +66,9 @@ pub use cpu::off_cpu::threads::{OffCpuRow, off_cpu};
 pub use cpu::off_cpu::wakers::{WakerRow, wakers};
 pub use cpu::sampled::{
     CpuByStack, CpuTime, FunctionBy, HottestLine, NO_SAMPLE, PythonFunctions, SWITCHING,
-    SampledCall, SampledEvent, SampledFunction, SampledFunctions, SampledLine,
+    SampledCall, SampledEvent, SampledFunction, SampledFunctions, SampledLine, StartUp,
     cpu_by_stack, cpu_functions, cpu_functions_within, event_functions, frame_name, native_lines,
-    other_events, python_functions, sampled_call, share_error_percent,
+    other_events, python_functions, sampled_call, share_error_percent, start_up,
 };
 pub use cpu::self_time::{SelfTime, TrackTime, self_time};
 use cpu::threads::thread_times;

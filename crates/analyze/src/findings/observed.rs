@@ -22,8 +22,8 @@ pub struct CpuSpent {
     pub cpu_ns: TotalNanos,
     pub samples: u64,
     pub all_samples: u64,
-    /// The Python function with most of it, how much, and the line that most of that was on; 0
-    /// where that is not known.
+    /// The Python function with most of it, or of imports the module, how much, and the line that
+    /// most of that was on; 0 where that is not known.
     pub function: Option<String>,
     pub function_ns: TotalNanos,
     pub line: u32,
@@ -34,8 +34,10 @@ pub struct CpuSpent {
 pub struct CpuFunction {
     pub function: String,
     pub is_python: bool,
-    /// Of a Python function, the line with most of its time; 0 where that is not known.
+    /// The line with most of its time; 0 where that is not known.
     pub line: u32,
+    /// Of native code, the file of that line.
+    pub file: String,
     pub own_ns: TotalNanos,
     /// Of that, in native code that a Python function called.
     pub native_ns: Option<TotalNanos>,
@@ -138,7 +140,16 @@ fn cpu_function(facts: &Facts, thresholds: &Thresholds) -> Option<Finding> {
     let kind = FindingKind::CpuFunction(CpuFunction {
         function: row.name.clone(),
         is_python,
-        line: if is_python { hottest_line(facts, &row.name) } else { 0 },
+        line: match &row.hottest {
+            _ if is_python => hottest_line(facts, &row.name),
+            hottest => hottest.as_ref().map_or(0, |line| line.line),
+        },
+        file: row
+            .hottest
+            .as_ref()
+            .filter(|_| !is_python)
+            .map(|line| line.file.clone())
+            .unwrap_or_default(),
         own_ns: row.own,
         native_ns: python.native.first().copied().filter(|_| is_python),
         cpu_ns: functions.total,

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use spanwise_model::{Frame, FrameId, FrameKind, NO_TIME, StackId, StrId, Trace};
+use spanwise_model::{Frame, FrameId, FrameKind, NO_TIME, StackId, StrId, Trace, TrackId};
 
 use super::by_stack::{StackWeight, outermost_of_each, with_called};
+use super::python::start_up::StartUps;
 use crate::cpu::python::{is_entry_script, is_library_file};
 use crate::{Facts, TotalNanos};
 
@@ -368,6 +369,10 @@ pub fn python_functions(facts: &Facts, by: FunctionBy) -> PythonFunctions {
         found.rows.iter().map(|row| part_ns.get(&key(row)).copied().unwrap_or(0)).collect()
     };
     let native = part_of_rows(&|sample| sample.stack != sample.python);
+    let starts = StartUps::new(facts);
+    let start_up = part_of_rows(&|&PythonSample { row, .. }| {
+        starts.contains(TrackId(rows.track[row]), rows.time[row])
+    });
     let functions = SampledFunctions {
         event: event_name(trace, event),
         unit: "ns".to_owned(),
@@ -376,7 +381,7 @@ pub fn python_functions(facts: &Facts, by: FunctionBy) -> PythonFunctions {
         switching: time.switching_ns(),
         ..found
     };
-    PythonFunctions { functions, native }
+    PythonFunctions { functions, native, start_up }
 }
 
 /// By stack, the nearest one around it that ends in Python.
@@ -398,4 +403,6 @@ pub struct PythonFunctions {
     pub functions: SampledFunctions,
     /// By row.
     pub native: Vec<i128>,
+    /// By row, how much of its own time was before the program had started.
+    pub start_up: Vec<i128>,
 }

@@ -5,9 +5,9 @@ mod call;
 mod cpu_time;
 mod data_loading;
 mod functions;
-mod interpreting;
 mod pools;
 mod profile;
+mod python;
 mod spending;
 mod switching;
 #[cfg(test)]
@@ -26,5 +26,6 @@ pub use profile::{NO_SAMPLE, SWITCHING};
 pub(crate) use profile::{
     ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
+pub use python::start_up::{StartUp, start_up};
 pub(crate) use spending::{ObservedSpending, SpentTime as ObservedSpent, main_observed};
 pub(crate) use waiting::{PythonWait, in_event_loop, python_waits};

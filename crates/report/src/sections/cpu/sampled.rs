@@ -1,8 +1,8 @@
 //! CPU time and other events by function, as samples show them.
 
 use spanwise_analyze::{
-    CpuTime, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledFunction,
-    SampledFunctions, cpu_functions, native_lines, other_events, python_functions,
+    CpuTime, Facts, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledFunction,
+    SampledFunctions, cpu_functions, native_lines, other_events, python_functions, start_up,
 };
 use spanwise_model::FrameKind;
 use spanwise_write::{Cell, Column, Columns, Content, Top, Unit, nanos_text};
@@ -118,7 +118,7 @@ pub(in crate::sections) const PYTHON: SectionDef = SectionDef {
     method: "python",
     content: |request| {
         let functions = python_functions(request.facts, FunctionBy::Function);
-        python(PYTHON.title, &functions, request.facts.cpu_time(), request.top)
+        python(PYTHON.title, &functions, request.facts, request.top)
     },
 };
 
@@ -130,30 +130,56 @@ pub(in crate::sections) const PYTHON_LINES: SectionDef = SectionDef {
     method: "python_lines",
     content: |request| {
         let lines = python_functions(request.facts, FunctionBy::Line);
-        python(PYTHON_LINES.title, &lines, request.facts.cpu_time(), request.top)
+        python(PYTHON_LINES.title, &lines, request.facts, request.top)
     },
 };
 
-fn python(title: &str, python: &PythonFunctions, time: &CpuTime, top: Top) -> Content {
+/// One row of a table of Python.
+struct PythonRow<'a> {
+    function: &'a SampledFunction,
+    native_ns: i128,
+    start_up_ns: i128,
+}
+
+fn python(title: &str, python: &PythonFunctions, facts: &Facts, top: Top) -> Content {
     let functions = &python.functions;
     let has_lines = functions.rows.iter().any(|row| row.line > 0);
-    let rows: Vec<_> = functions.rows.iter().zip(python.native.iter().copied()).collect();
-    Columns::<(&SampledFunction, i128)>::new()
-        .add(Column::nanos("self", "self"), |(row, _)| row.own.into())
-        .add(Column::percent("self_share", "of CPU"), |(row, _)| {
-            Cell::Share(row.own, functions.total)
+    let start_up = start_up(facts).filter(|_| !functions.rows.is_empty());
+    let parts = python.native.iter().zip(&python.start_up);
+    let rows: Vec<PythonRow<'_>> = functions
+        .rows
+        .iter()
+        .zip(parts)
+        .map(|(function, (&native_ns, &start_up_ns))| PythonRow {
+            function,
+            native_ns,
+            start_up_ns,
         })
-        .add(Column::percent("error", "±"), |(row, _)| error_cell(functions, row))
-        .add(Column::nanos("native", "in native code"), |&(_, native)| native.into())
-        .add(Column::nanos("total", "total"), |(row, _)| row.total.into())
-        .add(Column::count("samples", "samples"), |(row, _)| count_cell(functions, row.samples))
-        .add(Column::text("function", "function"), |(row, _)| row.name.as_str().into())
-        .add(Column::count("line", "line").in_text_if(has_lines), |(row, _)| {
-            (row.line > 0).then_some(i128::from(row.line)).into()
+        .collect();
+    let has_start_up = top.of(&rows).iter().any(|row| row.start_up_ns > 0);
+    let start_up_text = start_up.map_or_else(String::new, |start| {
+        let (cpu, until) = (nanos_text(start.cpu_ns), nanos_text(start.until_ns));
+        format!("; start-up took {cpu}, until {until}")
+    });
+    Columns::<PythonRow<'_>>::new()
+        .add(Column::nanos("self", "self"), |row| row.function.own.into())
+        .add(Column::percent("self_share", "of CPU"), |row| {
+            Cell::Share(row.function.own, functions.total)
         })
-        .add(Column::hidden("file", Unit::Text), |(row, _)| row.file.as_str().into())
+        .add(Column::percent("error", "±"), |row| error_cell(functions, row.function))
+        .add(Column::nanos("native", "in native code"), |row| row.native_ns.into())
+        .add(Column::nanos("start_up", "in start-up").in_text_if(has_start_up), |row| {
+            start_up.map(|_| row.start_up_ns).into()
+        })
+        .add(Column::nanos("total", "total"), |row| row.function.total.into())
+        .add(Column::count("samples", "samples"), |row| count_cell(functions, row.function.samples))
+        .add(Column::text("function", "function"), |row| row.function.name.as_str().into())
+        .add(Column::count("line", "line").in_text_if(has_lines), |row| {
+            (row.function.line > 0).then_some(i128::from(row.function.line)).into()
+        })
+        .add(Column::hidden("file", Unit::Text), |row| row.function.file.as_str().into())
         .content(&rows, top)
-        .titled(format!("{title}: {}", basis(functions, time)))
+        .titled(format!("{title}: {}{start_up_text}", basis(functions, facts.cpu_time())))
 }
 
 /// What tables of samples rest on.
