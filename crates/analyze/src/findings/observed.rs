@@ -229,9 +229,17 @@ fn off_cpu_waits(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
             is_for_others: sum.meaning == PythonWait::ForOthers && !sum.blocks_event_loop,
             blocks_event_loop: sum.blocks_event_loop,
         });
-        Some(Finding { kind, about_ns: thread_ns, gain_ns: Some(thread_ns) })
+        // Threads that all want to work lose together what each of them waits for the others.
+        let about_ns = if is_contended(on) { sum.total_ns } else { thread_ns };
+        Some(Finding { kind, about_ns, gain_ns: Some(thread_ns) })
     });
     rows.collect()
+}
+
+/// What one thread has while others want it.
+fn is_contended(on: BlockedOn) -> bool {
+    use BlockedOn::{FileLock, Gil, KernelLock, Mutex, ReadWriteLock};
+    matches!(on, Mutex | ReadWriteLock | Gil | FileLock | KernelLock)
 }
 
 /// Threads of Java that wait for garbage, and do so in interpreted code, which has no names. The

@@ -11,6 +11,7 @@ mod brake;
 mod calls;
 mod companion;
 mod first_calls;
+mod first_findings;
 mod flight;
 mod harmless;
 mod languages;
