@@ -65,10 +65,10 @@ pub use cpu::off_cpu::reasons::{
 pub use cpu::off_cpu::threads::{OffCpuRow, off_cpu};
 pub use cpu::off_cpu::wakers::{WakerRow, wakers};
 pub use cpu::sampled::{
-    CpuByStack, CpuTime, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledCall,
-    SampledEvent, SampledFunction, SampledFunctions, SampledLine, cpu_by_stack, cpu_functions,
-    cpu_functions_within, event_functions, frame_name, other_events, python_functions,
-    sampled_call, share_error_percent,
+    CpuByStack, CpuTime, FunctionBy, HottestLine, NO_SAMPLE, PythonFunctions, SWITCHING,
+    SampledCall, SampledEvent, SampledFunction, SampledFunctions, SampledLine, StartUp,
+    cpu_by_stack, cpu_functions, cpu_functions_within, event_functions, frame_name, native_lines,
+    other_events, python_functions, sampled_call, share_error_percent, start_up,
 };
 pub use cpu::self_time::{SelfTime, TrackTime, self_time};
 use cpu::threads::thread_times;
@@ -105,8 +105,8 @@ pub use memory::{
 pub use profile::profile_use::{FunctionUse, LabelUse, ProfileUse, profile_use};
 pub use profile::span_stacks::{SpanStack, span_stacks};
 pub use profile::{
-    Backward, ProfileOptions, StackMode, ThreadProfile, VALUE_TYPES, event_profile, profile,
-    profile_by_label, profiles_side_by_side, thread_profile, without_prefix,
+    Backward, FrameBy, ProfileOptions, StackMode, ThreadProfile, VALUE_TYPES, event_profile,
+    profile, profile_by_label, profiles_side_by_side, thread_profile, without_prefix,
 };
 pub use ranks::{
     Activity, CollectiveCall, CollectiveKey, CollectiveOp, CollectiveRow, Excess, MeetingRow,

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use spanwise_analyze::{FrameBy, FunctionBy};
 use spanwise_model::{Profile, Trace};
 use spanwise_write::{PprofOptions, ProfileView, TraceFormat, write_trace};
 
@@ -64,6 +65,17 @@ impl ConvertFormat {
 
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|&(name, _)| name)
+    }
+
+    /// What makes a frame of samples in such a file. Clients of pprof add lines up by function
+    /// themselves, so it always has lines. The others have functions unless someone asks for
+    /// lines, and formats without a field for these have them in names.
+    pub fn frames(self, by: Option<FunctionBy>) -> FrameBy {
+        match (self, by) {
+            (Pprof, None) | (Pprof | Speedscope | Firefox, Some(FunctionBy::Line)) => FrameBy::Line,
+            (_, Some(FunctionBy::Line)) => FrameBy::NamedLine,
+            (_, None | Some(FunctionBy::Function)) => FrameBy::Function,
+        }
     }
 
     /// The format of traces; `None` where it is one of profiles.

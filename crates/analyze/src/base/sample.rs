@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use spanwise_model::{
-    ArgValue, ArgsSource, Batch, BlockedOn, FlowPhase, FlowRow, Frame, InstantRow, NO_CPU, NO_KEY,
-    NO_LOCK, SampleEvent, SampleRow, SourceInfo, SpanKind, SpanRow, StackId, StateRow, ThreadState,
-    Trace, TraceBuilder, TrackId, TrackKind,
+    ArgValue, ArgsSource, Batch, BlockedOn, FlowPhase, FlowRow, Frame, FrameKind, InstantRow,
+    NO_CPU, NO_KEY, NO_LOCK, SampleEvent, SampleRow, SourceInfo, SpanKind, SpanRow, StackId,
+    StateRow, ThreadState, Trace, TraceBuilder, TrackId, TrackKind,
 };
 
 /// A trace of process 1 and GPU 0, span by span.
@@ -192,10 +192,19 @@ impl Sample {
         self.batch.observed.samples.push(row);
     }
 
+    /// A function may be followed by the line that was executed: `f@a.c:12`. Those of `.py` files
+    /// are of Python.
     fn stack(&mut self, functions: &[&str]) -> StackId {
         functions.iter().fold(StackId::EMPTY, |caller, function| {
-            let function = self.batch.string(function);
-            let frame = self.batch.observed.frame(Frame { function, ..Frame::default() });
+            let place = function.split_once('@');
+            let (function, place) = place.unwrap_or((function, ""));
+            let (file, line) = place.rsplit_once(':').unwrap_or_default();
+            let (function, file) = (self.batch.string(function), self.batch.string(file));
+            let line = line.parse().unwrap_or(0);
+            let is_python = place.contains(".py:") || place.starts_with("<frozen ");
+            let kind = if is_python { FrameKind::Python } else { FrameKind::Native };
+            let frame = Frame { function, file, line, kind, ..Frame::default() };
+            let frame = self.batch.observed.frame(frame);
             self.batch.observed.stack(caller, frame)
         })
     }

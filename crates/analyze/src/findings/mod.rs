@@ -222,7 +222,7 @@ pub fn findings(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
 }
 
 impl Facts {
-    fn since_start(&self, time: Nanos) -> TotalNanos {
+    pub(crate) fn since_start(&self, time: Nanos) -> TotalNanos {
         i128::from(time) - i128::from(self.window().0)
     }
 

@@ -22,8 +22,8 @@ pub struct CpuSpent {
     pub cpu_ns: TotalNanos,
     pub samples: u64,
     pub all_samples: u64,
-    /// The Python function with most of it, how much, and the line that most of that was on; 0
-    /// where that is not known.
+    /// The Python function with most of it, or of imports the module, how much, and the line that
+    /// most of that was on; 0 where that is not known.
     pub function: Option<String>,
     pub function_ns: TotalNanos,
     pub line: u32,
@@ -34,8 +34,10 @@ pub struct CpuSpent {
 pub struct CpuFunction {
     pub function: String,
     pub is_python: bool,
-    /// Of a Python function, the line with most of its time; 0 where that is not known.
+    /// The line with most of its time; 0 where that is not known.
     pub line: u32,
+    /// Of native code, the file of that line.
+    pub file: String,
     pub own_ns: TotalNanos,
     /// Of that, in native code that a Python function called.
     pub native_ns: Option<TotalNanos>,
@@ -138,7 +140,16 @@ fn cpu_function(facts: &Facts, thresholds: &Thresholds) -> Option<Finding> {
     let kind = FindingKind::CpuFunction(CpuFunction {
         function: row.name.clone(),
         is_python,
-        line: if is_python { hottest_line(facts, &row.name) } else { 0 },
+        line: match &row.hottest {
+            _ if is_python => hottest_line(facts, &row.name),
+            hottest => hottest.as_ref().map_or(0, |line| line.line),
+        },
+        file: row
+            .hottest
+            .as_ref()
+            .filter(|_| !is_python)
+            .map(|line| line.file.clone())
+            .unwrap_or_default(),
         own_ns: row.own,
         native_ns: python.native.first().copied().filter(|_| is_python),
         cpu_ns: functions.total,
@@ -218,9 +229,17 @@ fn off_cpu_waits(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
             is_for_others: sum.meaning == PythonWait::ForOthers && !sum.blocks_event_loop,
             blocks_event_loop: sum.blocks_event_loop,
         });
-        Some(Finding { kind, about_ns: thread_ns, gain_ns: Some(thread_ns) })
+        // Threads that all want to work lose together what each of them waits for the others.
+        let about_ns = if is_contended(on) { sum.total_ns } else { thread_ns };
+        Some(Finding { kind, about_ns, gain_ns: Some(thread_ns) })
     });
     rows.collect()
+}
+
+/// What one thread has while others want it.
+fn is_contended(on: BlockedOn) -> bool {
+    use BlockedOn::{FileLock, Gil, KernelLock, Mutex, ReadWriteLock};
+    matches!(on, Mutex | ReadWriteLock | Gil | FileLock | KernelLock)
 }
 
 /// Threads of Java that wait for garbage, and do so in interpreted code, which has no names. The

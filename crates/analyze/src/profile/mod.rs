@@ -29,7 +29,7 @@ pub use prefix::without_prefix;
 
 use crate::cpu::sampled::{ObservedStacks, WeightColumns, add_cpu_time};
 use crate::training::steps::ignored_steps;
-use crate::{CpuTime, FunctionBy, Memory, Names};
+use crate::{CpuTime, Memory, Names};
 use time_slices::Shares;
 
 /// Which frames make up a stack.
@@ -56,6 +56,17 @@ pub enum Backward {
     ForwardStack,
 }
 
+/// What makes a frame of its own in samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FrameBy {
+    #[default]
+    Function,
+    /// A function with the line that was executed.
+    Line,
+    /// The same, and the name says the line: for formats that have no field for it.
+    NamedLine,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProfileOptions {
     pub stack: StackMode,
@@ -65,8 +76,7 @@ pub struct ProfileOptions {
     /// Left out where frames' names begin with it, so that code which moved between
     /// two recordings still compares.
     pub strip_prefix: String,
-    /// Whether samples of one function at several lines are several frames.
-    pub by: FunctionBy,
+    pub by: FrameBy,
 }
 
 /// The columns of every profile made from a trace. The list is the same whatever

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use spanwise_analyze::{
     Facts, Finding, FindingKind, MetricValue, SpentOn, Thresholds, findings, metrics,
+    share_error_percent, start_up,
 };
 use spanwise_model::Trace;
 
@@ -26,17 +27,22 @@ struct Recorded {
     clocks: Clocks,
 }
 
-/// Runs the program by the oldest interpreter and by the newest.
+/// Runs the program for one purpose.
 fn record(bench: &Bench, purpose: &str) -> Vec<Recorded> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/programs/purposes.py");
+    record_script(bench, purpose, &script, &[purpose, SECONDS])
+}
+
+/// Runs a script by the oldest interpreter and by the newest.
+fn record_script(bench: &Bench, name: &str, script: &Path, args: &[&str]) -> Vec<Recorded> {
     let pythons = interpreters();
     let mut ends: Vec<&PathBuf> = by_minor(&pythons);
     ends.dedup();
     let recorded = ends.into_iter().enumerate().map(|(round, python)| {
-        let folder = format!("{purpose}{round}");
+        let folder = format!("{name}{round}");
         let options = ["run", "--quiet", "--no-decode", "--rate", "999", "--recording", &folder];
         let mut run = bench.spanwise(&options);
-        let output = run.arg("--").arg(python).arg(&script).args([purpose, SECONDS]).output();
+        let output = run.arg("--").arg(python).arg(script).args(args).output();
         let output = output.expect("built for this test");
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let clocks = serde_json::from_slice(&output.stdout).expect("its clocks");
@@ -213,4 +219,54 @@ fn who_sleeps_in_an_event_loop_blocks_it() {
         let [waits] = blocking[..] else { panic!("{found:?}") };
         assert!(waits.stack.iter().any(|name| name.starts_with("ask_slowly")), "{waits:?}");
     }
+}
+
+/// A module that takes its time to load; the program then works for half as long.
+const HEAVY: &str = "import time
+def build():
+    end = time.process_time() + 0.8
+    while time.process_time() < end:
+        pass
+build()
+";
+const STARTS: &str = "import heavy, json, time
+started = time.process_time()
+def work():
+    end = started + 0.4
+    while time.process_time() < end:
+        pass
+work()
+print(json.dumps({'startup': started, 'cpu': time.process_time()}))
+";
+
+#[test]
+fn a_slow_import_is_first_and_start_up_stands_apart() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    for (name, text) in [("heavy.py", HEAVY), ("starts.py", STARTS)] {
+        std::fs::write(bench.path(name), text).expect("writable");
+    }
+    let script = bench.path("starts.py");
+    for one in record_script(&bench, "starts", &script, &[]) {
+        let found = one.findings();
+        let first = found.first().map(|finding| &finding.kind);
+        let Some(FindingKind::CpuSpent(spent)) = first else { panic!("{found:?}") };
+        assert_eq!((spent.on, spent.function.as_deref()), (SpentOn::Import, Some("heavy")));
+        let facts = Facts::new(&one.trace);
+        let start = start_up(&facts).expect("its own code runs");
+        let found = 100.0 * start.cpu_ns as f64 / facts.cpu_time().total_ns() as f64;
+        let expected = 100.0 * one.clocks["startup"] / one.clocks["cpu"];
+        let error = share_error_percent(spent.samples, spent.all_samples).expect("samples");
+        eprintln!("start-up: {found:.1} %, by its own clocks {expected:.1} %");
+        let is_near = (found - expected).abs() <= TOLERANCE + error;
+        assert!(is_near, "{found} of {expected}, {:?}", one.clocks);
+    }
+    // Where time went stands before what to do about it.
+    let report = bench.run(&["report", "--no-index", "starts0"]);
+    let report = text(&report.stdout);
+    let place = |words: &str| report.find(words).unwrap_or_else(|| panic!("{words}: {report}"));
+    let python = place("CPU time by Python function");
+    assert!(report[python..].lines().next().is_some_and(|line| line.contains("start-up took")));
+    let order = [python, place("CPU time by Python line"), place("CPU time by function")];
+    assert!(order.is_sorted() && order[2] < place("Findings"), "{report}");
+    assert!(report.contains("for the module heavy."), "{report}");
 }

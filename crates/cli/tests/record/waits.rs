@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use spanwise_model::{BlockedOn, ThreadState, Trace};
 
@@ -23,8 +23,20 @@ fn record(bench: &Bench, options: &[&str], args: &[&str]) -> Option<(Trace, Vec<
 /// The program waits in this way alone: almost all of the time that it tells has this reason.
 #[track_caller]
 fn check(how: &str, on: BlockedOn) {
+    check_args(&[how], on);
+}
+
+#[track_caller]
+fn check_args(how: &[&str], on: BlockedOn) {
     let Some(bench) = bench_with_kernel() else { return };
-    let Some((trace, told)) = record(&bench, &["--wait-threshold", "1us"], &[how]) else { return };
+    let Some(program) = bench.compile("waits.c", "waits", &["-g", "-O1"]) else { return };
+    if matches!(how[0], "read" | "fault") {
+        // What is read was written by a program that nobody records.
+        let mut writing = Command::new(&program);
+        writing.args(["write", "400"]).current_dir(bench.path("")).stdout(Stdio::null());
+        assert!(writing.status().expect("just compiled").success());
+    }
+    let Some((trace, told)) = record(&bench, &["--wait-threshold", "1us"], how) else { return };
     let name = ThreadState::Blocked(on).span_name();
     let (found, _) = time_of(&trace, &name);
     let of_cpu: i128 = ["[waiting for a CPU]", "[waiting for a CPU: preempted]"]
@@ -45,7 +57,7 @@ fn check(how: &str, on: BlockedOn) {
     let is_most_of_waits = found > 0 && found * 3 > blocked;
     assert!(
         (least..=most).contains(&found) && is_most_of_waits,
-        "{how}: {name} {found} of {}, {of_cpu} for a CPU, {ran} running, {blocked} blocked",
+        "{how:?}: {name} {found} of {}, {of_cpu} for a CPU, {ran} running, {blocked} blocked",
         told[0]
     );
 }
@@ -60,6 +72,18 @@ fn disks_pipes_and_sockets_are_different_reasons() {
     check("fsync", BlockedOn::Fsync);
     check("pipe", BlockedOn::Pipe);
     check("socket", BlockedOn::Socket);
+}
+
+#[test]
+fn reads_from_a_disk_and_pages_of_a_file_are_different_reasons() {
+    check_args(&["read", "400"], BlockedOn::DiskRead);
+    check_args(&["fault", "400"], BlockedOn::PageFault);
+}
+
+#[test]
+fn conditions_and_mutexes_are_different_reasons() {
+    check("condition", BlockedOn::Condition);
+    check("mutex", BlockedOn::Mutex);
 }
 
 #[test]

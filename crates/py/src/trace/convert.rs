@@ -121,7 +121,8 @@ pub(crate) fn convert_trace(
     if format.of_traces().is_some() && !is_plain(&wanted) {
         return Err(asked("a trace is written whole: other options are for profiles"));
     }
-    let request = parse(wanted)?;
+    let mut request = parse(wanted)?;
+    request.options.by = format.frames(None);
     let held = Arc::clone(&trace.get().held);
     let done = work(py, None, move |_| {
         if let Some(format) = format.of_traces() {

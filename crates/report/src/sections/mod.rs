@@ -14,6 +14,7 @@ pub(super) mod overview;
 pub(super) mod range;
 mod training;
 
+use spanwise_analyze::Facts;
 use spanwise_model::{map_indices, threads_available};
 use spanwise_write::{Content, Section};
 
@@ -60,6 +61,7 @@ pub const SECTIONS: &[&SectionDef] = &[
     &cpu::sampled::PYTHON,
     &cpu::sampled::PYTHON_LINES,
     &cpu::sampled::CPU,
+    &cpu::sampled::CPU_LINES,
     &cpu::sampled::EVENTS,
     &cpu::off_cpu::WAITS,
     &overview::METRICS,
@@ -95,14 +97,38 @@ pub const SECTIONS: &[&SectionDef] = &[
     &cpu::threads::FUNCTIONS,
 ];
 
+/// What people look for first in a recorded program: where its time went. Why comes then.
+const PROGRAM_FIRST: &[&SectionDef] = &[
+    &overview::TRACE,
+    &cpu::sampled::PYTHON,
+    &cpu::sampled::PYTHON_LINES,
+    &cpu::sampled::CPU,
+    &cpu::sampled::CPU_LINES,
+    &cpu::off_cpu::WAITS,
+    &cpu::off_cpu::OFF_CPU,
+];
+
+/// All sections, in the order for this trace. A trace of work on a GPU is read from its findings.
+fn ordered(facts: &Facts) -> Vec<&'static SectionDef> {
+    let mut defs = SECTIONS.to_vec();
+    if facts.cpu_time().is_recorded() && facts.gpu().work_count == 0 {
+        let place = |def: &&SectionDef| {
+            let place = PROGRAM_FIRST.iter().position(|first| first.key == def.key);
+            place.unwrap_or(PROGRAM_FIRST.len())
+        };
+        defs.sort_by_key(place);
+    }
+    defs
+}
+
 /// The sections that were named, in order of the report; by default those that are
 /// part of every report, and those that this trace fills.
 pub fn report_sections(request: &ReportRequest<'_>) -> Vec<Section> {
-    let is_requested = |def: &&&SectionDef| match request.sections {
+    let is_requested = |def: &&SectionDef| match request.sections {
         [] => def.shown != Shown::OnRequest,
         _ => request.has_named(def.key),
     };
-    let defs: Vec<&&SectionDef> = SECTIONS.iter().filter(is_requested).collect();
+    let defs: Vec<&SectionDef> = ordered(request.facts).into_iter().filter(is_requested).collect();
     let sections = map_indices(defs.len(), threads_available(), |at| {
         let section = defs[at].section(request);
         let is_always = !request.sections.is_empty() || defs[at].shown == Shown::Always;

@@ -20,7 +20,8 @@ pub struct OffCpuRow {
     pub running_ns: TotalNanos,
     pub blocked_ns: BTreeMap<BlockedOn, TotalNanos>,
     /// It could have run, and had no processor. Unknown where no wake-up was recorded and it
-    /// was never preempted: then the end of a wait and the time after it are one.
+    /// was never preempted: then the end of a wait and the time after it are one. Also unknown
+    /// where none was seen and a part of its time was not recorded.
     pub runnable_ns: Option<TotalNanos>,
     /// It may have run or not: an event is missing.
     pub unrecorded_ns: TotalNanos,
@@ -35,6 +36,27 @@ pub struct OffCpuRow {
 impl OffCpuRow {
     pub fn blocked_total_ns(&self) -> TotalNanos {
         self.blocked_ns.values().sum()
+    }
+
+    /// How long it was blocked for this reason; unknown where none is on record and time whose
+    /// reason is not known may hold some.
+    pub fn blocked_on(&self, on: BlockedOn) -> Option<TotalNanos> {
+        let recorded = self.blocked_ns.get(&on).copied();
+        let may_be_another = |other: &BlockedOn| match other {
+            BlockedOn::Unknown => true,
+            BlockedOn::Futex => waits_for_futex(on),
+            BlockedOn::Io => waits_for_device(on),
+            _ => false,
+        };
+        let is_hidden = self.unrecorded_ns > 0 || self.blocked_ns.keys().any(may_be_another);
+        recorded.or((!is_hidden).then_some(0))
+    }
+
+    /// How long it was blocked for any reason; unknown where nothing of that is on record and a
+    /// part of its time is not.
+    pub fn blocked_in_all(&self) -> Option<TotalNanos> {
+        let is_hidden = self.blocked_ns.is_empty() && self.unrecorded_ns > 0;
+        (!is_hidden).then(|| self.blocked_total_ns())
     }
 
     /// All that is known of the thread.
@@ -63,6 +85,9 @@ pub fn off_cpu(facts: &Facts) -> Vec<OffCpuRow> {
             row.add(&state);
             row.count(&state, before);
             before = Some(state);
+        }
+        if row.unrecorded_ns > 0 {
+            row.runnable_ns = row.runnable_ns.filter(|&ns| ns > 0);
         }
         if before.is_some() {
             rows.push(row);
@@ -100,6 +125,21 @@ impl OffCpuRow {
             }
         }
     }
+}
+
+/// Waits that look alike to the kernel: for a futex.
+fn waits_for_futex(on: BlockedOn) -> bool {
+    use BlockedOn::{Barrier, Condition, Gil, Join, Lock, Mutex, Parked, ReadWriteLock, Semaphore};
+    matches!(
+        on,
+        Mutex | Condition | Join | Semaphore | ReadWriteLock | Barrier | Gil | Lock | Parked
+    )
+}
+
+/// Waits for a device or a file.
+fn waits_for_device(on: BlockedOn) -> bool {
+    use BlockedOn::{DiskRead, DiskWrite, Fsync, PageFault, Pipe, Socket, Terminal};
+    matches!(on, Fsync | DiskRead | DiskWrite | PageFault | Socket | Pipe | Terminal)
 }
 
 /// True where somebody recorded when threads could run again.
@@ -196,6 +236,48 @@ mod tests {
         sample.state("7", ThreadState::Blocked(BlockedOn::Sleep), 5, 5);
         let trace = sample.finish();
         assert_eq!(off_cpu(&Facts::new(&trace))[0].runnable_ns, None);
+    }
+
+    #[test]
+    fn a_reason_that_was_not_seen_is_unknown_where_time_without_a_reason_may_hold_it() {
+        let row_with = |states: &[ThreadState]| {
+            let mut sample = Sample::default();
+            for (at, &state) in states.iter().enumerate() {
+                sample.state("7", state, 10 * at as i64, 10);
+            }
+            off_cpu(&Facts::new(&sample.finish())).remove(0)
+        };
+        let blocked = ThreadState::Blocked;
+        let check = |states: &[ThreadState], on: BlockedOn, expected: Option<TotalNanos>| {
+            assert_eq!(row_with(states).blocked_on(on), expected, "{states:?}: {on:?}");
+        };
+        let all = [ThreadState::Running, blocked(BlockedOn::Sleep)];
+        check(&all, BlockedOn::Sleep, Some(10));
+        check(&all, BlockedOn::Mutex, Some(0));
+        let missing = [&all[..], &[ThreadState::Unrecorded]].concat();
+        check(&missing, BlockedOn::Sleep, Some(10));
+        check(&missing, BlockedOn::Mutex, None);
+        let unknown = [&all[..], &[blocked(BlockedOn::Unknown)]].concat();
+        check(&unknown, BlockedOn::Fsync, None);
+        let futex = [&all[..], &[blocked(BlockedOn::Futex)]].concat();
+        check(&futex, BlockedOn::Gil, None);
+        check(&futex, BlockedOn::Fsync, Some(0));
+        let io = [&all[..], &[blocked(BlockedOn::Io)]].concat();
+        check(&io, BlockedOn::Fsync, None);
+        check(&io, BlockedOn::Gil, Some(0));
+    }
+
+    #[test]
+    fn nothing_is_said_of_waits_of_a_thread_that_was_not_recorded_all_the_time() {
+        let mut sample = Sample::default();
+        sample.state("7", ThreadState::Running, 0, 5);
+        sample.state("7", ThreadState::Unrecorded, 5, 5);
+        sample.state("8", ThreadState::Running, 0, 4);
+        sample.state("8", ThreadState::Runnable(RunnableSince::Woken), 4, 2);
+        let trace = sample.finish();
+        let rows = off_cpu(&Facts::new(&trace));
+        let waits = |row: &OffCpuRow| (row.blocked_in_all(), row.runnable_ns);
+        assert_eq!(rows.iter().map(waits).collect::<Vec<_>>(), [(None, None), (Some(0), Some(2))]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Functions by what samples say of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use spanwise_model::{Frame, FrameId, FrameKind, NO_TIME, StackId, StrId, Trace};
+use spanwise_model::{Frame, FrameId, FrameKind, NO_TIME, StackId, StrId, Trace, TrackId};
 
 use super::by_stack::{StackWeight, outermost_of_each, with_called};
+use super::python::start_up::StartUps;
 use crate::cpu::python::{is_entry_script, is_library_file};
 use crate::{Facts, TotalNanos};
 
@@ -44,6 +45,8 @@ pub struct SampledFunction {
     pub file: String,
     /// Where the function was executed, by [`FunctionBy::Line`]; 0 where that is not known.
     pub line: u32,
+    /// Its line with the most self weight, where lines are known.
+    pub hottest: Option<HottestLine>,
     /// While it was the innermost.
     pub own: i128,
     /// While it was on the stack, however often.
@@ -52,6 +55,15 @@ pub struct SampledFunction {
     pub samples: u64,
     /// Samples in which it was on the stack.
     pub total_samples: u64,
+}
+
+/// The line of a function with the most self weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HottestLine {
+    pub file: String,
+    pub line: u32,
+    /// Weight while it was executed and innermost.
+    pub own: i128,
 }
 
 impl SampledFunctions {
@@ -99,6 +111,13 @@ pub fn cpu_functions(facts: &Facts, by: FunctionBy) -> SampledFunctions {
         switching: time.switching_ns(),
         ..found
     }
+}
+
+/// CPU time by line of native code, where lines are known.
+pub fn native_lines(facts: &Facts) -> SampledFunctions {
+    let mut found = cpu_functions(facts, FunctionBy::Line);
+    found.rows.retain(|row| row.kind == FrameKind::Native && row.line > 0);
+    found
 }
 
 /// Functions by what an event counts, in its own unit.
@@ -173,6 +192,7 @@ pub(super) fn functions(
     }
     let all = with_called(stacks, &own);
     let (row_of, mut rows) = rows(trace, by);
+    set_hottest_lines(trace, &own, &row_of, &mut rows);
     let mut nothing_known = own[0];
     for (stack, own) in own.iter().enumerate().skip(1) {
         let Some(frame) = stacks.frame(StackId(stack as u32)) else { continue };
@@ -206,6 +226,30 @@ pub(super) fn functions(
     SampledFunctions { rows, samples, ..SampledFunctions::default() }
 }
 
+/// Finds the line of each row in which it spent most of its self weight.
+fn set_hottest_lines(
+    trace: &Trace,
+    own: &[StackWeight],
+    row_of: &[u32],
+    rows: &mut [SampledFunction],
+) {
+    let (stacks, text) = (trace.stacks(), |id: StrId| trace.strings().get(id));
+    let mut by_line: BTreeMap<(u32, &str, u32), i128> = BTreeMap::new();
+    for (stack, own) in own.iter().enumerate().filter(|(_, own)| own.weight > 0) {
+        let Some(frame) = stacks.frame(StackId(stack as u32)) else { continue };
+        let Frame { file, line, .. } = trace.frames().get(frame);
+        if line > 0 {
+            *by_line.entry((row_of[frame.index()], text(file), line)).or_default() += own.weight;
+        }
+    }
+    for ((row, file, line), own) in by_line {
+        let hottest = &mut rows[row as usize].hottest;
+        if hottest.as_ref().is_none_or(|hottest| hottest.own < own) {
+            *hottest = Some(HottestLine { file: file.to_owned(), line, own });
+        }
+    }
+}
+
 fn empty_row() -> SampledFunction {
     SampledFunction {
         name: String::new(),
@@ -213,6 +257,7 @@ fn empty_row() -> SampledFunction {
         mapping: String::new(),
         file: String::new(),
         line: 0,
+        hottest: None,
         own: 0,
         total: 0,
         samples: 0,
@@ -233,7 +278,7 @@ fn rows(trace: &Trace, by: FunctionBy) -> (Vec<u32>, Vec<SampledFunction>) {
             FunctionBy::Line => (frame.file, frame.line),
         };
         let key = (name, frame.mapping, frame.kind, file, line);
-        *numbers.entry(key).or_insert_with_key(|(name, ..)| {
+        let row = *numbers.entry(key).or_insert_with_key(|(name, ..)| {
             rows.push(SampledFunction {
                 name: name.clone(),
                 kind: frame.kind,
@@ -243,7 +288,13 @@ fn rows(trace: &Trace, by: FunctionBy) -> (Vec<u32>, Vec<SampledFunction>) {
                 ..empty_row()
             });
             rows.len() as u32 - 1
-        })
+        });
+        // Some instructions of a function have no line.
+        let file = &mut rows[row as usize].file;
+        if file.is_empty() {
+            *file = text(frame.file);
+        }
+        row
     });
     (row_of.collect(), rows)
 }
@@ -280,40 +331,48 @@ pub(crate) fn python_callers(trace: &Trace) -> Vec<Option<FrameId>> {
     found.into_iter().map(|found| found.map(|(frame, _)| frame)).collect()
 }
 
+/// A sample, and the nearest stack around it that ends in Python; the empty one where none does.
+#[derive(Clone, Copy)]
+struct PythonSample {
+    row: usize,
+    stack: StackId,
+    python: StackId,
+}
+
 /// CPU time by Python function or line: while it was the innermost of Python, whatever
 /// native code it was in.
 pub fn python_functions(facts: &Facts, by: FunctionBy) -> PythonFunctions {
     let (trace, time) = (facts.trace(), facts.cpu_time());
     let Some(event) = time.event else { return PythonFunctions::default() };
-    let (samples, stacks) = (trace.samples(), trace.stacks());
-    let is_python = |frame: FrameId| trace.frames().kind(frame) == FrameKind::Python;
-    // The nearest stack around each that ends in Python; the empty one where there is none.
-    let mut nearest = vec![StackId::EMPTY; stacks.len()];
-    for stack in 1..stacks.len() {
-        let id = StackId(stack as u32);
-        let ends_in_python = stacks.frame(id).is_some_and(is_python);
-        nearest[stack] = if ends_in_python { id } else { nearest[stacks.parent(id).index()] };
-    }
-    let of_event = (0..samples.len()).filter(|&row| samples.event[row] == event);
-    let weights: Vec<(StackId, StackId, i64)> = of_event
+    let (rows, nearest) = (trace.samples(), nearest_python(trace));
+    let of_event = (0..rows.len()).filter(|&row| rows.event[row] == event);
+    let samples: Vec<PythonSample> = of_event
         .map(|row| {
-            let stack = StackId(samples.stack[row]);
-            (stack, nearest[stack.index()], time.sample_ns[row])
+            let stack = StackId(rows.stack[row]);
+            PythonSample { row, stack, python: nearest[stack.index()] }
         })
         .collect();
-    if weights.iter().all(|&(_, python, _)| python == StackId::EMPTY) {
+    if samples.iter().all(|sample| sample.python == StackId::EMPTY) {
         return PythonFunctions::default();
     }
-    let weight = |ns: i64| StackWeight::new(ns, time.count());
-    let python = weights.iter().map(|&(_, python, ns)| (python, weight(ns)));
-    let mut found = functions(trace, python, by);
+    let weighted = |sample: PythonSample| {
+        (sample.python, StackWeight::new(time.sample_ns[sample.row], time.count()))
+    };
+    let mut found = functions(trace, samples.iter().copied().map(weighted), by);
     found.rows.retain(|row| row.kind == FrameKind::Python);
-    let native = weights.iter().filter(|(stack, python, _)| stack != python);
-    let native = functions(trace, native.map(|&(_, python, ns)| (python, weight(ns))), by);
     let key = |row: &SampledFunction| (row.name.clone(), row.file.clone(), row.line);
-    let native_ns: HashMap<_, i128> = native.rows.iter().map(|row| (key(row), row.own)).collect();
-    let native = found.rows.iter().map(|row| native_ns.get(&key(row)).copied().unwrap_or(0));
-    let native = native.collect();
+    // By row, its own time in some of the samples.
+    let part_of_rows = |is_wanted: &dyn Fn(&PythonSample) -> bool| -> Vec<i128> {
+        let wanted = samples.iter().copied().filter(is_wanted);
+        let part = functions(trace, wanted.map(weighted), by);
+        let part_ns: HashMap<_, i128> = part.rows.iter().map(|row| (key(row), row.own)).collect();
+        found.rows.iter().map(|row| part_ns.get(&key(row)).copied().unwrap_or(0)).collect()
+    };
+    let native = part_of_rows(&|sample| sample.stack != sample.python);
+    let starts = StartUps::new(facts);
+    let start_up = part_of_rows(&|&PythonSample { row, .. }| {
+        starts.contains(TrackId(rows.track[row]), rows.time[row])
+    });
     let functions = SampledFunctions {
         event: event_name(trace, event),
         unit: "ns".to_owned(),
@@ -322,7 +381,20 @@ pub fn python_functions(facts: &Facts, by: FunctionBy) -> PythonFunctions {
         switching: time.switching_ns(),
         ..found
     };
-    PythonFunctions { functions, native }
+    PythonFunctions { functions, native, start_up }
+}
+
+/// By stack, the nearest one around it that ends in Python.
+fn nearest_python(trace: &Trace) -> Vec<StackId> {
+    let stacks = trace.stacks();
+    let is_python = |frame: FrameId| trace.frames().kind(frame) == FrameKind::Python;
+    let mut nearest = vec![StackId::EMPTY; stacks.len()];
+    for stack in 1..stacks.len() {
+        let id = StackId(stack as u32);
+        let ends_in_python = stacks.frame(id).is_some_and(is_python);
+        nearest[stack] = if ends_in_python { id } else { nearest[stacks.parent(id).index()] };
+    }
+    nearest
 }
 
 /// Python functions, and for each how much of its own time was in native code.
@@ -331,4 +403,6 @@ pub struct PythonFunctions {
     pub functions: SampledFunctions,
     /// By row.
     pub native: Vec<i128>,
+    /// By row, how much of its own time was before the program had started.
+    pub start_up: Vec<i128>,
 }

@@ -5,9 +5,9 @@ mod call;
 mod cpu_time;
 mod data_loading;
 mod functions;
-mod interpreting;
 mod pools;
 mod profile;
+mod python;
 mod spending;
 mod switching;
 #[cfg(test)]
@@ -19,12 +19,13 @@ pub use call::{SampledCall, SampledEvent, SampledLine, cpu_functions_within, sam
 pub use cpu_time::CpuTime;
 pub(crate) use functions::python_callers;
 pub use functions::{
-    FunctionBy, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions, event_functions,
-    frame_name, other_events, python_functions, share_error_percent,
+    FunctionBy, HottestLine, PythonFunctions, SampledFunction, SampledFunctions, cpu_functions,
+    event_functions, frame_name, native_lines, other_events, python_functions, share_error_percent,
 };
 pub use profile::{NO_SAMPLE, SWITCHING};
 pub(crate) use profile::{
     ObservedStacks, WeightColumns, add_cpu_time, cpu_profile, event_profile, text_labels,
 };
+pub use python::start_up::{StartUp, start_up};
 pub(crate) use spending::{ObservedSpending, SpentTime as ObservedSpent, main_observed};
 pub(crate) use waiting::{PythonWait, in_event_loop, python_waits};

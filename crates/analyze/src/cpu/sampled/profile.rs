@@ -5,11 +5,11 @@ use spanwise_model::{
     TrackId,
 };
 
+use super::CpuTime;
 use super::functions::frame_name;
-use super::{CpuTime, FunctionBy};
 use crate::cpu::off_cpu::threads::thread_name;
 use crate::profile::made_up;
-use crate::{ProfileOptions, StackMode};
+use crate::{FrameBy, ProfileOptions, StackMode};
 
 /// Stacks and labels of a trace in the numbers of a profile that is being made.
 pub(crate) struct ObservedStacks<'a> {
@@ -66,9 +66,12 @@ impl<'a> ObservedStacks<'a> {
         let prefix = &*self.options.strip_prefix;
         let without = |text: &str| text.strip_prefix(prefix).unwrap_or(text).to_owned();
         let name = frame_name(self.trace, &frame);
-        let line = match self.options.by {
-            FunctionBy::Function => 0,
-            FunctionBy::Line => i64::from(frame.line),
+        let (name, line) = match self.options.by {
+            FrameBy::Function => (name, 0),
+            FrameBy::Line => (name, i64::from(frame.line)),
+            FrameBy::NamedLine => {
+                (with_line(&name, text(frame.file), frame.line), frame.line.into())
+            }
         };
         let frame = ProfileFrame {
             name: builder.string(&without(&name)),
@@ -86,6 +89,20 @@ impl<'a> ObservedStacks<'a> {
     pub(crate) fn thread(&self, track: TrackId) -> String {
         thread_name(self.trace, self.trace.tracks().get(track))
     }
+}
+
+/// The name with the line that was executed, instead of the one where a function begins.
+fn with_line(name: &str, file: &str, line: u32) -> String {
+    if line == 0 {
+        return name.to_owned();
+    }
+    let file = file.rsplit('/').next().unwrap_or(file);
+    let is_place = |place: &&str| {
+        let first = place.strip_suffix(')').and_then(|place| place.rsplit_once(':'));
+        first.is_some_and(|(_, line)| line.parse::<u32>().is_ok())
+    };
+    let plain = name.rsplit_once(" (").filter(|(_, place)| is_place(place));
+    format!("{} ({file}:{line})", plain.map_or(name, |(plain, _)| plain))
 }
 
 pub(crate) fn text_labels(builder: &mut ProfileBuilder, texts: &[(&str, &str)]) -> u32 {
@@ -193,4 +210,21 @@ pub(crate) fn event_profile(
         builder.add_to(of, 1, samples.weight[row]);
     }
     builder.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_executed_takes_the_place_of_the_first() {
+        let check = |name: &str, file: &str, line: u32, expected: &str| {
+            assert_eq!(with_line(name, file, line), expected);
+        };
+        check("work", "/src/work.c", 12, "work (work.c:12)");
+        check("nap (nap.py:2)", "/home/nap.py", 4, "nap (nap.py:4)");
+        check("call(void (*)(int))", "call.cpp", 7, "call(void (*)(int)) (call.cpp:7)");
+        check("work", "/src/work.c", 0, "work");
+        check("nap (nap.py:2)", "", 0, "nap (nap.py:2)");
+    }
 }

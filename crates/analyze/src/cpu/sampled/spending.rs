@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use spanwise_model::{Frame, FrameId, FrameKind, StackId, ThreadState, Trace, TrackId};
 
 use super::data_loading::{DataLoadingSign, loads_data};
-use super::interpreting::interpreting_stacks;
+use super::python::interpreting::interpreting_stacks;
+use super::python::start_up::{imported_modules, module_name};
 use crate::cpu::python::from_package;
 use crate::{Facts, SpentOn, TotalNanos};
 
@@ -135,7 +136,7 @@ impl FrameSigns {
 }
 
 /// For every stack what its time goes into, as bits.
-fn spending_of_stacks(trace: &Trace) -> Vec<u8> {
+pub(super) fn spending_of_stacks(trace: &Trace) -> Vec<u8> {
     let frames = (0..trace.frames().len() as u32).map(|frame| trace.frames().get(FrameId(frame)));
     let of_frame: Vec<FrameSigns> = frames.map(|frame| FrameSigns::of(trace, &frame)).collect();
     let inherited = SpentOn::ALL
@@ -178,7 +179,7 @@ pub(crate) struct SpentTime {
 pub(crate) struct ObservedSpending {
     pub(crate) by_thread: BTreeMap<(TrackId, SpentOn), SpentTime>,
     /// CPU time by the innermost Python function of the program's own, or else of any, and by
-    /// the line that it was on.
+    /// the line that it was on; of imports by module.
     by_function: BTreeMap<(SpentOn, String), BTreeMap<u32, TotalNanos>>,
     /// CPU time of the interpreter at work on Python code, by thread; only threads that ran some.
     pub(crate) python: BTreeMap<TrackId, SpentTime>,
@@ -193,6 +194,7 @@ impl ObservedSpending {
             .iter()
             .fold(0, |bits, on| bits | on.bit());
         let callers = super::python_callers(trace);
+        let modules = imported_modules(trace);
         let samples = trace.samples();
         let mut found = ObservedSpending::default();
         for row in (0..samples.len()).filter(|&row| Some(samples.event[row]) == time.event) {
@@ -201,9 +203,15 @@ impl ObservedSpending {
             for on in SpentOn::ALL.into_iter().filter(|on| bits[stack] & on.bit() != 0) {
                 let spent = found.by_thread.entry((track, on)).or_default();
                 (spent.cpu_ns, spent.samples) = (spent.cpu_ns + ns, spent.samples + 1);
-                if let Some(function) = &callers[stack] {
-                    let frame = trace.frames().get(*function);
-                    let name = super::frame_name(trace, &frame);
+                // Of imports, what was imported says more than the function that was at it.
+                let is_import = on == SpentOn::Import;
+                let function = if is_import { modules[stack] } else { callers[stack] };
+                if let Some(function) = function {
+                    let frame = trace.frames().get(function);
+                    let name = match is_import {
+                        true => module_name(trace.strings().get(frame.file)),
+                        false => super::frame_name(trace, &frame),
+                    };
                     let lines = found.by_function.entry((on, name)).or_default();
                     *lines.entry(frame.line).or_default() += ns;
                 }

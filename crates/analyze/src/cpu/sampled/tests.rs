@@ -183,6 +183,51 @@ fn what_calls_itself_counts_once_in_total() {
 }
 
 #[test]
+fn a_function_has_the_line_that_it_spent_most_of_its_own_time_in() {
+    let mut sample = Sample::default();
+    let clock = sample.event("cpu-clock", "ns", Some(MS));
+    let (main, calls) = ("main@a.c:3", "work@a.c:12");
+    let stacks: [&[&str]; 7] = [
+        &["main@a.c:4", "work@a.c:11"],
+        &[main, calls],
+        &[main, calls],
+        // Where it calls another it is not itself executed.
+        &[main, "work@a.c:14", "helper"],
+        &[main, "work@a.c:14", "helper"],
+        &[main, "work@a.c:14", "helper"],
+        &[main, "helper"],
+    ];
+    for (time, stack) in (0..).zip(stacks) {
+        sample.taken(("1", "1"), (clock, MS), time * MS, stack);
+    }
+    let trace = sample.finish();
+    let facts = Facts::new(&trace);
+    let found = cpu_functions(&facts, FunctionBy::Function);
+    let line = |line: &HottestLine| (format!("{}:{}", line.file, line.line), line.own / 1000);
+    let rows: Vec<_> = found
+        .rows
+        .iter()
+        .map(|row| (&*row.name, &*row.file, row.hottest.as_ref().map(line)))
+        .collect();
+    let hottest = Some(("a.c:12".to_owned(), 2000));
+    assert_eq!(rows, [("helper", "", None), ("work", "a.c", hottest), ("main", "a.c", None)]);
+    let lines = native_lines(&facts);
+    let rows: Vec<_> = lines
+        .rows
+        .iter()
+        .map(|row| (&*row.name, row.line, row.own / 1000, row.total / 1000))
+        .collect();
+    let expected = [
+        ("work", 12, 2000, 2000),
+        ("work", 11, 1000, 1000),
+        ("main", 3, 0, 6000),
+        ("work", 14, 0, 3000),
+        ("main", 4, 0, 1000),
+    ];
+    assert_eq!((rows, lines.total / 1000), (expected.to_vec(), 7000));
+}
+
+#[test]
 fn other_events_are_ranked_by_what_they_count() {
     let mut sample = Sample::default();
     let clock = sample.event("cpu-clock", "ns", Some(MS));

@@ -73,7 +73,7 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
     /// What makes a frame of its own, of samples: a function, or each line of it
-    /// [default: function]
+    /// [default: function; pprof: line]
     #[arg(long, value_enum, value_name = "WHAT", help_heading = PROFILES)]
     pub(crate) by: Option<FrameByArg>,
     /// Draw roots on top, growing downwards

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use spanwise_analyze::{DiffOptions, ProfileDiff};
+use spanwise_analyze::{DiffOptions, FrameBy, ProfileDiff};
 use spanwise_model::{Profile, ValueType};
 use spanwise_report::{ConvertFormat, TraceOrProfile};
 use spanwise_write::{DiffSide, Document, Format, PprofOptions, ReportPage};
 
 use super::compare::{Output, shown_name, target, title, write_rows, write_tables};
-use crate::args::{CompareArgs, CompareByArg, FrameByArg, PerArg};
+use crate::args::{CompareArgs, CompareByArg, PerArg};
 use crate::commands::profiles::flame::FlameGraph;
 use crate::commands::profiles::{page, write_file};
 use crate::commands::viewing::view::name_of;
@@ -32,10 +32,10 @@ pub(super) fn check(args: &CompareArgs) -> anyhow::Result<()> {
 }
 
 /// What makes a row of its own.
-fn frames(args: &CompareArgs) -> anyhow::Result<FrameByArg> {
+fn frames(args: &CompareArgs) -> anyhow::Result<FrameBy> {
     match args.by {
-        None | Some(CompareByArg::Function) => Ok(FrameByArg::Function),
-        Some(CompareByArg::Line) => Ok(FrameByArg::Line),
+        None | Some(CompareByArg::Function) => Ok(FrameBy::Function),
+        Some(CompareByArg::Line) => Ok(FrameBy::Line),
         Some(_) => bail!("functions are compared --by function or --by line"),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use spanwise_analyze::ProfileOptions;
+use spanwise_analyze::{FrameBy, FunctionBy, ProfileOptions};
 use spanwise_model::{MergedClock, Profile, ProfileBuilder, Trace};
 use spanwise_report::{ConvertFormat, TraceOrProfile, merge_traces, write_whole};
 use spanwise_write::ProfileView;
@@ -24,13 +24,17 @@ pub(in crate::commands) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
             write_trace_as(open_all(args)?, "", FileFormat::Of(format), target)?;
         }
         FileFormat::Of(format) => {
-            let profile = read_all(args)?;
+            let profile = read_all(args, format.frames(args.by.map(FunctionBy::from)))?;
             let value = args.profile.column(&profile)?;
             let view = ProfileView { name: &program_name(&args.traces), value };
             write_profile_as(&profile, &view, format, target)?;
         }
         FileFormat::FlameGraph => {
-            let profile = read_all(args)?;
+            let by = match args.by {
+                None | Some(FrameByArg::Function) => FrameBy::Function,
+                Some(FrameByArg::Line) => FrameBy::NamedLine,
+            };
+            let profile = read_all(args, by)?;
             let (title, value) = (program_name(&args.traces), args.profile.column(&profile)?);
             let is_icicle = args.icicle;
             let graph =
@@ -109,7 +113,12 @@ pub(in crate::commands) fn write_trace_as(
         let options = PageArgs { max_size: None, with_metadata: false };
         return page::write_report(trace, name, &options, target);
     }
-    let profile = &spanwise_analyze::profile(&trace, &ProfileOptions::default());
+    let by = match format {
+        FileFormat::Of(format) => format.frames(None),
+        FileFormat::FlameGraph | FileFormat::Page => FrameBy::Function,
+    };
+    let options = ProfileOptions { by, ..ProfileOptions::default() };
+    let profile = &spanwise_analyze::profile(&trace, &options);
     let value = profile.default_value;
     match format {
         FileFormat::Of(format) => {
@@ -145,8 +154,7 @@ fn open_all(args: &ConvertArgs) -> anyhow::Result<Trace> {
 }
 
 /// Reads all inputs, one in memory at a time, into one profile.
-fn read_all(args: &ConvertArgs) -> anyhow::Result<Profile> {
-    let by = args.by.unwrap_or(FrameByArg::Function);
+fn read_all(args: &ConvertArgs, by: FrameBy) -> anyhow::Result<Profile> {
     let read = |files: &[PathBuf]| {
         let opened = args.calls.open(files, &args.read, args.quiet)?;
         args.profile.profile_of(opened, &files[0], by)

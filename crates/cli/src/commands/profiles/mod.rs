@@ -9,13 +9,13 @@ use std::path::Path;
 
 use anyhow::bail;
 use spanwise_analyze::{
-    Backward, ProfileOptions, StackMode, ThreadProfile, event_profile, thread_profile,
+    Backward, FrameBy, ProfileOptions, StackMode, ThreadProfile, event_profile, thread_profile,
 };
 use spanwise_model::{Profile, Trace};
 use spanwise_read::ReadError;
 use spanwise_report::{TraceOrProfile, rank_of, write_output};
 
-use crate::args::{BackwardArg, FrameByArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
+use crate::args::{BackwardArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
 use crate::output::stdout;
 use crate::progress::Progress;
 
@@ -25,7 +25,7 @@ impl ProfileArgs {
         &self,
         opened: TraceOrProfile,
         path: &Path,
-        by: FrameByArg,
+        by: FrameBy,
     ) -> anyhow::Result<Profile> {
         let trace = match opened {
             TraceOrProfile::Trace(trace) => trace,
@@ -44,7 +44,7 @@ impl ProfileArgs {
             },
             rank: rank_of(path),
             strip_prefix: self.strip_prefix.clone(),
-            by: by.into(),
+            by,
         };
         let profile = match self.profile {
             _ if self.event.is_some() => self.of_event(path, &trace, &options)?,

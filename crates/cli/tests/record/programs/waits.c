@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -204,6 +205,123 @@ static void wait_for_a_processor(void) {
     is_done = 1;
 }
 
+enum { BLOCK = 1 << 16 };
+
+// Writes a file of so many blocks to the disk, for those that read it.
+static void write_file(void) {
+    int file = open("blocks", O_CREAT | O_RDWR | O_TRUNC, 0600);
+    static char block[BLOCK];
+    memset(block, 'x', sizeof block);
+    for (int i = 0; i < count; i++)
+        if (write(file, block, sizeof block) != sizeof block) abort();
+    fsync(file);
+}
+
+// The file, which is on the disk and nowhere else.
+static int file_on_disk(int flags) {
+    int file = open("blocks", O_RDONLY | flags);
+    if (file < 0) exit(3);
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    return file;
+}
+
+static void read_from_disk(void) {
+    int file = file_on_disk(O_DIRECT);
+    void *block;
+    if (posix_memalign(&block, 4096, BLOCK)) abort();
+    for (int i = 0; i < count; i++) {
+        int64_t start = now();
+        if (pread(file, block, BLOCK, (off_t)i * BLOCK) != BLOCK) abort();
+        waited += now() - start;
+    }
+}
+
+static void touch_pages(void) {
+    int file = file_on_disk(0);
+    char *pages = mmap(NULL, (size_t)count * BLOCK, PROT_READ, MAP_SHARED, file, 0);
+    if (pages == MAP_FAILED) abort();
+    // Without what is read ahead each block is a fault of its own.
+    madvise(pages, (size_t)count * BLOCK, MADV_RANDOM);
+    volatile char sum = 0;
+    for (int i = 0; i < count; i++) {
+        int64_t start = now();
+        sum += pages[(size_t)i * BLOCK];
+        waited += now() - start;
+    }
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int given;
+
+static void *gives(void *unused) {
+    for (int i = 0; i < count; i++) {
+        usleep(5000);
+        pthread_mutex_lock(&mutex);
+        given++;
+        pthread_cond_signal(&condition);
+        pthread_mutex_unlock(&mutex);
+    }
+    return NULL;
+}
+
+static void wait_for_condition(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, gives, NULL);
+    pthread_mutex_lock(&mutex);
+    for (int taken = 0; taken < count; taken++) {
+        int64_t start = now();
+        while (given <= taken) pthread_cond_wait(&condition, &mutex);
+        waited += now() - start;
+    }
+    pthread_mutex_unlock(&mutex);
+    pthread_join(thread, NULL);
+}
+
+__attribute__((noinline)) static void work_for(int64_t ns) {
+    int64_t end = now() + ns;
+    while (now() < end) __asm__ volatile("");
+}
+
+// Has the mutex, and works meanwhile, again and again, like the others.
+static void *holds(void *unused) {
+    for (;;) {
+        int64_t start = now();
+        pthread_mutex_lock(&mutex);
+        waited += now() - start;
+        int is_last = ++given > count;
+        if (!is_last) work_for(10000000);
+        pthread_mutex_unlock(&mutex);
+        if (is_last) return NULL;
+        usleep(100);
+    }
+}
+
+static void wait_for_mutex(void) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) pthread_create(&threads[i], NULL, holds, NULL);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+}
+
+// More threads than there are processors for them, all at work.
+static void *works(void *unused) {
+    int64_t *end = unused;
+    while (now() < *end) __asm__ volatile("");
+    return NULL;
+}
+
+static void crowd(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    pthread_t threads[24];
+    int64_t start = now(), end = start + count * 50000000LL;
+    for (int i = 0; i < 24; i++) pthread_create(&threads[i], NULL, works, &end);
+    for (int i = 0; i < 24; i++) pthread_join(threads[i], NULL);
+    waited = now() - start;
+}
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "";
     count = argc > 2 ? atoi(argv[2]) : 20;
@@ -211,6 +329,12 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "pipe")) pipe(ends), read_bytes();
     if (!strcmp(how, "socket")) socketpair(AF_UNIX, SOCK_STREAM, 0, ends), read_bytes();
     if (!strcmp(how, "epoll")) wait_in_epoll();
+    if (!strcmp(how, "write")) write_file();
+    if (!strcmp(how, "read")) read_from_disk();
+    if (!strcmp(how, "fault")) touch_pages();
+    if (!strcmp(how, "condition")) wait_for_condition();
+    if (!strcmp(how, "mutex")) wait_for_mutex();
+    if (!strcmp(how, "crowd")) crowd();
     if (!strcmp(how, "child")) wait_for_children();
     if (!strcmp(how, "stop")) be_stopped();
     if (!strcmp(how, "flock")) wait_for_file_lock();

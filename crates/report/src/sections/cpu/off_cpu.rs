@@ -54,13 +54,12 @@ fn states(rows: &[OffCpuRow], top: Top) -> Content {
     let is_missing = rows.iter().any(|row| row.unrecorded_ns > 0);
     let mut columns = Columns::<OffCpuRow>::new()
         .add(Column::nanos("running", "running"), |row| row.running_ns.into())
-        .add(Column::nanos("blocked", "blocked"), |row| row.blocked_total_ns().into());
+        .add(Column::nanos("blocked", "blocked"), |row| row.blocked_in_all().into());
     for (on, key, title) in BLOCKED {
         // What no thread waited for is of no interest to people.
         let is_there = rows.iter().any(|row| row.blocked_ns.contains_key(&on));
         let column = Column::nanos(key, title).optional().in_text_if(is_there);
-        columns =
-            columns.add(column, move |row| row.blocked_ns.get(&on).copied().unwrap_or(0).into());
+        columns = columns.add(column, move |row| row.blocked_on(on).into());
     }
     columns
         .add(Column::nanos("runnable", "waiting for a CPU"), |row| row.runnable_ns.into())

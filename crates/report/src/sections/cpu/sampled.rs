@@ -1,9 +1,10 @@
 //! CPU time and other events by function, as samples show them.
 
 use spanwise_analyze::{
-    CpuTime, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledFunction, SampledFunctions,
-    cpu_functions, other_events, python_functions,
+    CpuTime, Facts, FunctionBy, NO_SAMPLE, PythonFunctions, SWITCHING, SampledFunction,
+    SampledFunctions, cpu_functions, native_lines, other_events, python_functions, start_up,
 };
+use spanwise_model::FrameKind;
 use spanwise_write::{Cell, Column, Columns, Content, Top, Unit, nanos_text};
 
 use crate::sections::{SectionDef, Shown};
@@ -21,6 +22,9 @@ pub(in crate::sections) const CPU: SectionDef = SectionDef {
 };
 
 fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
+    // Of Python, sections of its own show lines.
+    let has_lines =
+        functions.rows.iter().any(|row| row.hottest.is_some() && row.kind == FrameKind::Native);
     let mut content = Columns::<SampledFunction>::new()
         .add(Column::nanos("self", "self"), |row| row.own.into())
         .add(Column::percent("self_share", "of CPU"), |row| Cell::Share(row.own, functions.total))
@@ -35,9 +39,17 @@ fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
         })
         .add(Column::text("kind", "kind").optional(), |row| row.kind.text().into())
         .add(Column::text("function", "function"), |row| row.name.as_str().into())
+        .add(Column::text("hottest_line", "hottest line").in_text_if(has_lines), |row| {
+            row.hottest.as_ref().map(|line| line_text(&line.file, line.line)).into()
+        })
         .add(Column::text("place", "in").optional(), |row| place(row).into())
         .add(Column::hidden("mapping", Unit::Text), |row| row.mapping.as_str().into())
-        .add(Column::hidden("file", Unit::Text), |row| row.file.as_str().into())
+        .add(Column::hidden("file", Unit::Text), |row| {
+            row.hottest.as_ref().map_or(row.file.as_str(), |line| &line.file).into()
+        })
+        .add(Column::hidden("line", Unit::Count), |row| {
+            row.hottest.as_ref().map(|line| i128::from(line.line)).into()
+        })
         .content(&functions.rows, top)
         .titled(format!("{}: {}", CPU.title, basis(functions, time)));
     let without_function = [(SWITCHING, functions.switching), (NO_SAMPLE, functions.no_sample)];
@@ -62,6 +74,42 @@ fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
     content
 }
 
+pub(in crate::sections) const CPU_LINES: SectionDef = SectionDef {
+    key: "cpu-lines",
+    title: "CPU time by source line of native code",
+    about: "CPU time by source line of native code with debug information",
+    shown: Shown::WhereRecorded,
+    method: "cpu_lines",
+    content: |request| {
+        // Of Python programs these are mostly lines of the interpreter: on request.
+        let is_python = || !python_functions(request.facts, FunctionBy::Line).native.is_empty();
+        let is_shown = request.has_named(CPU_LINES.key) || !is_python();
+        let lines = if is_shown { native_lines(request.facts) } else { Default::default() };
+        cpu_lines(&lines, request.facts.cpu_time(), request.top)
+    },
+};
+
+fn cpu_lines(lines: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
+    Columns::<SampledFunction>::new()
+        .add(Column::nanos("self", "self"), |row| row.own.into())
+        .add(Column::percent("self_share", "of CPU"), |row| Cell::Share(row.own, lines.total))
+        .add(Column::percent("error", "±"), |row| error_cell(lines, row))
+        .add(Column::nanos("total", "total"), |row| row.total.into())
+        .add(Column::count("samples", "samples"), |row| count_cell(lines, row.samples))
+        .add(Column::text("function", "function"), |row| row.name.as_str().into())
+        .add(Column::text("source_line", "line"), |row| line_text(&row.file, row.line).into())
+        .add(Column::hidden("mapping", Unit::Text), |row| row.mapping.as_str().into())
+        .add(Column::hidden("file", Unit::Text), |row| row.file.as_str().into())
+        .add(Column::hidden("line", Unit::Count), |row| i128::from(row.line).into())
+        .content(&lines.rows, top)
+        .titled(format!("{}: {}", CPU_LINES.title, basis(lines, time)))
+}
+
+/// A line of a source file, by the last part of that.
+fn line_text(file: &str, line: u32) -> String {
+    format!("{}:{line}", last_part(file))
+}
+
 pub(in crate::sections) const PYTHON: SectionDef = SectionDef {
     key: "python",
     title: "CPU time by Python function",
@@ -70,7 +118,7 @@ pub(in crate::sections) const PYTHON: SectionDef = SectionDef {
     method: "python",
     content: |request| {
         let functions = python_functions(request.facts, FunctionBy::Function);
-        python(PYTHON.title, &functions, request.facts.cpu_time(), request.top)
+        python(PYTHON.title, &functions, request.facts, request.top)
     },
 };
 
@@ -82,30 +130,56 @@ pub(in crate::sections) const PYTHON_LINES: SectionDef = SectionDef {
     method: "python_lines",
     content: |request| {
         let lines = python_functions(request.facts, FunctionBy::Line);
-        python(PYTHON_LINES.title, &lines, request.facts.cpu_time(), request.top)
+        python(PYTHON_LINES.title, &lines, request.facts, request.top)
     },
 };
 
-fn python(title: &str, python: &PythonFunctions, time: &CpuTime, top: Top) -> Content {
+/// One row of a table of Python.
+struct PythonRow<'a> {
+    function: &'a SampledFunction,
+    native_ns: i128,
+    start_up_ns: i128,
+}
+
+fn python(title: &str, python: &PythonFunctions, facts: &Facts, top: Top) -> Content {
     let functions = &python.functions;
     let has_lines = functions.rows.iter().any(|row| row.line > 0);
-    let rows: Vec<_> = functions.rows.iter().zip(python.native.iter().copied()).collect();
-    Columns::<(&SampledFunction, i128)>::new()
-        .add(Column::nanos("self", "self"), |(row, _)| row.own.into())
-        .add(Column::percent("self_share", "of CPU"), |(row, _)| {
-            Cell::Share(row.own, functions.total)
+    let start_up = start_up(facts).filter(|_| !functions.rows.is_empty());
+    let parts = python.native.iter().zip(&python.start_up);
+    let rows: Vec<PythonRow<'_>> = functions
+        .rows
+        .iter()
+        .zip(parts)
+        .map(|(function, (&native_ns, &start_up_ns))| PythonRow {
+            function,
+            native_ns,
+            start_up_ns,
         })
-        .add(Column::percent("error", "±"), |(row, _)| error_cell(functions, row))
-        .add(Column::nanos("native", "in native code"), |&(_, native)| native.into())
-        .add(Column::nanos("total", "total"), |(row, _)| row.total.into())
-        .add(Column::count("samples", "samples"), |(row, _)| count_cell(functions, row.samples))
-        .add(Column::text("function", "function"), |(row, _)| row.name.as_str().into())
-        .add(Column::count("line", "line").in_text_if(has_lines), |(row, _)| {
-            (row.line > 0).then_some(i128::from(row.line)).into()
+        .collect();
+    let has_start_up = top.of(&rows).iter().any(|row| row.start_up_ns > 0);
+    let start_up_text = start_up.map_or_else(String::new, |start| {
+        let (cpu, until) = (nanos_text(start.cpu_ns), nanos_text(start.until_ns));
+        format!("; start-up took {cpu}, until {until}")
+    });
+    Columns::<PythonRow<'_>>::new()
+        .add(Column::nanos("self", "self"), |row| row.function.own.into())
+        .add(Column::percent("self_share", "of CPU"), |row| {
+            Cell::Share(row.function.own, functions.total)
         })
-        .add(Column::hidden("file", Unit::Text), |(row, _)| row.file.as_str().into())
+        .add(Column::percent("error", "±"), |row| error_cell(functions, row.function))
+        .add(Column::nanos("native", "in native code"), |row| row.native_ns.into())
+        .add(Column::nanos("start_up", "in start-up").in_text_if(has_start_up), |row| {
+            start_up.map(|_| row.start_up_ns).into()
+        })
+        .add(Column::nanos("total", "total"), |row| row.function.total.into())
+        .add(Column::count("samples", "samples"), |row| count_cell(functions, row.function.samples))
+        .add(Column::text("function", "function"), |row| row.function.name.as_str().into())
+        .add(Column::count("line", "line").in_text_if(has_lines), |row| {
+            (row.function.line > 0).then_some(i128::from(row.function.line)).into()
+        })
+        .add(Column::hidden("file", Unit::Text), |row| row.function.file.as_str().into())
         .content(&rows, top)
-        .titled(format!("{title}: {}", basis(functions, time)))
+        .titled(format!("{title}: {}{start_up_text}", basis(functions, facts.cpu_time())))
 }
 
 /// What tables of samples rest on.
@@ -140,7 +214,11 @@ fn count_cell(functions: &SampledFunctions, samples: u64) -> Cell {
 
 /// The file that was mapped, by its last part.
 fn place(row: &SampledFunction) -> &str {
-    row.mapping.rsplit('/').next().unwrap_or(&row.mapping)
+    last_part(&row.mapping)
+}
+
+pub(crate) fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 pub(in crate::sections) const EVENTS: SectionDef = SectionDef {

@@ -7,6 +7,7 @@ use spanwise_model::BlockedOn;
 use spanwise_write::{Paragraph, count_text, fitted_name, nanos_rounded_text, percent_text};
 
 use crate::sections::cpu::off_cpu::caller_text;
+use crate::sections::cpu::sampled::last_part;
 
 /// Shares from samples say how many these are, and by how much the share may be off.
 fn basis(samples: u64, all: u64) -> String {
@@ -24,6 +25,11 @@ fn basis(samples: u64, all: u64) -> String {
 pub(crate) fn cpu_spent(spent: &CpuSpent, name_width: usize) -> Paragraph {
     let (what, advice) = cpu_words(spent.on);
     let function = match &spent.function {
+        Some(module) if spent.on == SpentOn::Import => format!(
+            " {} of it for the module {}.",
+            nanos_rounded_text(spent.function_ns),
+            shortened(module, name_width)
+        ),
         Some(function) => format!(
             " {} of it under {}{}.",
             nanos_rounded_text(spent.function_ns),
@@ -88,6 +94,11 @@ pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragra
         Some(ns) if ns > 0 => format!(", {} of it in native code it calls", nanos_rounded_text(ns)),
         _ => String::new(),
     };
+    // Names of Python functions have the file.
+    let file = match last_part(&function.file) {
+        "" => String::new(),
+        file => format!("{file}:"),
+    };
     let language = if function.is_python { "the Python function " } else { "" };
     Paragraph {
         title: format!("{share} of the CPU time is spent in {language}{name}"),
@@ -96,11 +107,15 @@ pub(crate) fn cpu_function(function: &CpuFunction, name_width: usize) -> Paragra
             nanos_rounded_text(function.own_ns),
             nanos_rounded_text(function.cpu_ns),
             basis(function.samples, function.all_samples),
-            line_text("; most on line ", function.line)
+            line_text(&format!("; most on line {file}"), function.line)
         ),
-        advice: match function.is_python {
-            true => "Start with this function; --section python-lines shows its lines.",
-            false => "Start with this function; convert --by line shows its lines.",
+        advice: match (function.is_python, function.line > 0) {
+            (true, _) => "Start with this function; --section python-lines shows its lines.",
+            (false, true) => "Start with this function; --section cpu-lines shows its lines.",
+            (false, false) if function.function.starts_with("[unknown]") => {
+                "This file has no symbols: install its debug information, or compile it with -g."
+            }
+            (false, false) => "Start with this function; convert -o flame.svg shows its callers.",
         }
         .to_owned(),
     }

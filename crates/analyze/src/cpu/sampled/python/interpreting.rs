@@ -41,7 +41,7 @@ enum Below {
 }
 
 /// For every stack whether the interpreter is at work on Python code there.
-pub(super) fn interpreting_stacks(trace: &Trace) -> Vec<bool> {
+pub(in crate::cpu::sampled) fn interpreting_stacks(trace: &Trace) -> Vec<bool> {
     let stacks = trace.stacks();
     let below: Vec<Option<Below>> = (0..trace.frames().len() as u32)
         .map(|frame| below(trace, &trace.frames().get(spanwise_model::FrameId(frame))))
