@@ -198,7 +198,7 @@ fn a_function_has_the_line_that_it_spent_most_of_its_own_time_in() {
         &[main, "helper"],
     ];
     for (time, stack) in (0..).zip(stacks) {
-        sample.taken(("1", "1"), (clock, MS), time * MS, stack);
+        sample.taken("1", "1", clock, MS, time * MS, stack);
     }
     let trace = sample.finish();
     let facts = Facts::new(&trace);

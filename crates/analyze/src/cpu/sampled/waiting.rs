@@ -193,7 +193,7 @@ mod tests {
         let wait = "wait@/lib/python3.11/threading.py:3";
         let check = |stack: &[&str], expected| {
             let mut sample = Sample::default();
-            sample.wait("1", BlockedOn::Lock, (0, 10), stack);
+            sample.wait("1", BlockedOn::Lock, 0, 10, stack);
             let trace = sample.finish();
             let found = python_waits(&trace)[trace.thread_states().stack[0] as usize];
             assert_eq!(found, expected, "{stack:?}");

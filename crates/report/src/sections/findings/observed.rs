@@ -28,7 +28,7 @@ pub(crate) fn cpu_spent(spent: &CpuSpent, name_width: usize) -> Paragraph {
         Some(module) if spent.on == SpentOn::Import => format!(
             " {} of it for the module {}.",
             nanos_rounded_text(spent.function_ns),
-            shortened(module, name_width)
+            fitted_name(module, name_width)
         ),
         Some(function) => format!(
             " {} of it under {}{}.",

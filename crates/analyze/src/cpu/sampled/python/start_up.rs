@@ -168,7 +168,7 @@ mod tests {
             &[MAIN, LOAD, "<module>@/home/me/late.py:1"],
         ];
         for (time, stack) in (0..).zip(stacks) {
-            sample.taken(("1", "1"), (clock, MS), time * MS, stack);
+            sample.taken("1", "1", clock, MS, time * MS, stack);
         }
         let trace = sample.finish();
         let facts = Facts::new(&trace);
@@ -193,7 +193,7 @@ mod tests {
     fn a_program_whose_own_code_is_never_seen_is_not_known_to_have_started() {
         let mut sample = Sample::default();
         let clock = sample.event("cpu-clock", "ns", Some(MS));
-        sample.taken(("1", "1"), (clock, MS), 0, &["run@/usr/lib/python3.11/runpy.py:3"]);
+        sample.taken("1", "1", clock, MS, 0, &["run@/usr/lib/python3.11/runpy.py:3"]);
         assert_eq!(start_up(&Facts::new(&sample.finish())), None);
     }
 
@@ -203,7 +203,7 @@ mod tests {
         let clock = sample.event("cpu-clock", "ns", Some(MS));
         let outer = "<module>@/v/site-packages/pandas/__init__.py:1";
         let stack = [MAIN, LOAD, outer, LOAD, "<module>@/v/site-packages/numpy/__init__.py:1"];
-        sample.taken(("1", "1"), (clock, MS), 0, &stack);
+        sample.taken("1", "1", clock, MS, 0, &stack);
         let trace = sample.finish();
         let found = imported_modules(&trace);
         let stack = trace.samples().stack[0] as usize;
