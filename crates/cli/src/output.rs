@@ -2,22 +2,14 @@
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock};
 
-use spanwise_write::{Format, Style};
+use spanwise_write::Style;
 
-use crate::args::{ColorArg, FormatArg, OutputArgs};
+use crate::args::{ColorArg, OutputArgs};
 
 /// Where standard output is not a terminal and COLUMNS does not say otherwise.
 const WIDTH_ELSEWHERE: usize = 120;
 
 impl OutputArgs {
-    pub(crate) fn format(&self) -> Format {
-        match self.format {
-            FormatArg::Text => Format::Text,
-            FormatArg::Json => Format::Json,
-            FormatArg::Csv => Format::Csv,
-        }
-    }
-
     pub(crate) fn style(&self) -> Style {
         match self.color {
             ColorArg::Always => Style { color: true, width: width() },

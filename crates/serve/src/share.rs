@@ -28,6 +28,15 @@ pub enum OtherPage {
 }
 
 impl OtherPage {
+    /// What options call each.
+    pub const NAMES: [(&'static str, OtherPage); 3] = [
+        ("perfetto", OtherPage::Perfetto),
+        ("speedscope", OtherPage::Speedscope),
+        ("firefox", OtherPage::Firefox),
+    ];
+}
+
+impl OtherPage {
     /// Whose pages may ask.
     pub fn origin(self) -> &'static str {
         match self {

@@ -52,6 +52,12 @@ pub enum Format {
     Csv,
 }
 
+impl Format {
+    /// What options call each.
+    pub const NAMES: [(&'static str, Format); 3] =
+        [("text", Format::Text), ("json", Format::Json), ("csv", Format::Csv)];
+}
+
 /// What to say about the source above the answers.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {

@@ -46,6 +46,16 @@ pub enum StackMode {
     Modules,
 }
 
+impl StackMode {
+    /// What options call each.
+    pub const NAMES: [(&'static str, StackMode); 4] = [
+        ("mixed", StackMode::Mixed),
+        ("python", StackMode::Python),
+        ("ops", StackMode::Operators),
+        ("modules", StackMode::Modules),
+    ];
+}
+
 /// Where backward work stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backward {
@@ -54,6 +64,15 @@ pub enum Backward {
     Own,
     /// Under the stack of the forward operator that it differentiates.
     ForwardStack,
+}
+
+impl Backward {
+    /// What options call each; the last name is Python's.
+    pub const NAMES: [(&'static str, Backward); 3] = [
+        ("own", Backward::Own),
+        ("forward-stack", Backward::ForwardStack),
+        ("forward_stack", Backward::ForwardStack),
+    ];
 }
 
 /// What makes a frame of its own in samples.

@@ -27,6 +27,17 @@ pub enum ThreadProfile {
     States,
 }
 
+impl ThreadProfile {
+    /// What options call each; the last name is Python's.
+    pub const NAMES: [(&'static str, ThreadProfile); 5] = [
+        ("cpu", ThreadProfile::Cpu),
+        ("offcpu", ThreadProfile::OffCpu),
+        ("locks", ThreadProfile::Locks),
+        ("sched", ThreadProfile::States),
+        ("off_cpu", ThreadProfile::OffCpu),
+    ];
+}
+
 const CPU: [(&str, &str); 2] = [("samples", "count"), ("cpu", "nanoseconds")];
 
 const OFF_CPU: [(&str, &str); 4] = [

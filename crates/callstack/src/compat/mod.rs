@@ -30,6 +30,12 @@ pub enum Scope {
     Both,
 }
 
+impl Scope {
+    /// What options call each.
+    pub const NAMES: [(&'static str, Scope); 3] =
+        [("user", Scope::User), ("kernel", Scope::Kernel), ("both", Scope::Both)];
+}
+
 /// The machine. Lines are taken out with [`Machine::take_lines`].
 #[derive(Debug, Default)]
 pub struct Machine {

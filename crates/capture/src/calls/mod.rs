@@ -62,6 +62,12 @@ pub enum CallsBy {
     Probes,
 }
 
+impl CallsBy {
+    /// What options call each.
+    pub const NAMES: [(&'static str, CallsBy); 3] =
+        [("auto", CallsBy::Auto), ("bpf", CallsBy::Bpf), ("uprobes", CallsBy::Probes)];
+}
+
 enum Backend {
     Bpf(ByBpf),
     Probes(Box<ByProbes>),

@@ -47,6 +47,12 @@ pub enum TraceScope {
     Both,
 }
 
+impl TraceScope {
+    /// What options call each.
+    pub const NAMES: [(&'static str, TraceScope); 3] =
+        [("user", TraceScope::Program), ("kernel", TraceScope::Kernel), ("all", TraceScope::Both)];
+}
+
 /// A stretch of a file's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeRange {

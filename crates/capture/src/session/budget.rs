@@ -15,6 +15,15 @@ pub enum RecordPolicy {
     Never,
 }
 
+impl RecordPolicy {
+    /// What options call each.
+    pub const NAMES: [(&'static str, RecordPolicy); 3] = [
+        ("auto", RecordPolicy::Auto),
+        ("always", RecordPolicy::Always),
+        ("never", RecordPolicy::Never),
+    ];
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 /// Looks that follow each other faster than this are one.
 const LOOK: Duration = Duration::from_millis(10);

@@ -25,6 +25,16 @@ pub enum ClockOf {
     Threads,
 }
 
+impl ClockOf {
+    /// What options call each; the last name is an older one.
+    pub const NAMES: [(&'static str, ClockOf); 4] = [
+        ("auto", ClockOf::Auto),
+        ("cpus", ClockOf::Processors),
+        ("threads", ClockOf::Threads),
+        ("processors", ClockOf::Processors),
+    ];
+}
+
 /// What is recorded of threads: samples of a clock, or the processor's own trace.
 pub(crate) enum ThreadSource {
     Clock(ClockOptions),

@@ -72,10 +72,3 @@ impl CallsArgs {
 pub(crate) enum PrintArg {
     MagicTrace,
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScopeArg {
-    User,
-    Kernel,
-    Both,
-}

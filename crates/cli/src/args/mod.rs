@@ -18,22 +18,19 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use calls::{CALLS, CallsArgs, PrintArg, ScopeArg};
+pub(crate) use calls::{CALLS, CallsArgs, PrintArg};
 pub(crate) use compare::{CompareArgs, CompareByArg, PerArg};
 pub(crate) use correlate::CorrelateArgs;
 pub(crate) use info::InfoArgs;
-pub(crate) use profiles::{
-    BackwardArg, ConvertArgs, FileFormat, FrameByArg, PageArgs, ProfileArgs, StackArg,
-    ThreadProfileArg, ending,
-};
+pub(crate) use profiles::{ConvertArgs, FileFormat, PageArgs, ProfileArgs, ending};
 pub(crate) use query::QueryArgs;
 pub(crate) use record::{
-    AttachArgs, CallsByArg, ClockArg, DoctorArgs, FlightArgs, LiveArgs, PtArgs, PtScopeArg,
-    PythonArg, ResultArgs, RunArgs, SamplingArgs, StacksArg, WantedArg, all_pids, size,
+    AttachArgs, DoctorArgs, FlightArgs, LiveArgs, PtArgs, PythonArg, ResultArgs, RunArgs,
+    SamplingArgs, StacksArg, all_pids, size,
 };
 pub(crate) use report::ReportArgs;
-pub(crate) use shared::{ColorArg, FormatArg, OutputArgs, ReadArgs, TopArgs};
-pub(crate) use view::{InArg, ViewArgs};
+pub(crate) use shared::{ColorArg, OutputArgs, ReadArgs, TopArgs};
+pub(crate) use view::ViewArgs;
 
 /// Where did the time go, and why?
 ///

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use spanwise_callstack::compat::Scope;
 
-use super::{CALLS, CallsArgs, OutputArgs, PrintArg, ReadArgs, ScopeArg, TopArgs};
+use super::shared::choice;
+use super::{CALLS, CallsArgs, OutputArgs, PrintArg, ReadArgs, TopArgs};
 use crate::commands::report::{compat, sections};
 
 /// A heading of the help.
@@ -90,8 +92,9 @@ pub(crate) struct ReportArgs {
         "no_index", "no_inline", "python_lines"])]
     pub(crate) print: Option<PrintArg>,
     /// Which code was recorded, for --print [default: user]
-    #[arg(long, value_enum, value_name = "SCOPE", requires = "print", help_heading = CALLS)]
-    pub(crate) scope: Option<ScopeArg>,
+    #[arg(long, value_name = "SCOPE", requires = "print", help_heading = CALLS)]
+    #[arg(value_parser = choice(&Scope::NAMES, &[]))]
+    pub(crate) scope: Option<Scope>,
     #[command(flatten)]
     pub(crate) calls: CallsArgs,
     #[command(flatten)]

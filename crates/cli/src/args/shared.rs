@@ -1,7 +1,8 @@
 //! Options that several commands have.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use spanwise_write::Top;
+use spanwise_write::{Format, Top};
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
@@ -73,18 +74,31 @@ impl ReadArgs {
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
     /// For people (text) or for programs: raw integers, with the unit in the key
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = FormatArg::Text)]
-    pub(crate) format: FormatArg,
+    #[arg(long, value_name = "FORMAT", value_parser = choice(&Format::NAMES, &[]))]
+    #[arg(default_value = "text")]
+    pub(crate) format: Format,
     /// Colour in text; `auto` means on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
     pub(crate) color: ColorArg,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FormatArg {
-    Text,
-    Json,
-    Csv,
+/// Parses the names that a type has for its values; of several for one, the first is shown.
+/// `about` explains the values in the order of their first names, where that is needed.
+pub(crate) fn choice<T: Copy + PartialEq + Send + Sync + 'static>(
+    names: &'static [(&'static str, T)],
+    about: &'static [&'static str],
+) -> impl TypedValueParser<Value = T> {
+    let is_first = |at: usize| names[..at].iter().all(|(_, value)| *value != names[at].1);
+    let possible = names.iter().enumerate().map(|(at, &(name, _))| {
+        let shown = PossibleValue::new(name).hide(!is_first(at));
+        match about.get(at) {
+            Some(&about) => shown.help(about),
+            None => shown,
+        }
+    });
+    let value_of = |name: String| names.iter().find(|(known, _)| *known == name);
+    PossibleValuesParser::new(possible)
+        .map(move |name| value_of(name).map_or(names[0].1, |&(_, value)| value))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use spanwise_serve::OtherPage;
 
 use super::ReadArgs;
+use super::shared::choice;
+
+const ABOUT_VIEWERS: [&str; 3] = ["ui.perfetto.dev", "speedscope.app", "profiler.firefox.com"];
 
 /// Look at traces in the browser: timeline, flame graph, findings, comparison
 ///
@@ -24,8 +28,9 @@ pub(crate) struct ViewArgs {
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
     /// Another viewer to look with: its page is loaded from its maker, the trace stays here
-    #[arg(long, value_enum, value_name = "VIEWER", conflicts_with = "port")]
-    pub(crate) r#in: Option<InArg>,
+    #[arg(long, value_name = "VIEWER", conflicts_with = "port")]
+    #[arg(value_parser = choice(&OtherPage::NAMES, &ABOUT_VIEWERS))]
+    pub(crate) r#in: Option<OtherPage>,
     /// The port to listen on; any that is free where this is 0
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
@@ -37,15 +42,4 @@ pub(crate) struct ViewArgs {
     /// No progress bar
     #[arg(long, short)]
     pub(crate) quiet: bool,
-}
-
-/// A viewer of somebody else's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InArg {
-    /// ui.perfetto.dev
-    Perfetto,
-    /// speedscope.app
-    Speedscope,
-    /// profiler.firefox.com
-    Firefox,
 }

@@ -19,7 +19,7 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
     let mut out = stdout();
     if args.tables {
         let document = help_document(&tables_help());
-        document.write(args.output.format(), args.output.style(), &mut out)?;
+        document.write(args.output.format, args.output.style(), &mut out)?;
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -38,7 +38,7 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
     }
     let limits = limits(args.limit);
     let answer = Database::new(opened)?.ask(&sql, limits)?;
-    rows_section(&answer).write(args.output.format(), args.output.style(), &mut out)?;
+    rows_section(&answer).write(args.output.format, args.output.style(), &mut out)?;
     out.flush()?;
     if let Some(cut) = answer.cut.filter(|_| !args.quiet) {
         failure::note(&cut_text(cut, &answer, limits));

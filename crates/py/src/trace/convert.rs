@@ -31,26 +31,16 @@ struct ParsedRequest {
 
 fn parse(request: ProfileRequest) -> PyResult<ParsedRequest> {
     let (what, value, stack, backward, strip_prefix) = request;
-    let what = match what.as_deref() {
-        None => None,
-        Some("cpu") => Some(ThreadProfile::Cpu),
-        Some("off_cpu") => Some(ThreadProfile::OffCpu),
-        Some("locks") => Some(ThreadProfile::Locks),
-        Some("sched") => Some(ThreadProfile::States),
-        Some(other) => return Err(unknown("profile", other, "cpu, off_cpu, locks and sched")),
-    };
-    let stack = match stack.as_str() {
-        "mixed" => StackMode::Mixed,
-        "python" => StackMode::Python,
-        "ops" => StackMode::Operators,
-        "modules" => StackMode::Modules,
-        other => return Err(unknown("stack", other, "mixed, python, ops and modules")),
-    };
-    let backward = match backward.as_str() {
-        "own" => Backward::Own,
-        "forward_stack" => Backward::ForwardStack,
-        other => return Err(unknown("backward", other, "own and forward_stack")),
-    };
+    let what = what
+        .map(|name| {
+            value_of(&ThreadProfile::NAMES, &name)
+                .ok_or_else(|| unknown("profile", &name, "cpu, off_cpu, locks and sched"))
+        })
+        .transpose()?;
+    let stack = value_of(&StackMode::NAMES, &stack)
+        .ok_or_else(|| unknown("stack", &stack, "mixed, python, ops and modules"))?;
+    let backward = value_of(&Backward::NAMES, &backward)
+        .ok_or_else(|| unknown("backward", &backward, "own and forward_stack"))?;
     if what.is_some_and(|what| what != ThreadProfile::Cpu) && backward != Backward::Own {
         return Err(asked("backward is about GPU work, and this profile is about waiting"));
     }
@@ -59,6 +49,11 @@ fn parse(request: ProfileRequest) -> PyResult<ParsedRequest> {
     }
     let options = ProfileOptions { stack, backward, strip_prefix, ..ProfileOptions::default() };
     Ok(ParsedRequest { what, value, options })
+}
+
+/// The value of a name.
+fn value_of<T: Copy>(names: &[(&str, T)], name: &str) -> Option<T> {
+    names.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
 }
 
 /// Whether the request has none of the options of profiles.

@@ -18,6 +18,12 @@ pub enum FunctionBy {
     Line,
 }
 
+impl FunctionBy {
+    /// What options call each.
+    pub const NAMES: [(&'static str, FunctionBy); 2] =
+        [("function", FunctionBy::Function), ("line", FunctionBy::Line)];
+}
+
 /// Functions over all threads, most self weight first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SampledFunctions {

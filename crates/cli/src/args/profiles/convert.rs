@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use spanwise_analyze::FunctionBy;
 
-use super::{FileFormat, FrameByArg, PROFILES, PageArgs, ProfileArgs};
+use super::{FileFormat, PROFILES, PageArgs, ProfileArgs};
+use crate::args::shared::choice;
 use crate::args::{CallsArgs, ReadArgs};
 
 /// Convert traces to a profile, another trace format, a flame graph or a page
@@ -74,8 +76,9 @@ pub(crate) struct ConvertArgs {
     pub(crate) profile: ProfileArgs,
     /// What makes a frame of its own, of samples: a function, or each line of it
     /// [default: function; pprof: line]
-    #[arg(long, value_enum, value_name = "WHAT", help_heading = PROFILES)]
-    pub(crate) by: Option<FrameByArg>,
+    #[arg(long, value_name = "WHAT", help_heading = PROFILES)]
+    #[arg(value_parser = choice(&FunctionBy::NAMES, &[]))]
+    pub(crate) by: Option<FunctionBy>,
     /// Draw roots on top, growing downwards
     #[arg(long, help_heading = PROFILES)]
     pub(crate) icicle: bool,

@@ -3,24 +3,39 @@
 mod convert;
 mod format;
 
-use clap::{Args, ValueEnum};
-use spanwise_analyze::FunctionBy;
+use clap::Args;
+use spanwise_analyze::{Backward, StackMode, ThreadProfile};
 
 pub(crate) use convert::ConvertArgs;
 pub(crate) use format::{FileFormat, ending};
 
+use super::shared::choice;
 use super::size;
 
 /// A heading of the help.
 pub(crate) const PROFILES: &str = "Profiles and flame graphs";
 
+const ABOUT_THREADS: [&str; 4] = [
+    "Time that threads ran",
+    "Time that threads did not run, by the stack that they left their CPU with",
+    "Waits for locks, by the stack that asked for the lock",
+    "How long each thread ran, was blocked and waited for a CPU",
+];
+
+const ABOUT_STACKS: [&str; 4] = [
+    "Python frames, operators, annotations and runtime calls",
+    "Python frames alone",
+    "Everything but Python frames",
+    "nn.Module markers alone",
+];
+
 /// How a trace becomes a profile.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
     /// What of a trace the profile is about [default: wall time, GPU time and memory]
-    #[arg(long, value_enum, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", value_parser = choice(&ThreadProfile::NAMES, &ABOUT_THREADS))]
     #[arg(help_heading = PROFILES)]
-    pub(crate) profile: Option<ThreadProfileArg>,
+    pub(crate) profile: Option<ThreadProfile>,
     /// Count samples of this event instead, such as page-faults; info lists a trace's events
     #[arg(long, value_name = "EVENT", conflicts_with = "profile")]
     #[arg(help_heading = PROFILES)]
@@ -30,14 +45,14 @@ pub(crate) struct ProfileArgs {
     #[arg(help_heading = PROFILES)]
     pub(crate) value: Option<String>,
     /// Which frames make up a stack
-    #[arg(long, value_enum, value_name = "FRAMES", default_value_t = StackArg::Mixed)]
-    #[arg(help_heading = PROFILES)]
-    pub(crate) stack: StackArg,
+    #[arg(long, value_name = "FRAMES", value_parser = choice(&StackMode::NAMES, &ABOUT_STACKS))]
+    #[arg(default_value = "mixed", help_heading = PROFILES)]
+    pub(crate) stack: StackMode,
     /// Where the work of a backward pass stands: on its own thread's stack, or under
     /// the forward operator that it differentiates
-    #[arg(long, value_enum, value_name = "WHERE", default_value_t = BackwardArg::Own)]
-    #[arg(help_heading = PROFILES)]
-    pub(crate) backward: BackwardArg,
+    #[arg(long, value_name = "WHERE", value_parser = choice(&Backward::NAMES, &[]))]
+    #[arg(default_value = "own", help_heading = PROFILES)]
+    pub(crate) backward: Backward,
     /// Leave this out where a frame begins with it, so that moved code compares
     #[arg(long, value_name = "PREFIX", default_value = "")]
     #[arg(help_heading = PROFILES)]
@@ -51,8 +66,8 @@ impl ProfileArgs {
             (self.profile.is_some(), "--profile"),
             (self.event.is_some(), "--event"),
             (self.value.is_some(), "--value"),
-            (self.stack != StackArg::Mixed, "--stack"),
-            (self.backward != BackwardArg::Own, "--backward"),
+            (self.stack != StackMode::Mixed, "--stack"),
+            (self.backward != Backward::Own, "--backward"),
             (!self.strip_prefix.is_empty(), "--strip-prefix"),
         ];
         options.iter().find(|(is_given, _)| *is_given).map(|&(_, option)| option)
@@ -82,49 +97,4 @@ impl PageArgs {
             (None, false) => None,
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FrameByArg {
-    Function,
-    Line,
-}
-
-impl From<FrameByArg> for FunctionBy {
-    fn from(by: FrameByArg) -> Self {
-        match by {
-            FrameByArg::Function => FunctionBy::Function,
-            FrameByArg::Line => FunctionBy::Line,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ThreadProfileArg {
-    /// Time that threads ran
-    Cpu,
-    /// Time that threads did not run, by the stack that they left their CPU with
-    Offcpu,
-    /// Waits for locks, by the stack that asked for the lock
-    Locks,
-    /// How long each thread ran, was blocked and waited for a CPU
-    Sched,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StackArg {
-    /// Python frames, operators, annotations and runtime calls
-    Mixed,
-    /// Python frames alone
-    Python,
-    /// Everything but Python frames
-    Ops,
-    /// nn.Module markers alone
-    Modules,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BackwardArg {
-    Own,
-    ForwardStack,
 }

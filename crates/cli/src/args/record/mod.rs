@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use spanwise_capture::{CallsBy, ClockOf, RecordPolicy};
 
-pub(crate) use pt::{PtArgs, PtScopeArg};
+pub(crate) use pt::PtArgs;
 
-use super::shared::bytes;
+use super::shared::{bytes, choice};
 use super::{FileFormat, OutputArgs, TopArgs, ending};
 
 /// Run a program, record it, and report where its time went
@@ -145,9 +146,9 @@ pub(crate) struct SamplingArgs {
     pub(crate) rate: u32,
     /// The clock that takes samples: of CPUs (less expensive where threads switch often; needs
     /// root), of threads, or auto: of CPUs where that is allowed
-    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = ClockArg::Auto)]
-    #[arg(help_heading = SAMPLES)]
-    pub(crate) clock: ClockArg,
+    #[arg(long, value_name = "WHOSE", value_parser = choice(&ClockOf::NAMES, &[]))]
+    #[arg(default_value = "auto", help_heading = SAMPLES)]
+    pub(crate) clock: ClockOf,
     /// How to unwind: fp (frame pointers: small recordings), dwarf (unwind tables, with a copy of
     /// each stack: complete stacks, some 5 MB per second of each busy CPU), or auto: dwarf on
     /// x86-64
@@ -169,14 +170,14 @@ pub(crate) struct SamplingArgs {
     pub(crate) python_rate: u32,
     /// Record when threads leave their CPU and return: always, never, or auto: except while
     /// there are so many switches that recording them would slow the program down
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
-    #[arg(help_heading = WAITS)]
-    pub(crate) switches: WantedArg,
+    #[arg(long, value_name = "WHEN", value_parser = choice(&RecordPolicy::NAMES, &[]))]
+    #[arg(default_value = "auto", help_heading = WAITS)]
+    pub(crate) switches: RecordPolicy,
     /// Record the stacks of waiting threads, which give the reason of a wait: always, never, or
     /// auto: where the kernel allows it
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = WantedArg::Auto)]
-    #[arg(help_heading = WAITS)]
-    pub(crate) wait_stacks: WantedArg,
+    #[arg(long, value_name = "WHEN", value_parser = choice(&RecordPolicy::NAMES, &[]))]
+    #[arg(default_value = "auto", help_heading = WAITS)]
+    pub(crate) wait_stacks: RecordPolicy,
     /// Record the stack of every wait of at least this long; of shorter waits a share, with
     /// weights
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
@@ -191,9 +192,9 @@ pub(crate) struct SamplingArgs {
     pub(crate) exclude: Vec<String>,
     /// Record calls with BPF, with uprobes (older kernels, a few functions only), or auto: BPF
     /// where it is available
-    #[arg(long, value_enum, value_name = "HOW", requires = "calls", help_heading = CALLS)]
-    #[arg(default_value_t = CallsByArg::Auto)]
-    pub(crate) calls_by: CallsByArg,
+    #[arg(long, value_name = "HOW", requires = "calls", help_heading = CALLS)]
+    #[arg(value_parser = choice(&CallsBy::NAMES, &[]), default_value = "auto")]
+    pub(crate) calls_by: CallsBy,
     /// CPU time that recording calls may cost, in percent of the program's own; above it, calls
     /// of the most expensive functions are counted instead, and finally not watched
     #[arg(long, value_name = "PERCENT", requires = "calls", default_value_t = 5.0)]
@@ -229,28 +230,6 @@ const WAITS: &str = "Waits";
 const CALLS: &str = "Calls of functions";
 const SNAPSHOTS: &str = "Snapshots: keep the last moments in memory, save them at a trigger";
 const SINGLE_STEP: &str = "Single-stepping";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ClockArg {
-    Auto,
-    #[value(name = "cpus", alias = "processors")]
-    Processors,
-    Threads,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WantedArg {
-    Auto,
-    Always,
-    Never,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CallsByArg {
-    Auto,
-    Bpf,
-    Uprobes,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PythonArg {

@@ -1,6 +1,9 @@
 //! How the processor's own trace is recorded.
 
 use clap::{Args, ValueEnum};
+use spanwise_capture::TraceScope;
+
+use crate::args::shared::choice;
 
 /// A heading of the help.
 const PT: &str = "Intel PT: every call and return, on CPUs that have it";
@@ -23,10 +26,9 @@ pub(crate) struct PtArgs {
     #[arg(help_heading = PT)]
     pub(crate) pt_config: Vec<(String, u64)>,
     /// Code to trace: the program's, the kernel's on its behalf, or both
-    #[arg(long, value_enum, value_name = "WHICH", requires = "backend")]
-    #[arg(default_value_t = PtScopeArg::User)]
-    #[arg(help_heading = PT)]
-    pub(crate) pt_scope: PtScopeArg,
+    #[arg(long, value_name = "WHICH", requires = "backend", help_heading = PT)]
+    #[arg(value_parser = choice(&TraceScope::NAMES, &[]), default_value = "user")]
+    pub(crate) pt_scope: TraceScope,
     /// Trace only this function's code, without what it calls; repeatable, up to the CPU's limit
     /// of two or four
     #[arg(long, value_name = "FUNCTION", requires = "backend")]
@@ -41,13 +43,6 @@ pub(crate) struct PtArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendArg {
     IntelPt,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PtScopeArg {
-    User,
-    Kernel,
-    All,
 }
 
 fn setting(text: &str) -> Result<(String, u64), String> {

@@ -3,11 +3,10 @@
 use anyhow::{Context, bail};
 use spanwise_analyze::{CallSelection, NamePattern};
 use spanwise_callstack::Traps;
-use spanwise_callstack::compat::Scope;
 use spanwise_model::Nanos;
 use spanwise_report::parse_duration;
 
-use crate::args::{CallsArgs, ScopeArg};
+use crate::args::CallsArgs;
 
 impl CallsArgs {
     pub(super) fn selection(&self) -> anyhow::Result<CallSelection> {
@@ -19,14 +18,6 @@ impl CallsArgs {
             threads: patterns(&self.thread),
             time: self.time.as_deref().map(time_range).transpose()?.unwrap_or_default(),
         })
-    }
-}
-
-pub(in crate::commands) fn scope(scope: Option<ScopeArg>) -> Scope {
-    match scope {
-        None | Some(ScopeArg::User) => Scope::User,
-        Some(ScopeArg::Kernel) => Scope::Kernel,
-        Some(ScopeArg::Both) => Scope::Both,
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) enum Output {
 
 impl Output {
     fn of(args: &CompareArgs) -> anyhow::Result<Self> {
-        let Some(path) = &args.output else { return Ok(Output::Tables(args.show.format())) };
+        let Some(path) = &args.output else { return Ok(Output::Tables(args.show.format)) };
         Ok(match &*ending(path) {
             "json" => Output::Tables(Format::Json),
             "csv" => Output::Tables(Format::Csv),

@@ -38,7 +38,7 @@ pub(in crate::commands) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode>
     let found = correlate(&observations, &outcomes, rows_max);
     let style = args.output.style();
     let mut out = stdout();
-    match args.output.format() {
+    match args.output.format {
         Format::Text => {
             let mut document = spanwise_write::correlate_document(&found, &matching);
             if args.quiet {

@@ -12,7 +12,7 @@ use spanwise_write::ProfileView;
 
 use super::flame::FlameGraph;
 use super::{Target, page, write_file};
-use crate::args::{ConvertArgs, FileFormat, FrameByArg, PageArgs};
+use crate::args::{ConvertArgs, FileFormat, PageArgs};
 use crate::failure::note;
 
 pub(in crate::commands) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
@@ -24,15 +24,15 @@ pub(in crate::commands) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
             write_trace_as(open_all(args)?, "", FileFormat::Of(format), target)?;
         }
         FileFormat::Of(format) => {
-            let profile = read_all(args, format.frames(args.by.map(FunctionBy::from)))?;
+            let profile = read_all(args, format.frames(args.by))?;
             let value = args.profile.column(&profile)?;
             let view = ProfileView { name: &program_name(&args.traces), value };
             write_profile_as(&profile, &view, format, target)?;
         }
         FileFormat::FlameGraph => {
             let by = match args.by {
-                None | Some(FrameByArg::Function) => FrameBy::Function,
-                Some(FrameByArg::Line) => FrameBy::NamedLine,
+                None | Some(FunctionBy::Function) => FrameBy::Function,
+                Some(FunctionBy::Line) => FrameBy::NamedLine,
             };
             let profile = read_all(args, by)?;
             let (title, value) = (program_name(&args.traces), args.profile.column(&profile)?);

@@ -15,7 +15,7 @@ use spanwise_model::{Profile, Trace};
 use spanwise_read::ReadError;
 use spanwise_report::{TraceOrProfile, rank_of, write_output};
 
-use crate::args::{BackwardArg, ProfileArgs, ReadArgs, StackArg, ThreadProfileArg};
+use crate::args::{ProfileArgs, ReadArgs};
 use crate::output::stdout;
 use crate::progress::Progress;
 
@@ -32,16 +32,8 @@ impl ProfileArgs {
             TraceOrProfile::Profile(profile) => return self.adapted(*profile, path),
         };
         let options = ProfileOptions {
-            stack: match self.stack {
-                StackArg::Mixed => StackMode::Mixed,
-                StackArg::Python => StackMode::Python,
-                StackArg::Ops => StackMode::Operators,
-                StackArg::Modules => StackMode::Modules,
-            },
-            backward: match self.backward {
-                BackwardArg::Own => Backward::Own,
-                BackwardArg::ForwardStack => Backward::ForwardStack,
-            },
+            stack: self.stack,
+            backward: self.backward,
             rank: rank_of(path),
             strip_prefix: self.strip_prefix.clone(),
             by,
@@ -83,14 +75,13 @@ impl ProfileArgs {
         &self,
         path: &Path,
         trace: &Trace,
-        asked: ThreadProfileArg,
+        what: ThreadProfile,
         options: &ProfileOptions,
     ) -> anyhow::Result<Profile> {
-        let (what, about) = match asked {
-            ThreadProfileArg::Cpu => (ThreadProfile::Cpu, "work of threads"),
-            ThreadProfileArg::Offcpu => (ThreadProfile::OffCpu, "switches of threads"),
-            ThreadProfileArg::Locks => (ThreadProfile::Locks, "waits for locks"),
-            ThreadProfileArg::Sched => (ThreadProfile::States, "switches of threads"),
+        let about = match what {
+            ThreadProfile::Cpu => "work of threads",
+            ThreadProfile::OffCpu | ThreadProfile::States => "switches of threads",
+            ThreadProfile::Locks => "waits for locks",
         };
         if what != ThreadProfile::Cpu && options.backward != Backward::Own {
             bail!("--backward is about GPU work, and this --profile is about waiting");
@@ -111,7 +102,7 @@ impl ProfileArgs {
     /// A profile that a file holds, as the options ask for it.
     fn adapted(&self, profile: Profile, path: &Path) -> anyhow::Result<Profile> {
         let file = path.display();
-        if self.stack != StackArg::Mixed || self.backward != BackwardArg::Own {
+        if self.stack != StackMode::Mixed || self.backward != Backward::Own {
             bail!("{file}: a profile; its stacks are made: --stack and --backward are for traces");
         }
         if self.profile.is_some() || self.event.is_some() {

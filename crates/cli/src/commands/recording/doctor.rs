@@ -28,7 +28,7 @@ pub(in crate::commands) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let body = Body::Rows(table);
     let section = Section { key: "abilities", title, body, when_empty: None, left_out: 0 };
     let mut out = stdout();
-    let (format, style) = (args.output.format(), args.output.style());
+    let (format, style) = (args.output.format, args.output.style());
     match format {
         Format::Text => {
             let hint =

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use spanwise_capture::{CodeRange, PtOptions, Recorded, Snapshot, TraceRecorded, TraceScope};
+use spanwise_capture::{CodeRange, PtOptions, Recorded, Snapshot, TraceRecorded};
 
-use crate::args::{PtArgs, PtScopeArg, ResultArgs};
+use crate::args::{PtArgs, ResultArgs};
 use crate::failure::note;
 
 /// Code that alone is traced, and code where tracing ends.
@@ -43,12 +43,8 @@ pub(in crate::commands) fn options<'a>(
     ranges: &'a Ranges,
 ) -> Option<PtOptions<'a>> {
     args.backend?;
-    let scope = match args.pt_scope {
-        PtScopeArg::User => TraceScope::Program,
-        PtScopeArg::Kernel => TraceScope::Kernel,
-        PtScopeArg::All => TraceScope::Both,
-    };
     let Ranges { only, until } = ranges;
+    let scope = args.pt_scope;
     Some(PtOptions { settings: &args.pt_config, scope, only, until })
 }
 

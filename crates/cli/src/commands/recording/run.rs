@@ -7,9 +7,9 @@ use std::process::{ExitCode, ExitStatus};
 
 use anyhow::bail;
 use spanwise_capture::{
-    COMPANION, CallsBy, CallsOptions, ChildProcess, ClockOf, Ended, FlightOptions, FunctionTrigger,
-    PythonOptions, RecordOptions, RecordPolicy, Recorded, SignalTrigger, Snapshot, Stacks,
-    StepOptions, TorchRecorded, Triggers, When,
+    COMPANION, CallsBy, CallsOptions, ChildProcess, Ended, FlightOptions, FunctionTrigger,
+    PythonOptions, RecordOptions, Recorded, SignalTrigger, Snapshot, Stacks, StepOptions,
+    TorchRecorded, Triggers, When,
 };
 use spanwise_model::Trace;
 use spanwise_read::OpenOptions;
@@ -17,8 +17,8 @@ use spanwise_symbols::{FunctionPatterns, SiteName};
 
 use super::{calls, pt};
 use crate::args::{
-    AttachArgs, CallsByArg, ClockArg, FileFormat, FlightArgs, PythonArg, ResultArgs, RunArgs,
-    SamplingArgs, StacksArg, WantedArg, all_pids,
+    AttachArgs, FileFormat, FlightArgs, PythonArg, ResultArgs, RunArgs, SamplingArgs, StacksArg,
+    all_pids,
 };
 use crate::commands::profiles::convert::write_trace_as;
 use crate::commands::profiles::{Target, convert};
@@ -227,17 +227,17 @@ fn with_options(
     let ranges = pt::ranges(&sampling.pt, files)?;
     let options = RecordOptions {
         rate_hz: sampling.rate,
-        clock: clock(sampling.clock),
+        clock: sampling.clock,
         stacks: stacks(sampling)?,
-        switches: wanted(sampling.switches),
-        wait_stacks: wanted(sampling.wait_stacks),
+        switches: sampling.switches,
+        wait_stacks: sampling.wait_stacks,
         wait_threshold: sampling.wait_threshold,
         duration: sampling.duration,
         calls: (!sampling.calls.is_empty()).then_some(CallsOptions {
             functions: patterns(sampling),
             budget_percent: sampling.calls_budget,
             aggregates: sampling.aggregate,
-            by: calls_by(sampling.calls_by),
+            by: sampling.calls_by,
         }),
         torch: false,
         pt: pt::options(&sampling.pt, &ranges),
@@ -278,18 +278,10 @@ fn check_options(sampling: &SamplingArgs, flight: &FlightArgs, name: &str) -> an
     if !is_function && flight.duration_thresh.is_some() {
         bail!("--duration-thresh is about calls, and {name} is a place inside of a function");
     }
-    if sampling.aggregate && sampling.calls_by == CallsByArg::Uprobes {
+    if sampling.aggregate && sampling.calls_by == CallsBy::Probes {
         bail!("--aggregate counts by BPF, and --calls-by uprobes does without");
     }
     Ok(())
-}
-
-fn calls_by(arg: CallsByArg) -> CallsBy {
-    match arg {
-        CallsByArg::Auto => CallsBy::Auto,
-        CallsByArg::Bpf => CallsBy::Bpf,
-        CallsByArg::Uprobes => CallsBy::Probes,
-    }
 }
 
 /// When a call is a reason for a snapshot.
@@ -298,22 +290,6 @@ fn when(flight: &FlightArgs) -> When {
         (Some(most), _) => When::Lasted(most),
         (None, Some(most)) => When::Delayed(most),
         (None, None) => When::Called,
-    }
-}
-
-fn clock(arg: ClockArg) -> ClockOf {
-    match arg {
-        ClockArg::Auto => ClockOf::Auto,
-        ClockArg::Processors => ClockOf::Processors,
-        ClockArg::Threads => ClockOf::Threads,
-    }
-}
-
-fn wanted(arg: WantedArg) -> RecordPolicy {
-    match arg {
-        WantedArg::Auto => RecordPolicy::Auto,
-        WantedArg::Always => RecordPolicy::Always,
-        WantedArg::Never => RecordPolicy::Never,
     }
 }
 

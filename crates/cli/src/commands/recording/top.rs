@@ -155,7 +155,7 @@ fn draw(
     is_redrawn: bool,
 ) -> anyhow::Result<()> {
     let mut out = stdout();
-    if args.output.format() == Format::Text {
+    if args.output.format == Format::Text {
         if is_redrawn {
             clear(&mut out)?;
         }
@@ -164,7 +164,7 @@ fn draw(
         let pids = names(pids);
         writeln!(out, "process {pids}: {samples} samples in {:?}\n", args.interval)?;
     }
-    document.write(args.output.format(), args.output.style(), &mut out)?;
+    document.write(args.output.format, args.output.style(), &mut out)?;
     Ok(out.flush()?)
 }
 

@@ -56,7 +56,7 @@ fn draw(
     is_redrawn: bool,
 ) -> anyhow::Result<()> {
     let mut out = stdout();
-    let format = args.output.format();
+    let format = args.output.format;
     if is_redrawn && format == Format::Text {
         clear(&mut out)?;
     }

@@ -12,14 +12,13 @@ use spanwise_write::{Document, Format, Source, Top};
 
 use super::show;
 use crate::args::ReportArgs;
-use crate::commands::calls::options;
 use crate::output::stdout;
 use crate::progress::Progress;
 
 /// The timeline, line by line.
 pub(super) fn print_timeline(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let perf = args.calls.perf_options()?;
-    let mut machine = Machine::new(options::scope(args.scope), perf.traps.clone());
+    let mut machine = Machine::new(args.scope.unwrap_or_default(), perf.traps.clone());
     let mut out = stdout();
     let mut write = |line: &str| writeln!(out, "{line}");
     let progress = Progress::new(args.quiet);
@@ -45,7 +44,7 @@ pub(super) fn show_function(
     let Some(latency) = spanwise_analyze::latency(facts, &NamePattern::new(name), slowest) else {
         bail!("{file}: no call of {name}; --section calls --top 0 lists all functions");
     };
-    let has_bars = args.output.format() == Format::Text;
+    let has_bars = args.output.format == Format::Text;
     let source = Source { file, info: trace.info(), window: trace.window() };
     let sections = vec![
         spanwise_report::trace_section(&source),

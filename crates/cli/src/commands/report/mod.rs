@@ -131,7 +131,7 @@ fn thresholds(given: &[String]) -> anyhow::Result<Thresholds> {
 
 /// A section alone has nothing around it.
 fn show(document: &Document, output: &OutputArgs) -> anyhow::Result<()> {
-    let (format, style) = (output.format(), output.style());
+    let (format, style) = (output.format, output.style());
     let mut out = stdout();
     match document.sections.as_slice() {
         [section] => section.write(format, style, &mut out)?,

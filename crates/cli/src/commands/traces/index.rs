@@ -45,7 +45,7 @@ pub(super) fn run(args: &InfoArgs, traces: &[PathBuf]) -> anyhow::Result<ExitCod
         let title = "Index".to_owned();
         let section = Section { key: "indexes", title, body, when_empty: None, left_out: 0 };
         let mut out = stdout();
-        let (format, style) = (args.output.format(), args.output.style());
+        let (format, style) = (args.output.format, args.output.style());
         match format {
             spanwise_write::Format::Text => {
                 let document = Document { sections: vec![section], hints: Vec::new() };

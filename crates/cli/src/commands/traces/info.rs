@@ -29,7 +29,7 @@ fn show(args: &InfoArgs, path: &Path) -> anyhow::Result<ExitCode> {
         Err(error) => profile_document(path, &file, error)?,
     };
     let mut out = stdout();
-    document.write(args.output.format(), args.output.style(), &mut out)?;
+    document.write(args.output.format, args.output.style(), &mut out)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -40,7 +40,7 @@ pub(super) fn run(args: &InfoArgs, traces: &[PathBuf]) -> anyhow::Result<ExitCod
     }
     let style = args.output.style();
     let mut out = stdout();
-    match args.output.format() {
+    match args.output.format {
         Format::Text => {
             let document = spanwise_write::verify_document(&files);
             document.write(Format::Text, style, &mut out)?;

@@ -15,18 +15,13 @@ use spanwise_report::TraceOrProfile;
 use spanwise_serve::{FileShare, OtherPage};
 use spanwise_write::{ProfileView, TraceFormat, write_firefox, write_speedscope, write_trace};
 
-use crate::args::{InArg, ViewArgs};
+use crate::args::ViewArgs;
 use crate::commands::profiles;
 use crate::commands::viewing::view::{announce, hold_signals, name_of, serve_until_stopped};
 
-pub(in crate::commands) fn run(args: &ViewArgs, viewer: InArg) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &ViewArgs, page: OtherPage) -> anyhow::Result<ExitCode> {
     let [path] = args.traces.as_slice() else {
         bail!("--in shows one trace; spanwise convert makes one of several");
-    };
-    let page = match viewer {
-        InArg::Perfetto => OtherPage::Perfetto,
-        InArg::Speedscope => OtherPage::Speedscope,
-        InArg::Firefox => OtherPage::Firefox,
     };
     let opened = profiles::open(path, &args.read, args.quiet)?;
     let file = nameless_file().context("no room for the converted trace")?;
