@@ -6,14 +6,31 @@ use crate::TotalNanos;
 ///
 /// `intervals` ascend by start.
 pub(crate) fn covered_ns<T: Into<i128>>(intervals: impl IntoIterator<Item = (T, T)>) -> TotalNanos {
-    let mut covered = 0;
-    let mut reached = i128::MIN;
-    for (start, end) in intervals {
-        let (start, end) = (start.into(), end.into());
-        covered += end.saturating_sub(start.max(reached)).max(0);
-        reached = reached.max(end);
+    let mut union = Union::default();
+    intervals.into_iter().map(|(start, end)| union.add(start, end)).sum()
+}
+
+/// The union of intervals that ascend by start, as they come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Union {
+    /// Where the intervals so far end; before all of time where there is none.
+    pub(crate) reached: i128,
+}
+
+impl Default for Union {
+    fn default() -> Self {
+        Union { reached: i128::MIN }
     }
-    covered
+}
+
+impl Union {
+    /// What the interval covers beyond those before it.
+    pub(crate) fn add<T: Into<i128>>(&mut self, start: T, end: T) -> TotalNanos {
+        let (start, end) = (start.into(), end.into());
+        let beyond = end.saturating_sub(start.max(self.reached)).max(0);
+        self.reached = self.reached.max(end);
+        beyond
+    }
 }
 
 #[cfg(test)]

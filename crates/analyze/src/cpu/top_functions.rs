@@ -2,6 +2,7 @@
 
 use spanwise_model::{Nanos, SpanKind, StrId, Trace, TrackId, TrackKind};
 
+use crate::base::cover::Union;
 use crate::cpu::self_time::on_stack_by_category;
 use crate::{Facts, FunctionBy, SampledFunction, TotalNanos, cpu_functions, python_functions};
 
@@ -96,21 +97,19 @@ struct Sum {
     self_ns: TotalNanos,
     total_ns: TotalNanos,
     count: u64,
-    /// How far this name is covered on the track of its last span.
-    reached: (Option<TrackId>, Nanos),
+    /// What this name covers on the track of its last span.
+    covered: (Option<TrackId>, Union),
 }
 
 impl Sum {
     /// Adds what the span covers beyond the earlier spans of its name: rows ascend
     /// by start inside a track.
     fn add_open(&mut self, track: TrackId, start: Nanos, end: Nanos) {
-        let reached = match self.reached {
-            (Some(last), reached) if last == track => reached,
-            _ => Nanos::MIN,
-        };
+        if self.covered.0 != Some(track) {
+            self.covered = (Some(track), Union::default());
+        }
         self.count += 1;
-        self.total_ns += (i128::from(end) - i128::from(start.max(reached))).max(0);
-        self.reached = (Some(track), reached.max(end));
+        self.total_ns += self.covered.1.add(start, end);
     }
 }
 
@@ -140,8 +139,8 @@ impl Sums {
         let place = &mut self.places[name.index()][column];
         if *place == NO_PLACE {
             *place = self.rows.len() as u32;
-            let reached = (None, Nanos::MIN);
-            self.rows.push(Sum { name, kind, self_ns: 0, total_ns: 0, count: 0, reached });
+            let covered = (None, Union::default());
+            self.rows.push(Sum { name, kind, self_ns: 0, total_ns: 0, count: 0, covered });
         }
         &mut self.rows[*place as usize]
     }

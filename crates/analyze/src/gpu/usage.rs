@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use spanwise_model::{Device, Nanos, SpanId, SpanKind, StrId, Trace, Track, TrackKind};
 
+use crate::base::intervals::{IntervalSet, length};
 use crate::gpu::launching_frame::{LauncherKey, Launchers};
 use crate::{Frames, Launcher, Names, Origin, TotalNanos};
 
@@ -252,16 +253,11 @@ fn device(trace: &Trace, id_text: &str, known: Option<&Device>, streams: &[&Trac
 
 /// Time covered and the longest time not covered; `intervals` ascend.
 fn busy_and_gap(intervals: &[(i64, i64)], window: (i64, i64)) -> (TotalNanos, (Nanos, Nanos)) {
-    let len = |from: i64, to: i64| i128::from(to) - i128::from(from);
-    let mut longest = (window.0, window.0);
-    let mut reached = window.0;
-    for &(start, end) in intervals.iter().chain([&(window.1, window.1)]) {
-        if len(reached, start) > len(longest.0, longest.1) {
-            longest = (reached, start);
-        }
-        reached = reached.max(end);
-    }
-    (crate::base::cover::covered_ns(intervals.iter().copied()), longest)
+    let busy = IntervalSet::new(intervals.to_vec());
+    let idle = IntervalSet::new(vec![window]).minus(&busy);
+    // Of several, the first.
+    let longest = idle.iter().rev().max_by_key(|&gap| length(gap));
+    (busy.total_ns(), longest.unwrap_or((window.0, window.0)))
 }
 
 #[cfg(test)]

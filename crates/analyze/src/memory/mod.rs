@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 use spanwise_model::{ArgValue, StrId, Trace, TrackId, map_items};
 
 use open_spans::innermost_at;
+
+use crate::cpu::self_time::takes_part;
 pub use replay::{Allocation, Level, Replayed};
 use replay::{Event, replay};
 pub use rows::{
@@ -124,11 +126,15 @@ impl Memory {
             devices.flat_map(|device| &mut device.replayed.allocations).collect();
         // Moments stand in order of (track, time).
         asked.sort_unstable_by_key(|allocation| allocation.row);
+        if asked.is_empty() {
+            return;
+        }
+        let takes_part = takes_part(trace);
         for of_thread in asked.chunk_by_mut(|a, b| instants.track[a.row] == instants.track[b.row]) {
             let times: Vec<i64> = of_thread.iter().map(|allocation| allocation.from).collect();
             let thread = TrackId(instants.track[of_thread[0].row]);
-            for (allocation, span) in of_thread.iter_mut().zip(innermost_at(trace, thread, &times))
-            {
+            let spans = innermost_at(trace, thread, &takes_part, &times);
+            for (allocation, span) in of_thread.iter_mut().zip(spans) {
                 allocation.span = span;
             }
         }

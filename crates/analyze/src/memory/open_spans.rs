@@ -1,34 +1,26 @@
-//! What a thread was inside of at given moments.
+//! What a thread was inside of at given times.
 
 use spanwise_model::{SpanId, Trace, TrackId};
 
-use crate::cpu::self_time::{is_asynchronous, on_stack_by_category};
+use crate::cpu::self_time::innermost_pieces;
 
-/// For each of the ascending moments the innermost span open on the thread.
-///
-/// An outer span may end before an inner one; it then lies dead in the stack until it
-/// comes to the top, so the walk is linear.
-pub(super) fn innermost_at(trace: &Trace, thread: TrackId, times: &[i64]) -> Vec<Option<SpanId>> {
+/// For each of the ascending times the innermost span open on the thread.
+pub(super) fn innermost_at(
+    trace: &Trace,
+    thread: TrackId,
+    takes_part: &[bool],
+    times: &[i64],
+) -> Vec<Option<SpanId>> {
     debug_assert!(times.is_sorted());
-    let spans = trace.spans();
-    let on_stack = on_stack_by_category(trace);
-    let takes_part =
-        |&span: &SpanId| on_stack[spans.category(span).index()] && !is_asynchronous(trace, span);
-    let mut rows = trace.tracks().get(thread).span_ids().filter(takes_part).peekable();
-    let mut open: Vec<SpanId> = Vec::new();
-    let at = |&time: &i64| {
-        while let Some(span) = rows.next_if(|&span| spans.start(span) <= time) {
-            while open.last().is_some_and(|&top| spans.end(top) <= spans.start(span)) {
-                open.pop();
-            }
-            open.push(span);
-        }
-        while open.last().is_some_and(|&top| spans.end(top) <= time) {
-            open.pop();
-        }
-        open.last().copied()
-    };
-    times.iter().map(at).collect()
+    let mut found = vec![None; times.len()];
+    let mut next = 0;
+    innermost_pieces(trace, thread, takes_part, |span, from, to| {
+        next += times[next..].partition_point(|&time| time < from);
+        let end = next + times[next..].partition_point(|&time| time < to);
+        found[next..end].fill(Some(span));
+        next = end;
+    });
+    found
 }
 
 #[cfg(test)]
@@ -40,6 +32,7 @@ mod tests {
 
     use super::*;
     use crate::base::sample::Sample;
+    use crate::cpu::self_time::takes_part;
 
     fn traced(spans: &[(i64, i64)]) -> Arc<Trace> {
         let mut sample = Sample::default();
@@ -51,7 +44,8 @@ mod tests {
 
     #[track_caller]
     fn check(spans: &[(i64, i64)], time: i64, expected: Option<u32>) {
-        let found = innermost_at(&traced(spans), TrackId(0), &[time]);
+        let trace = traced(spans);
+        let found = innermost_at(&trace, TrackId(0), &takes_part(&trace), &[time]);
         assert_eq!(found, [expected.map(SpanId)]);
     }
 
@@ -73,7 +67,9 @@ mod tests {
         let mut sample = Sample::default();
         sample.span("1", SpanKind::Python, "f", 0, 10);
         sample.span("1", SpanKind::Overhead, "flush", 2, 5);
-        assert_eq!(innermost_at(&sample.finish(), TrackId(0), &[3]), [Some(SpanId(0))]);
+        let trace = sample.finish();
+        let found = innermost_at(&trace, TrackId(0), &takes_part(&trace), &[3]);
+        assert_eq!(found, [Some(SpanId(0))]);
     }
 
     proptest! {
@@ -93,7 +89,8 @@ mod tests {
                 spans.ids().rfind(is_open)
             };
             let expected: Vec<Option<SpanId>> = times.iter().map(innermost).collect();
-            prop_assert_eq!(innermost_at(&trace, TrackId(0), &times), expected);
+            let takes_part = takes_part(&trace);
+            prop_assert_eq!(innermost_at(&trace, TrackId(0), &takes_part, &times), expected);
         }
     }
 }
