@@ -8,6 +8,7 @@ use crate::{Failure, licence};
 
 /// A crate of ours; then what it may use: of ours, from outside, in its tests only.
 const ROOMS: &[[&str; 4]] = &[
+    ["spanwise-glob", "", "", "proptest"],
     ["spanwise-model", "", "arrow-buffer hashbrown serde thiserror", "proptest"],
     ["spanwise-files", "", "libc rustix", "tempfile"],
     ["spanwise-callstack", "spanwise-model", "", "proptest"],
@@ -15,7 +16,7 @@ const ROOMS: &[[&str; 4]] = &[
     ["spanwise-protobuf", "", "", ""],
     [
         "spanwise-symbols",
-        "spanwise-files spanwise-pt",
+        "spanwise-files spanwise-glob spanwise-pt",
         "cpp_demangle flate2 framehop gimli memchr object rustc-demangle rustix zstd",
         "tempfile",
     ],
@@ -29,7 +30,7 @@ const ROOMS: &[[&str; 4]] = &[
         "cpp_demangle libc object proptest rustc-demangle spanwise-capture spanwise-probe \
          spanwise-write tempfile",
     ],
-    ["spanwise-analyze", "spanwise-model", "serde toml", "proptest"],
+    ["spanwise-analyze", "spanwise-glob spanwise-model", "serde toml", "proptest"],
     [
         "spanwise-write",
         "spanwise-model spanwise-analyze spanwise-protobuf",
@@ -45,7 +46,8 @@ const ROOMS: &[[&str; 4]] = &[
     ],
     [
         "spanwise-report",
-        "spanwise-files spanwise-model spanwise-read spanwise-analyze spanwise-write",
+        "spanwise-files spanwise-glob spanwise-model spanwise-read spanwise-analyze \
+         spanwise-write",
         "thiserror",
         "serde_json",
     ],

@@ -1,6 +1,6 @@
 //! Names as people ask for them.
 
-use crate::gpu::classes::glob::Glob;
+use spanwise_glob::Glob;
 
 /// A name, or a pattern over names: `*` is any text, `?` any one character. Case does not
 /// count in a pattern.
@@ -12,7 +12,7 @@ pub struct NamePattern {
 
 impl NamePattern {
     pub fn new(text: &str) -> Self {
-        let glob = text.contains(['*', '?']).then(|| Glob::new(text));
+        let glob = text.contains(['*', '?']).then(|| Glob::in_small_letters(text));
         NamePattern { text: text.to_owned(), glob }
     }
 

@@ -11,10 +11,8 @@ use spanwise_model::{NO_ROW, Nanos, SpanId, SpanKind, StrId};
 use crate::gpu::usage::gpu_work;
 use crate::{Facts, Phase, TotalNanos};
 
-pub(crate) mod glob;
 mod rules;
 
-pub(crate) use glob::Glob;
 use rules::Described;
 pub(crate) use rules::RuleText;
 pub use rules::{ClassRules, OTHER};

@@ -4,10 +4,10 @@
 //! adds a line; a user's own rules go first.
 
 use serde::Deserialize;
+use spanwise_glob::Glob;
 use spanwise_model::SpanKind;
 use toml::Spanned;
 
-use super::glob::Glob;
 use crate::Phase;
 use crate::base::tables::{TableError, TablesText, parse};
 
@@ -128,7 +128,8 @@ impl ClassRules {
         if patterns.iter().all(|list| list.is_empty()) && work.is_empty() && phase.is_empty() {
             return Err(TableError::at(text, place, "a rule without a condition"));
         }
-        let globs = |list: Vec<String>| list.iter().map(|text| Glob::new(text)).collect();
+        let globs =
+            |list: Vec<String>| list.iter().map(|text| Glob::in_small_letters(text)).collect();
         let under: Vec<Glob> = globs(under);
         let bit = (!under.is_empty()).then_some(self.under.len());
         if bit.is_some() {

@@ -1,10 +1,11 @@
 //! What a GPU can do at most: a table by device name.
 
+use spanwise_glob::Glob;
+
 use serde::Deserialize;
 
 use super::costs::NumberType;
 use crate::base::tables::{TableError, TablesText, parse};
-use crate::gpu::classes::Glob;
 
 /// Our own table.
 const STANDARD: &str = include_str!("../../../tables/devices.toml");
@@ -81,7 +82,7 @@ impl DevicePeaks {
                 let what = "a device without a name or a bandwidth";
                 return Err(TableError::at(text, place, what));
             }
-            let globs = name.iter().map(|pattern| Glob::new(pattern)).collect();
+            let globs = name.iter().map(|pattern| Glob::in_small_letters(pattern)).collect();
             let DeviceText { fp64_gflops, fp32_gflops, tf32_gflops, .. } = *row.get_ref();
             let DeviceText { memory_gb_s, fp16_gflops, bf16_gflops, fp8_gflops, .. } =
                 *row.get_ref();

@@ -1,19 +1,39 @@
-//! Patterns over names: `*` is any text, `?` any one character, case does not count.
+//! Patterns over names: `*` is any text, `?` any one character.
+//!
+//! Names of functions, operators and kernels are chosen by these everywhere, in options, rules and
+//! tables. What a pattern is compared with is up to those who have the names.
+//!
+//! ```
+//! use spanwise_glob::Glob;
+//!
+//! let pattern = Glob::new("aten::conv?d*");
+//! assert!(pattern.fits("aten::conv2d_backward"));
+//! assert!(!pattern.fits("aten::convolution"));
+//! ```
+
+#![warn(missing_docs)]
 
 /// A pattern, taken apart at its stars.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Glob {
-    /// In small letters; before the first star, between stars, after the last one.
+pub struct Glob {
+    /// Before the first star, between stars, after the last one.
     pieces: Vec<String>,
 }
 
 impl Glob {
-    pub(crate) fn new(pattern: &str) -> Self {
-        Glob { pieces: pattern.to_lowercase().split('*').map(str::to_owned).collect() }
+    /// A pattern for names as they are.
+    pub fn new(pattern: &str) -> Self {
+        Glob { pieces: pattern.split('*').map(str::to_owned).collect() }
     }
 
-    /// `name` is in small letters already: one name meets hundreds of patterns.
-    pub(crate) fn fits(&self, name: &str) -> bool {
+    /// A pattern for names that are in small letters already: one name meets hundreds of
+    /// patterns, and is converted once.
+    pub fn in_small_letters(pattern: &str) -> Self {
+        Glob::new(&pattern.to_lowercase())
+    }
+
+    /// Whether the pattern is the whole name.
+    pub fn fits(&self, name: &str) -> bool {
         let [first, middle @ .., last] = self.pieces.as_slice() else {
             return after_prefix(name, &self.pieces[0]).is_some_and(str::is_empty);
         };
@@ -86,6 +106,10 @@ mod tests {
         check("triton_*_rsqrt", &["triton_red_rsqrt"], &["triton_rsqrt", "triton_red_rsqrt_2"]);
         check("*", &["", "x"], &[]);
         check("a*b*b", &["abb", "axbxb"], &["ab"]);
+        check("a*b*c", &["a1b2c"], &["a1c2b"]);
+        check("*a*b", &["xaybzb"], &["xaybz"]);
+        check("**", &["f", ""], &[]);
+        check("", &[""], &["f"]);
     }
 
     #[test]
@@ -93,11 +117,13 @@ mod tests {
         check("aten::conv?d", &["aten::conv2d"], &["aten::convd", "aten::conv22d"]);
         check("*pool?d*", &["max_pool2d_x", "poolßd"], &["poold"]);
         check("*sm??", &["x_sm90"], &["sm9"]);
+        check("f?o*", &["fooled"], &["fo"]);
     }
 
     #[test]
-    fn case_does_not_count() {
-        check("*FillFunctor*", &["fillfunctor<float>"], &[]);
+    fn case_counts_unless_names_are_in_small_letters() {
+        check("*FillFunctor*", &["a FillFunctor<float>"], &["fillfunctor<float>"]);
+        assert!(Glob::in_small_letters("*FillFunctor*").fits("fillfunctor<float>"));
     }
 
     /// The definition, by trying everything.
