@@ -51,7 +51,12 @@ const ROOMS: &[[&str; 4]] = &[
         "thiserror",
         "serde_json",
     ],
-    ["spanwise-capture", "spanwise-files spanwise-recording spanwise-symbols", "libc", "tempfile"],
+    [
+        "spanwise-capture",
+        "spanwise-files spanwise-pt spanwise-recording spanwise-symbols",
+        "libc",
+        "tempfile",
+    ],
     ["spanwise-probe", "spanwise-probe-macros", "", ""],
     ["spanwise-probe-macros", "", "", ""],
     ["spanwise-probe-tracing", "spanwise-probe", "tracing-core tracing-subscriber", "tracing"],

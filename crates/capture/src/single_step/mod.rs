@@ -4,7 +4,6 @@
 //! each has led. Other threads run on. That is tens of thousands of times slower than the
 //! function itself, so it is bounded: by calls, instructions and time.
 
-mod branch;
 mod message;
 mod ptrace;
 mod region;

@@ -7,17 +7,50 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use libc::pid_t;
+use spanwise_pt::{ExecMode, Kind, decode_instruction};
 use spanwise_recording::single_steps::{
     EndCause, StepBranch, StepBranchKind, StepEnd, StepStart, branches_record,
 };
 
 use super::Limits;
-use super::branch::{Branch, LOOK_BYTES, branch};
 use super::ptrace::Registers;
 use crate::system::sys;
 
 /// So many are told at a time.
 const TOLD_AT_ONCE: usize = 1024;
+
+/// Bytes that are enough for any instruction.
+const INSTRUCTION_BYTES: usize = 15;
+
+/// What an instruction does to the flow of a thread, where it does something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Branch {
+    Call,
+    Return,
+    /// Always taken.
+    Jump,
+    /// Taken, or not: then the next instruction is so many bytes on.
+    Conditional(u64),
+    /// A call of the kernel, which comes back behind it, with a few exceptions.
+    Syscall(u64),
+}
+
+/// The branch that the bytes begin with.
+fn branch(bytes: &[u8]) -> Option<Branch> {
+    let instruction = decode_instruction(bytes, ExecMode::Bits64)?;
+    let len = u64::from(instruction.len);
+    match instruction.kind {
+        Kind::Call | Kind::IndirectCall | Kind::FarCall => Some(Branch::Call),
+        Kind::Return | Kind::FarReturn | Kind::InterruptReturn => Some(Branch::Return),
+        Kind::Jump | Kind::IndirectJump | Kind::FarJump => Some(Branch::Jump),
+        Kind::Conditional => Some(Branch::Conditional(len)),
+        Kind::Syscall => Some(Branch::Syscall(len)),
+        // One of a single byte is a breakpoint, such as that of a probe: the kernel executes
+        // another instruction in its place.
+        Kind::Interrupt if len > 1 => Some(Branch::Syscall(len)),
+        Kind::Plain | Kind::Interrupt | Kind::SyscallReturn => None,
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Region {
@@ -99,7 +132,7 @@ impl Region {
         if let Some(known) = self.code.get(&address) {
             return *known;
         }
-        let mut bytes = [0; LOOK_BYTES];
+        let mut bytes = [0; INSTRUCTION_BYTES];
         // Fewer, where the memory ends.
         let len = self.memory.read_at(&mut bytes, address).unwrap_or(0);
         let found = branch(&bytes[..len]);
@@ -127,5 +160,41 @@ impl Region {
         let (region, instructions) = (self.start.region, self.instructions);
         let end = StepEnd { region, time, cause, instructions };
         rest.into_iter().chain([end.to_bytes()]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_are_distinguished_from_other_instructions() {
+        let check = |bytes: &[u8], expected| assert_eq!(branch(bytes), expected, "{bytes:x?}");
+        check(&[0xe8, 1, 0, 0, 0], Some(Branch::Call));
+        // Through a register, through memory, with a prefix that means nothing there.
+        check(&[0xff, 0xd0], Some(Branch::Call));
+        check(&[0x41, 0xff, 0x54, 0x24, 8], Some(Branch::Call));
+        check(&[0xf2, 0xff, 0x15, 0, 0, 0, 0], Some(Branch::Call));
+        check(&[0xc3], Some(Branch::Return));
+        check(&[0xf3, 0xc3], Some(Branch::Return));
+        check(&[0xc2, 8, 0], Some(Branch::Return));
+        check(&[0xeb, 0xfe], Some(Branch::Jump));
+        check(&[0x3e, 0xff, 0xe0], Some(Branch::Jump));
+        check(&[0xcd, 0x80], Some(Branch::Syscall(2)));
+        // A breakpoint, as that of a probe.
+        check(&[0xcc], None);
+        check(&[0x74, 5], Some(Branch::Conditional(2)));
+        check(&[0x2e, 0x74, 5], Some(Branch::Conditional(3)));
+        check(&[0x0f, 0x84, 0, 0, 0, 0], Some(Branch::Conditional(6)));
+        check(&[0xe2, 0xfe], Some(Branch::Conditional(2)));
+        check(&[0x0f, 0x05], Some(Branch::Syscall(2)));
+        // inc, push, lea, endbr64, nop, and nothing at all.
+        check(&[0xff, 0xc0], None);
+        check(&[0xff, 0x35, 0, 0, 0, 0], None);
+        check(&[0x48, 0x8d, 0x05, 0, 0, 0, 0], None);
+        check(&[0xf3, 0x0f, 0x1e, 0xfa], None);
+        check(&[0x0f, 0x1f, 0x44, 0, 0], None);
+        check(&[], None);
+        check(&[0x66; 15], None);
     }
 }
