@@ -26,6 +26,7 @@ use std::time::Duration;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
+use spanwise_analyze::Facts;
 use spanwise_model::Trace;
 
 pub use answer::{Answer, Cut, Limits, Value};
@@ -87,6 +88,12 @@ pub struct Database {
 impl Database {
     /// All traces in the same tables; the column `trace` tells them apart.
     pub fn new(traces: Vec<Arc<Trace>>) -> Result<Self, QueryError> {
+        Database::of_facts(traces.iter().map(|trace| Arc::new(Facts::new(trace))).collect())
+    }
+
+    /// The same for traces that are used otherwise, too: what their reports have computed is not
+    /// computed again.
+    pub fn of_facts(traces: Vec<Arc<Facts>>) -> Result<Self, QueryError> {
         let traces = Arc::new(tables::Traces::new(traces));
         let relations = tables::relations(&traces).into_iter().map(Arc::new).collect();
         let database = Database { traces, relations, idle: Mutex::default() };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spanwise_analyze::{ClassRules, Facts, class_use, hot_functions, self_time};
-use spanwise_model::{SpanKind, Trace, TrackKind};
+use spanwise_model::{SpanKind, Trace, TrackKind, effort, on_one_thread};
 use spanwise_query::{Cut, Database, Limits, Value};
 use spanwise_read::{IndexUse, OpenOptions};
 
@@ -340,4 +340,27 @@ fn filters_and_orders_on_samples_are_those_of_sql() {
     let sorted =
         "SELECT group_concat(id) FROM (SELECT id FROM samples ORDER BY +weight DESC, +time)";
     assert_eq!(rows(&database, ordered), rows(&database, sorted));
+}
+
+/// Steps of work that a query takes whose tables share these facts.
+fn effort_of_query(facts: &Arc<Facts>) -> u64 {
+    let database = Database::of_facts(vec![Arc::clone(facts)]).expect("tables");
+    let before = effort().expect("tests count");
+    let sql = "select sum(self), max(depth), count(step), count(class) from spans";
+    assert_eq!(rows(&database, sql).len(), 1);
+    effort().expect("tests count") - before
+}
+
+#[test]
+fn what_reports_have_computed_is_not_computed_again() {
+    let (alone, after_report) = on_one_thread(|| {
+        let trace = open("kineto/llama_small.json.gz");
+        let reported = Arc::new(Facts::new(&trace));
+        reported.self_time();
+        reported.depths();
+        reported.step_numbers();
+        reported.span_classes();
+        (effort_of_query(&Arc::new(Facts::new(&trace))), effort_of_query(&reported))
+    });
+    assert!(after_report < alone, "{after_report} of {alone} steps");
 }

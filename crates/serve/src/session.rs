@@ -123,8 +123,8 @@ impl Session {
         let asked = match slot.take().filter(is_same) {
             Some(asked) => asked,
             None => {
-                let columns = traces.iter().map(|viewed| Arc::clone(&viewed.trace)).collect();
-                QueryTables { traces, database: Arc::new(Database::new(columns)?) }
+                let facts = traces.iter().map(|viewed| Arc::clone(&viewed.facts)).collect();
+                QueryTables { traces, database: Arc::new(Database::of_facts(facts)?) }
             }
         };
         Ok(Arc::clone(&slot.insert(asked).database))

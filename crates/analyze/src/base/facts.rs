@@ -9,8 +9,9 @@ use crate::gpu::syncs::AskedOperators;
 use crate::gpu::usage::gpu_work;
 use crate::{
     ClassRules, ClassUse, CpuTime, CriticalPath, Frames, GpuUse, LaunchedWork, Memory, Names,
-    PhaseUse, Phases, ProfileOptions, SelfTime, ThreadTime, TotalNanos, WaitClassifier, class_use,
-    critical_path, gpu_use, is_communication, phase_use, profile, self_time, thread_times,
+    PhaseUse, Phases, ProfileOptions, Rows, SelfTime, SpanClasses, ThreadTime, TotalNanos,
+    WaitClassifier, class_use, critical_path, gpu_use, is_communication, phase_use, profile,
+    self_time, span_classes, step_numbers, thread_times,
 };
 
 /// A trace and the results that analyses and outputs share.
@@ -37,6 +38,9 @@ pub struct Facts {
     profile: OnceLock<Profile>,
     class_use: OnceLock<ClassUse>,
     phase_use: OnceLock<PhaseUse>,
+    span_classes: OnceLock<SpanClasses>,
+    step_numbers: OnceLock<Vec<Option<i64>>>,
+    depths: OnceLock<Vec<u32>>,
     critical_path: Mutex<Option<KnownPath>>,
 }
 
@@ -67,6 +71,9 @@ impl Facts {
             profile: OnceLock::new(),
             class_use: OnceLock::new(),
             phase_use: OnceLock::new(),
+            span_classes: OnceLock::new(),
+            step_numbers: OnceLock::new(),
+            depths: OnceLock::new(),
             critical_path: Mutex::new(None),
         }
     }
@@ -184,6 +191,24 @@ impl Facts {
     /// Time, GPU work and tokens of phases and steps.
     pub fn phase_use(&self) -> &PhaseUse {
         self.phase_use.get_or_init(|| phase_use(self, self.rules()))
+    }
+
+    /// The class of each span's GPU work.
+    pub fn span_classes(&self) -> &SpanClasses {
+        self.span_classes.get_or_init(|| span_classes(self, self.rules()))
+    }
+
+    /// The number of the step that each span belongs to.
+    pub fn step_numbers(&self) -> &[Option<i64>] {
+        self.step_numbers.get_or_init(|| step_numbers(&self.trace))
+    }
+
+    /// How many spans are around each span.
+    pub fn depths(&self) -> &[u32] {
+        self.depths.get_or_init(|| {
+            let tracks = self.trace.tracks().rows().iter();
+            tracks.flat_map(|track| Rows::depths(&self.trace, track)).collect()
+        })
     }
 
     /// The critical path, with the potential gain of at least so many items: a gain is expensive,

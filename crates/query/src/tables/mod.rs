@@ -9,13 +9,13 @@ mod spans;
 use std::sync::{Arc, OnceLock};
 
 use observed::Observed;
-use spanwise_analyze::{ClassRules, Frames, Rows, SelfTime, self_time, step_numbers};
+use spanwise_analyze::{ClassRules, Facts, Frames};
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace, TrackKind};
 
 use crate::dictionary::Dictionary;
 use crate::relation::{Column, Relation, Source};
 
-/// The open traces, with what tables need of them and is dear enough to be made when asked for.
+/// The open traces, with what tables need of them, each computed when a query needs it.
 pub(crate) struct Traces {
     traces: Vec<QueriedTrace>,
     /// Texts of all traces.
@@ -31,22 +31,21 @@ struct QueriedTrace {
     zero: Nanos,
     /// The number in `texts` of each string.
     codes: Vec<u32>,
-    self_time: OnceLock<SelfTime>,
-    frames: OnceLock<Frames>,
-    depths: OnceLock<Vec<u32>>,
-    steps: OnceLock<Vec<Option<i64>>>,
+    /// What the tables share with reports on the same trace.
+    facts: Arc<Facts>,
     /// The class of each span's work, as a number in `texts`.
     classes: OnceLock<Vec<u32>>,
     observed: Observed,
 }
 
 impl Traces {
-    pub(crate) fn new(traces: Vec<Arc<Trace>>) -> Self {
+    pub(crate) fn new(traces: Vec<Arc<Facts>>) -> Self {
         let mut texts = Dictionary::default();
         let (mut first_span, mut first_track) = (0, 0);
         let mut first = observed::FirstRows::default();
         let mut opened = Vec::with_capacity(traces.len());
-        for trace in traces {
+        for facts in traces {
+            let trace = facts.shared_trace();
             let strings = trace.strings();
             let codes = (0..strings.len() as u32).map(|id| texts.number(strings.get(StrId(id))));
             let codes = codes.collect();
@@ -59,10 +58,7 @@ impl Traces {
                 zero: trace.window().map_or(0, |(from, _)| from),
                 codes,
                 trace,
-                self_time: OnceLock::new(),
-                frames: OnceLock::new(),
-                depths: OnceLock::new(),
-                steps: OnceLock::new(),
+                facts,
                 classes: OnceLock::new(),
                 observed,
             });
@@ -99,7 +95,7 @@ impl Traces {
 
 impl QueriedTrace {
     fn self_ns(&self, span: SpanId) -> Nanos {
-        let time = self.self_time.get_or_init(|| self_time(&self.trace));
+        let time = self.facts.self_time();
         let track = self.trace.spans().track(span);
         match self.trace.tracks().get(track).kind {
             TrackKind::Thread => time.span_ns[span.index()],
@@ -108,19 +104,15 @@ impl QueriedTrace {
     }
 
     fn frames(&self) -> &Frames {
-        self.frames.get_or_init(|| Frames::new(&self.trace))
+        self.facts.frames()
     }
 
     fn depth(&self, span: SpanId) -> u32 {
-        let make = || {
-            let tracks = self.trace.tracks().rows().iter();
-            tracks.flat_map(|track| Rows::depths(&self.trace, track)).collect()
-        };
-        self.depths.get_or_init(make)[span.index()]
+        self.facts.depths()[span.index()]
     }
 
     fn step(&self, span: SpanId) -> Option<i64> {
-        self.steps.get_or_init(|| step_numbers(&self.trace))[span.index()]
+        self.facts.step_numbers()[span.index()]
     }
 
     /// A time as tables tell it: since the trace began.

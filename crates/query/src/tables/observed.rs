@@ -41,21 +41,19 @@ pub(super) fn stack_rows(trace: &Trace) -> usize {
 /// What tables need of samples; nothing is worked out before somebody asks for it.
 pub(super) struct Observed {
     first: FirstRows,
-    cpu: OnceLock<CpuTime>,
     by_stack: OnceLock<CpuByStack>,
     depths: OnceLock<Vec<u32>>,
 }
 
 impl Observed {
     pub(super) fn new(first: FirstRows) -> Self {
-        let (cpu, by_stack, depths) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Observed { first, cpu, by_stack, depths }
+        Observed { first, by_stack: OnceLock::new(), depths: OnceLock::new() }
     }
 }
 
 impl QueriedTrace {
     fn cpu(&self) -> &CpuTime {
-        self.observed.cpu.get_or_init(|| CpuTime::new(&self.trace))
+        self.facts.cpu_time()
     }
 
     /// CPU time by stack; nothing where no samples stand for it.

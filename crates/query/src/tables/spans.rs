@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use spanwise_analyze::{ClassRules, Facts, span_classes};
 use spanwise_model::{SpanId, SpanKind, StrId};
 
 use super::{QueriedTrace, Traces, int};
@@ -98,11 +97,11 @@ fn class(traces: &Arc<Traces>) -> Column {
     let texts = Arc::clone(&traces.texts);
     text(traces, "class", "class of GPU work: docs/reference/classes.md", move |opened, span| {
         let make = || {
-            let found = span_classes(&Facts::new(&opened.trace), &ClassRules::standard());
+            let found = opened.facts.span_classes();
             let codes = found.classes.iter().map(|class| texts.find(class).unwrap_or(NO_TEXT));
             let codes: Vec<u32> = codes.collect();
             let code = |class: Option<u32>| class.map_or(NO_TEXT, |class| codes[class as usize]);
-            found.of_span.into_iter().map(code).collect()
+            found.of_span.iter().copied().map(code).collect()
         };
         opened.classes.get_or_init(make)[span.index()]
     })
