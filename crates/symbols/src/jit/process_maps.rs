@@ -20,7 +20,7 @@ use super::map::JitMap;
 /// The maps of processes, read when one is asked for.
 #[derive(Debug, Default)]
 pub struct JitMaps {
-    beside: Option<(PathBuf, u32)>,
+    beside: Option<RecordsFolder>,
     known: HashMap<i32, JitMap>,
 }
 
@@ -28,7 +28,8 @@ impl JitMaps {
     pub fn new(beside: Option<&Path>) -> JitMaps {
         let beside = beside.and_then(|beside| {
             let beside = if beside.as_os_str().is_empty() { Path::new(".") } else { beside };
-            Some((beside.to_owned(), fs::metadata(beside).ok()?.uid()))
+            let owner = fs::metadata(beside).ok()?.uid();
+            Some(RecordsFolder { folder: beside.to_owned(), owner })
         });
         JitMaps { beside, known: HashMap::new() }
     }
@@ -53,11 +54,18 @@ impl JitMaps {
     }
 }
 
+/// The folder that the records are in, and whose it is.
+#[derive(Debug)]
+struct RecordsFolder {
+    folder: PathBuf,
+    owner: u32,
+}
+
 /// The largest maps are those of browsers, some 50 MB.
 const MAP_BYTES_MAX: u64 = 256 << 20;
 
-fn read_beside((folder, owner): &(PathBuf, u32), name: &str, bytes_max: u64) -> Option<Vec<u8>> {
-    read(&folder.join(name), bytes_max, |user| user == *owner || is_trusted(user))
+fn read_beside(beside: &RecordsFolder, name: &str, bytes_max: u64) -> Option<Vec<u8>> {
+    read(&beside.folder.join(name), bytes_max, |user| user == beside.owner || is_trusted(user))
 }
 
 /// A file, if it is a regular one of an owner who may say such things, up to a length.
@@ -101,11 +109,11 @@ mod tests {
         let map = folder.path().join("perf-7.map");
         fs::write(&map, "10 10 f\n").expect("writable");
         assert!(read(&map, 100, is_trusted).is_some());
-        let beside = (folder.path().to_owned(), 4321);
+        let beside = RecordsFolder { folder: folder.path().to_owned(), owner: 4321 };
         if std::os::unix::fs::chown(&map, Some(65534), None).is_ok() {
             assert!(read(&map, 100, is_trusted).is_none());
             assert!(read_beside(&beside, "perf-7.map", 100).is_none());
-            let beside = (folder.path().to_owned(), 65534);
+            let beside = RecordsFolder { folder: folder.path().to_owned(), owner: 65534 };
             assert!(read_beside(&beside, "perf-7.map", 100).is_some());
         }
         fs::remove_file(&map).expect("ours");
