@@ -146,6 +146,7 @@ mod tests {
     #[test]
     fn a_new_edge_fails() {
         let edges = serde_json::json!([
+            { "name": "spanwise-glob", "kind": null },
             { "name": "spanwise-model", "kind": null },
             { "name": "spanwise-read", "kind": null },
             { "name": "serde", "kind": null },
@@ -159,6 +160,7 @@ mod tests {
     fn an_edge_no_longer_used_fails() {
         let edges = serde_json::json!([
             { "name": "proptest", "kind": "dev" },
+            { "name": "spanwise-glob", "kind": null },
             { "name": "serde", "kind": null },
             { "name": "toml", "kind": null },
         ]);

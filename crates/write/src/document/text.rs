@@ -263,7 +263,7 @@ mod tests {
             Column::hidden("secret", Unit::Text),
         ];
         let mut table = Table::new(columns);
-        let name = "void at::native::vectorized_elementwise_kernel<4, float>";
+        let name = "void at::native::gather_rows_of_several_tables_kernel<4, float>(float*)";
         table.push([1_234_567_i64.into(), Cell::Share(1, 2), "ok".into(), name.into(), "x".into()]);
         let row = [12_i64.into(), Cell::Share(0, 0), "note".into(), "\x1b[2J".into(), "x".into()];
         table.push_with_note(row, "launched by a\nb".into());
@@ -279,7 +279,7 @@ mod tests {
             false,
             concat!(
                 "      self   share  status  function\n",
-                "  1.235 ms  50.0 %  ok      void at::native:…ernel<4, float>\n",
+                "  1.235 ms  50.0 %  ok      gather_rows_of_s…_kernel<4, f32>\n",
                 "     12 ns       -  note    \\u{1b}[2J\n",
                 "                            ↳ launched by a\\nb\n",
             ),
@@ -294,7 +294,7 @@ mod tests {
             concat!(
                 "      self   share  status  function\n",
                 "  1.235 ms  50.0 %  ok      ",
-                "void at::native::vectorized_elementwise_kernel<4, float>\n",
+                "gather_rows_of_several_tables_kernel<4, f32>\n",
                 "     12 ns       -  note    \\u{1b}[2J\n",
                 "                            ↳ launched by a\\nb\n",
             ),
@@ -319,7 +319,7 @@ mod tests {
             true,
             concat!(
                 "\x1b[2m      self   share  status  function\x1b[0m\n",
-                "  1.235 ms  50.0 %  \x1b[32mok\x1b[0m      void at::native:…ernel<4, float>\n",
+                "  1.235 ms  50.0 %  \x1b[32mok\x1b[0m      gather_rows_of_s…_kernel<4, f32>\n",
                 "     12 ns       -  \x1b[33mnote\x1b[0m    \\u{1b}[2J\n",
                 "                            \x1b[2m↳ launched by a\\nb\x1b[0m\n",
             ),
