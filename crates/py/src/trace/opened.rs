@@ -27,19 +27,19 @@ pub(crate) struct Trace {
     starts_aligned: bool,
 }
 
-/// Opens traces as one; `tell` is called now and then with bytes done and bytes in all.
+/// Opens traces as one; `progress` is called now and then with bytes done and bytes in all.
 #[pyfunction]
-#[pyo3(signature = (paths, use_index, threads, tell = None))]
+#[pyo3(signature = (paths, use_index, threads, progress = None))]
 pub(crate) fn open_trace(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     use_index: bool,
     threads: usize,
-    tell: Option<&Bound<'_, PyAny>>,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Trace> {
     let notes: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = Arc::clone(&notes);
-    let opened = work(py, tell, move |done| {
+    let opened = work(py, progress, move |done| {
         let progress = |now, total| done.set(now, total);
         let note =
             |text: &str| noted.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());

@@ -93,10 +93,10 @@ fn wait_for_more(thread: Sender<Job>) {
     }
 }
 
-/// Does the work; `tell` is called with bytes done and bytes in all.
+/// Does the work; `progress` is called with bytes done and bytes in all.
 pub(super) fn work<T: Send + 'static>(
     py: Python<'_>,
-    tell: Option<&Bound<'_, PyAny>>,
+    progress: Option<&Bound<'_, PyAny>>,
     job: impl FnOnce(&Done) -> T + Send + 'static,
 ) -> PyResult<T> {
     let done = Arc::new(Done::default());
@@ -121,9 +121,9 @@ pub(super) fn work<T: Send + 'static>(
             }
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
         }
-        if let Some(tell) = tell {
+        if let Some(progress) = progress {
             let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
-            tell.call1((load(&done.done), load(&done.total)))?;
+            progress.call1((load(&done.done), load(&done.total)))?;
         }
     }
 }
