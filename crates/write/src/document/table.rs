@@ -35,7 +35,8 @@ pub struct Column {
     pub in_text: bool,
     /// Left out for people whose screen is narrow.
     pub is_optional: bool,
-    /// Shown whole to people, too: what somebody has asked for by its name.
+    /// Shown to people as it is: a text that somebody has asked for by its name, or a number that
+    /// counts nothing.
     pub is_literal: bool,
 }
 
@@ -51,6 +52,13 @@ impl Column {
 
     pub const fn count(key: &'static str, title: &'static str) -> Self {
         Column::new(key, title, Unit::Count)
+    }
+
+    /// A number that names something, such as a line.
+    pub const fn number(key: &'static str, title: &'static str) -> Self {
+        let mut column = Column::count(key, title);
+        column.is_literal = true;
+        column
     }
 
     pub const fn nanos(key: &'static str, title: &'static str) -> Self {
@@ -90,7 +98,8 @@ impl Column {
             None => (name, if is_number { Unit::Count } else { Unit::Text }),
         };
         let (key, title) = (Cow::Owned(key.to_owned()), Cow::Owned(name.to_owned()));
-        Column { key, title, unit, in_text: true, is_optional: false, is_literal: true }
+        let is_literal = !is_number;
+        Column { key, title, unit, in_text: true, is_optional: false, is_literal }
     }
 
     /// The key with its unit, such as `self_ns`.
@@ -210,9 +219,10 @@ impl Table {
         });
         let names: Vec<&str> = names.collect();
         let short = short_names(&names).into_iter();
-        let texts = short.zip(&self.rows).map(|(name, row)| match name.is_empty() {
-            true => value_text(&row[at], column.unit),
-            false => printable(&name).into_owned(),
+        let texts = short.zip(&self.rows).map(|(name, row)| match &row[at] {
+            Cell::Int(number) if column.is_literal => number.to_string(),
+            cell if name.is_empty() => value_text(cell, column.unit),
+            _ => printable(&name).into_owned(),
         });
         texts.collect()
     }

@@ -313,6 +313,13 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_lines_count_nothing() {
+        let mut table = Table::new([Column::number("line", "line"), Column::count("calls", "")]);
+        table.push([1131_u64.into(), 1131_u64.into()]);
+        assert_eq!([table.column_texts(0), table.column_texts(1)], [["1131"], ["1,131"]]);
+    }
+
+    #[test]
     fn colour_only_when_asked_for() {
         check(
             60,

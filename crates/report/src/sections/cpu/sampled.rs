@@ -81,10 +81,15 @@ pub(in crate::sections) const CPU_LINES: SectionDef = SectionDef {
     shown: Shown::WhereRecorded,
     method: "cpu_lines",
     content: |request| {
-        // Of Python programs these are mostly lines of the interpreter: on request.
+        // Of Python programs these are mostly lines of the interpreter, and where no code that
+        // worked has lines, those of its callers say nothing: on request.
         let is_python = || !python_functions(request.facts, FunctionBy::Line).native.is_empty();
-        let is_shown = request.has_named(CPU_LINES.key) || !is_python();
-        let lines = if is_shown { native_lines(request.facts) } else { Default::default() };
+        let is_named = request.has_named(CPU_LINES.key);
+        let is_shown = is_named || !is_python();
+        let mut lines = if is_shown { native_lines(request.facts) } else { Default::default() };
+        if !is_named && lines.rows.iter().all(|row| row.own == 0) {
+            lines.rows.clear();
+        }
         cpu_lines(&lines, request.facts.cpu_time(), request.top)
     },
 };
@@ -174,7 +179,7 @@ fn python(title: &str, python: &PythonFunctions, facts: &Facts, top: Top) -> Con
         .add(Column::nanos("total", "total"), |row| row.function.total.into())
         .add(Column::count("samples", "samples"), |row| count_cell(functions, row.function.samples))
         .add(Column::text("function", "function"), |row| row.function.name.as_str().into())
-        .add(Column::count("line", "line").in_text_if(has_lines), |row| {
+        .add(Column::number("line", "line").in_text_if(has_lines), |row| {
             (row.function.line > 0).then_some(i128::from(row.function.line)).into()
         })
         .add(Column::hidden("file", Unit::Text), |row| row.function.file.as_str().into())
