@@ -1,5 +1,5 @@
 //! What `perf.data` and the records of the kernel in it are made of: numbers that recorders write
-//! and readers interpret. The kernel and perf define them, but for the names and ids of our own
+//! and readers interpret. The kernel and perf define them, except the names and ids of our own
 //! events.
 
 /// Numbers of records.

@@ -16,7 +16,7 @@ use super::Limits;
 use super::ptrace::Registers;
 use crate::system::sys;
 
-/// So many are told at a time.
+/// So many are named at a time.
 const TOLD_AT_ONCE: usize = 1024;
 
 /// Bytes that are enough for any instruction.

@@ -8,7 +8,7 @@ pub fn jit_dump_name(pid: i32) -> String {
     format!("jit-{pid}.dump")
 }
 
-/// True for the mapping with which a runtime tells recorders that it writes a dump.
+/// True for the mapping by which a runtime announces its dump to recorders.
 pub fn is_jit_dump(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let number = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
