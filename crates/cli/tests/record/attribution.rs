@@ -142,14 +142,14 @@ fn record(bench: &Bench, python: &Path, mode: &str, folder: &str) -> (Arc<Trace>
     (bench.open(folder).into(), Notes::read(&notes))
 }
 
-/// Every interpreter: samples are right, and so are sums.
-fn check(mode: &str) {
+/// Samples are right, and so are sums.
+fn check(mode: &str, interpreters: &[PathBuf]) {
     let Some(bench) = Bench::with("functions of Python") else { return };
     if !bench.copies_frames() {
         return;
     }
     let _busy = busy_processes();
-    for (round, python) in interpreters().iter().enumerate() {
+    for (round, python) in interpreters.iter().enumerate() {
         let is_right = (0..TRIES).any(|again| {
             let (trace, notes) = record(&bench, python, mode, &format!("{mode}{round}-{again}"));
             let found = compare(&trace, &notes);
@@ -165,27 +165,35 @@ fn check(mode: &str) {
     }
 }
 
+/// The layouts of stacks differ between interpreters; how readings and samples meet does not.
+/// So one kind of program runs on all of them, and the others on the oldest and the newest.
+fn oldest_and_newest() -> Vec<PathBuf> {
+    let all = interpreters();
+    let newest = all.last().filter(|_| all.len() > 1);
+    all.first().into_iter().chain(newest).cloned().collect()
+}
+
 #[test]
 fn functions_of_equal_time_have_equal_time() {
-    check("equal");
+    check("equal", &interpreters());
 }
 
 #[test]
 fn calls_of_the_system_between_functions_change_nothing() {
-    check("clocks");
+    check("clocks", &oldest_and_newest());
 }
 
 #[test]
 fn short_functions_that_are_called_by_turns_are_each_right() {
-    check("short");
+    check("short", &oldest_and_newest());
 }
 
 #[test]
 fn threads_that_share_the_gil_are_each_right() {
-    check("threads");
+    check("threads", &oldest_and_newest());
 }
 
 #[test]
 fn native_work_stands_under_the_function_that_asked_for_it() {
-    check("native");
+    check("native", &oldest_and_newest());
 }
