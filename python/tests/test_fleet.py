@@ -20,7 +20,7 @@ EAGER = FOUR[0].parents[1] / "llama_small_eager.json.gz"
 #: Every answer that must not depend on where it was worked out.
 ANSWERS = (
     "files calls activities breakdown findings findings_by_kind ranks straggler stragglers waits "
-    "collectives meetings"
+    "collectives collective_instances"
 ).split()
 
 
@@ -48,14 +48,14 @@ def test_answers_are_those_of_the_command_line(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     fleet = sw.fleet(FOUR)
     methods = {"rank-waits": "waits"}
-    for key in ("straggler", "ranks", "rank-waits", "collectives", "meetings"):
+    for key in ("straggler", "ranks", "rank-waits", "collectives", "collective-instances"):
         options = ("--section", key, "--top", 0, "--format", "json")
         expected = json.loads(command_line(*options, *FOUR))
         got = getattr(fleet, methods.get(key, key))().to_dicts()
         assert got and got == expected, key
     text = fleet.report(top=5)
     assert text == command_line("--top", 5, *FOUR)
-    assert fleet.report("meetings") == command_line("--section", "meetings", *FOUR)
+    assert fleet.report("collective-instances") == command_line("--section", "collective-instances", *FOUR)
 
 
 def test_every_rank_answers_as_it_does_alone():
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_read_is_a_row(tmp_path):
     assert fleet.files()["rank"] == [0, None, None, 1]
     # What is left is what there would be without these files.
     both = sw.fleet(FOUR[:2])
-    for name in ("ranks", "waits", "collectives", "meetings"):
+    for name in ("ranks", "waits", "collectives", "collective_instances"):
         assert getattr(fleet, name)().to_dicts() == getattr(both, name)().to_dicts(), name
     assert "Could not be read" in fleet.report() and "2 unread" in repr(fleet)
     none = sw.fleet([page])
@@ -125,7 +125,7 @@ def test_object_stores_are_read_through_fsspec(many, tmp_path):
     assert fleet.unread[0][1].startswith("memory:///fleet/run_rank12.json.gz: byte 0: not a trace")
     near = sw.fleet([f"file://{many}/run_rank{rank}.json.gz" for rank in range(12)])
     plain = sw.fleet([many / f"run_rank{rank}.json.gz" for rank in range(12)])
-    for name in ("calls", "activities", "breakdown", "waits", "collectives", "meetings"):
+    for name in ("calls", "activities", "breakdown", "waits", "collectives", "collective_instances"):
         expected = getattr(plain, name)().to_ipc()
         assert getattr(fleet, name)().to_ipc() == expected, name
         assert getattr(near, name)().to_ipc() == expected, name

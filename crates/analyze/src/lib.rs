@@ -109,8 +109,8 @@ pub use profile::{
     profile, profile_by_label, profiles_side_by_side, thread_profile, without_prefix,
 };
 pub use ranks::{
-    Activity, CollectiveCall, CollectiveKey, CollectiveOp, CollectiveRow, Excess, MeetingRow,
-    RankDigest, RankDigester, RankRow, RankWait, Ranks, Straggler, ranks,
+    Activity, CollectiveCall, CollectiveInstanceRow, CollectiveKey, CollectiveOp, CollectiveRow,
+    Excess, RankDigest, RankDigester, RankRow, RankWait, Ranks, Straggler, ranks,
 };
 pub use timeline::{
     FoundName, LaunchedWork, NameUse, Rows, SearchHit, Slice, Viewport, find_named, range_use,

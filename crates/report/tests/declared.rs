@@ -9,13 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use spanwise_analyze::{CompareBy, CompareOptions, Facts};
+use spanwise_analyze::{ClassRules, CompareBy, CompareOptions, Facts, RankDigester, fusion, ranks};
 use spanwise_model::{SourceInfo, Trace, TraceBuilder};
 use spanwise_read::{IndexUse, OpenOptions};
 use spanwise_report::{
-    ALL, ReportRequest, SECTIONS, Shown, compare_sides, gate_section, report, side,
+    ALL, PROFILE_SECTIONS, RANK_SECTIONS, RanksRequest, ReportRequest, SECTIONS, Shown, UnreadFile,
+    compare_sides, gate_section, ranks_report, report, side,
 };
-use spanwise_write::{CompareView, Document, Format, Style, Top, compare_document, info_document};
+use spanwise_write::{
+    CompareView, Document, Format, Style, Top, compare_document, fusion_document, info_document,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -38,7 +41,12 @@ fn check_generated(path: &str, expected: &str) {
 #[test]
 fn the_documentation_lists_every_section() {
     let text = text_of("docs/reference/sections.md");
-    let (of_traces, _) = text.split_once("## Several ranks").expect("a heading");
+    let (of_traces, rest) = text.split_once("## Several ranks").expect("a heading");
+    let (of_ranks, of_profiles) = rest.split_once("## Profiles").expect("a heading");
+    let key = |line: &str| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned());
+    let keys = |text: &str| -> Vec<String> { text.lines().filter_map(key).collect() };
+    assert_eq!(keys(of_ranks), RANK_SECTIONS.iter().map(|def| def.key).collect::<Vec<_>>());
+    assert_eq!(keys(of_profiles), PROFILE_SECTIONS.iter().map(|def| def.key).collect::<Vec<_>>());
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split('|').map(|cell| cell.trim().to_owned());
         let key = cells.next()?.trim_end_matches('`').to_owned();
@@ -70,6 +78,13 @@ fn every_section_is_a_documented_method_of_python() {
             .expect("a string takes everything");
     }
     check_generated("python/spanwise/_traces/sections.pyi", &stub);
+    let (methods, source) =
+        (text_of("docs/reference/python/fleet.md"), text_of("python/spanwise/_fleet/fleet.py"));
+    for def in RANK_SECTIONS {
+        let method = def.method;
+        assert!(source.contains(&format!("def {method}(")), "{method}");
+        assert!(methods.contains(&format!("`{method}")), "{method}");
+    }
 }
 
 fn opened(path: &str) -> Arc<Trace> {
@@ -100,6 +115,26 @@ fn comparison_of(traces: [&Arc<Trace>; 2], by: CompareBy) -> Document {
     document
 }
 
+/// What files of several ranks say together, with one that cannot be read.
+fn ranks_of(traces: &[Arc<Trace>]) -> Document {
+    let digester = RankDigester::default();
+    let digest = |(rank, trace)| digester.digest(&Facts::new(trace), "file", Some(rank));
+    let ranks = ranks((0..).zip(traces).map(digest).collect());
+    let unread = [UnreadFile { file: "file".to_owned(), reason: "reason".to_owned() }];
+    let sections = [ALL.to_owned()];
+    ranks_report(&RanksRequest {
+        ranks: &ranks,
+        unread: &unread,
+        top: Top::All,
+        sections: &sections,
+    })
+}
+
+fn kernels_of(base: &Arc<Trace>, other: &Arc<Trace>) -> Document {
+    let found = fusion(&Facts::new(base), &Facts::new(other), &ClassRules::standard());
+    fusion_document(["base", "other"], &found, Top::All)
+}
+
 /// Traces of different kinds: of GPU work, of threads, of samples, of calls.
 fn traces() -> Vec<Arc<Trace>> {
     let paths = [
@@ -123,6 +158,11 @@ fn json_is_what_its_schema_says() {
     let traces = traces();
     check_schema("report", &report_of(&empty), traces.iter().map(report_of));
     check_schema("info", &info_of(&empty), traces.iter().map(|trace| info_of(trace)));
+    let ddp: Vec<Arc<Trace>> =
+        (0..4).map(|rank| opened(&format!("testdata/kineto/ddp/ddp_rank{rank}.json.gz"))).collect();
+    check_schema("ranks", &ranks_of(std::slice::from_ref(&empty)), [ranks_of(&ddp)].into_iter());
+    let kernels = kernels_of(&traces[0], &traces[1]);
+    check_schema("kernels", &kernels_of(&empty, &empty), [kernels].into_iter());
     let compared = |by| comparison_of([&traces[0], &traces[1]], by);
     let others = [CompareBy::Class, CompareBy::Kernel, CompareBy::Phase].map(compared);
     check_schema("compare", &compared(CompareBy::Operator), others.into_iter());

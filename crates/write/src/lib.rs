@@ -30,18 +30,14 @@ pub use profile::{
 };
 pub use sections::compare::changes::{CompareView, compare_document};
 pub use sections::compare::correlate::{correlate_document, correlate_json, correlate_table};
-pub use sections::compare::diff::{DiffSide, diff_document};
+pub use sections::compare::diff::{DiffSide, diff_document, unit_of};
 pub use sections::compare::fusion::fusion_document;
 pub use sections::compare::fusion_layers::fusion_layers_document;
 pub use sections::compat::compat_section;
 pub use sections::overview::info::{info_document, properties_section, source_fields};
 pub use sections::overview::live::{LiveState, LiveView, live_document};
 pub use sections::overview::verify::{verify_document, verify_table};
-pub use sections::profile_use::{
-    columns_section, profile_info_document, profile_labels_section, profile_section,
-    profile_self_section, profile_total_section,
-};
-pub use sections::ranks::{meetings_section, ranks_document};
+pub use sections::profile_info::{columns_content, profile_fields, profile_info_document};
 pub use trace::{TraceFormat, write_chrome, write_fxt, write_perfetto, write_trace};
 
 /// What the output is for.

@@ -292,9 +292,9 @@ class Fleet:
         """Collectives by kind and size: skew, transfer, bandwidth."""
         return Table(self._together().section("collectives", top))
 
-    def meetings(self, *, top: int | None = None) -> Table:
-        """Each collective of several ranks: who came first and last, what was waited."""
-        return Table(self._together().section("meetings", top))
+    def collective_instances(self, *, top: int | None = None) -> Table:
+        """Each collective that several ranks took part in: who came first and last, what was waited."""
+        return Table(self._together().section("collective-instances", top))
 
     def report(
         self, *sections: str, top: int | None = 15, width: int = 100, format: str = "text"

@@ -12,13 +12,13 @@ use crate::base::cover::covered_ns;
 
 mod collective;
 mod digest;
-mod meetings;
+mod instances;
 #[cfg(test)]
 mod tests;
 
 pub use collective::{CollectiveCall, CollectiveKey, CollectiveOp};
 pub use digest::{Activity, RankDigest, RankDigester};
-use meetings::{Meeting, Meetings, median};
+use instances::{CollectiveInstance, CollectiveInstances, median};
 
 /// What the ranks of a run show together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +32,12 @@ pub struct Ranks {
     /// Collectives that were found on two ranks or more.
     pub matched: u64,
     /// Each of them, in order of time.
-    pub meetings: Vec<MeetingRow>,
+    pub instances: Vec<CollectiveInstanceRow>,
 }
 
 /// One collective of several ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MeetingRow {
+pub struct CollectiveInstanceRow {
     pub key: Arc<CollectiveKey>,
     pub ranks: u64,
     /// Who came first and last; of equals the first rank.
@@ -146,22 +146,23 @@ const EXCESS_SHOWN: usize = 5;
 
 pub fn ranks(mut digests: Vec<RankDigest>) -> Ranks {
     digests.sort_by(|a, b| (a.rank, &a.file).cmp(&(b.rank, &b.file)));
-    let meetings = Meetings::new(&digests);
-    let waits = RankWaits::new(&meetings.rows);
-    let straggler = straggler(&digests, &meetings.rows, &waits);
+    let instances = CollectiveInstances::new(&digests);
+    let waits = RankWaits::new(&instances.rows);
+    let straggler = straggler(&digests, &instances.rows, &waits);
     let numbers: Vec<Option<i64>> = digests.iter().map(|digest| digest.rank).collect();
     let number = |row: usize| numbers[row];
-    let collectives = collective_rows(&meetings.rows, number);
+    let collectives = collective_rows(&instances.rows, number);
     let wait_rows = waits.rows(number);
     let (waited, made_wait) = waits.sums(digests.len());
-    let meeting_rows = meetings.rows.iter().map(|meeting| meeting_row(meeting, number)).collect();
+    let instance_rows =
+        instances.rows.iter().map(|instance| instance_row(instance, number)).collect();
     let rows = digests.into_iter().enumerate().map(|(row, digest)| RankRow {
         window_ns: digest.window_ns(),
         waited_ns: waited[row],
         made_wait_ns: made_wait[row],
         last_count: waits.last_count.get(&row).copied().unwrap_or(0),
-        unmatched: meetings.unmatched[row],
-        clock_ahead_ns: meetings.ahead_ns[row],
+        unmatched: instances.unmatched[row],
+        clock_ahead_ns: instances.ahead_ns[row],
         digest,
     });
     Ranks {
@@ -169,24 +170,27 @@ pub fn ranks(mut digests: Vec<RankDigest>) -> Ranks {
         collectives,
         waits: wait_rows,
         straggler,
-        matched: meetings.rows.len() as u64,
-        meetings: meeting_rows,
+        matched: instances.rows.len() as u64,
+        instances: instance_rows,
     }
 }
 
-fn meeting_row(meeting: &Meeting, number: impl Fn(usize) -> Option<i64>) -> MeetingRow {
-    let (first, last) = (meeting.first(), meeting.last());
-    let others = meeting.calls.iter().filter(|call| call.rank != last.rank);
-    MeetingRow {
-        key: Arc::clone(&meeting.key),
-        ranks: meeting.calls.len() as u64,
+fn instance_row(
+    instance: &CollectiveInstance,
+    number: impl Fn(usize) -> Option<i64>,
+) -> CollectiveInstanceRow {
+    let (first, last) = (instance.first(), instance.last());
+    let others = instance.calls.iter().filter(|call| call.rank != last.rank);
+    CollectiveInstanceRow {
+        key: Arc::clone(&instance.key),
+        ranks: instance.calls.len() as u64,
         first_rank: number(first.rank),
         last_rank: number(last.rank),
         start_ns: first.start,
         skew_ns: last.start - first.start,
         waited_ns: others.map(|call| call.waited_ns(last)).sum(),
-        transfer_ns: meeting.transfer_ns(),
-        total_ns: meeting.last_end() - first.start,
+        transfer_ns: instance.transfer_ns(),
+        total_ns: instance.last_end() - first.start,
     }
 }
 
@@ -200,16 +204,16 @@ struct RankWaits {
 }
 
 impl RankWaits {
-    fn new(meetings: &[Meeting]) -> Self {
+    fn new(instances: &[CollectiveInstance]) -> Self {
         let mut waits = RankWaits {
             pairs: BTreeMap::new(),
             last_count: BTreeMap::new(),
             late: BTreeMap::new(),
         };
-        for meeting in meetings {
-            let last = meeting.last();
+        for instance in instances {
+            let last = instance.last();
             *waits.last_count.entry(last.rank).or_default() += 1;
-            let others = meeting.calls.iter().filter(|call| call.rank != last.rank);
+            let others = instance.calls.iter().filter(|call| call.rank != last.rank);
             let before = others.clone().map(|call| call.start).max().unwrap_or(last.start);
             waits.late.entry(last.rank).or_default().push((before, last.start));
             for call in others {
@@ -244,29 +248,31 @@ impl RankWaits {
 }
 
 fn collective_rows(
-    meetings: &[Meeting],
+    instances: &[CollectiveInstance],
     number: impl Fn(usize) -> Option<i64>,
 ) -> Vec<CollectiveRow> {
-    let mut groups: BTreeMap<&Arc<CollectiveKey>, Vec<&Meeting>> = BTreeMap::new();
-    for meeting in meetings {
-        groups.entry(&meeting.key).or_default().push(meeting);
+    let mut groups: BTreeMap<&Arc<CollectiveKey>, Vec<&CollectiveInstance>> = BTreeMap::new();
+    for instance in instances {
+        groups.entry(&instance.key).or_default().push(instance);
     }
     let mut rows: Vec<CollectiveRow> = groups
         .into_iter()
         .map(|(key, group)| {
-            let skew = |meeting: &&Meeting| meeting.last().start - meeting.first().start;
+            let skew =
+                |instance: &&CollectiveInstance| instance.last().start - instance.first().start;
             let mut last: BTreeMap<usize, u64> = BTreeMap::new();
-            group.iter().for_each(|meeting| *last.entry(meeting.last().rank).or_default() += 1);
+            group.iter().for_each(|instance| *last.entry(instance.last().rank).or_default() += 1);
             let most = last.iter().max_by_key(|&(&rank, &count)| (count, Reverse(rank)));
-            let total = |meeting: &&Meeting| meeting.last_end() - meeting.first().start;
+            let total =
+                |instance: &&CollectiveInstance| instance.last_end() - instance.first().start;
             CollectiveRow {
                 key: CollectiveKey::clone(key),
                 count: group.len() as u64,
-                ranks: group.iter().map(|meeting| meeting.calls.len()).max().unwrap_or(0) as u64,
+                ranks: group.iter().map(|instance| instance.calls.len()).max().unwrap_or(0) as u64,
                 total_ns: group.iter().map(total).sum(),
                 skew_ns: group.iter().map(skew).sum(),
                 skew_max_ns: group.iter().map(skew).max().unwrap_or(0),
-                transfer_ns: group.iter().map(|meeting| meeting.transfer_ns()).sum(),
+                transfer_ns: group.iter().map(|instance| instance.transfer_ns()).sum(),
                 last_rank: most.and_then(|(&rank, _)| number(rank)),
                 last_count: most.map_or(0, |(_, &count)| count),
             }
@@ -276,7 +282,11 @@ fn collective_rows(
     rows
 }
 
-fn straggler(digests: &[RankDigest], meetings: &[Meeting], waits: &RankWaits) -> Option<Straggler> {
+fn straggler(
+    digests: &[RankDigest],
+    instances: &[CollectiveInstance],
+    waits: &RankWaits,
+) -> Option<Straggler> {
     let covered = |times: &[(i128, i128)]| {
         let mut times = times.to_vec();
         times.sort_unstable();
@@ -291,7 +301,7 @@ fn straggler(digests: &[RankDigest], meetings: &[Meeting], waits: &RankWaits) ->
     is_late.then(|| Straggler {
         rank: digest.rank,
         last_count: waits.last_count[&row],
-        matched: meetings.len() as u64,
+        matched: instances.len() as u64,
         late_ns,
         window_ns: digest.window_ns(),
         compute_ns: digest.compute_ns,

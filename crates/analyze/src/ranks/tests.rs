@@ -59,14 +59,14 @@ fn who_waits_for_whom_adds_up() {
 }
 
 #[test]
-fn every_meeting_says_who_came_first_and_last() {
+fn every_instance_says_who_came_first_and_last() {
     let found = run(0);
-    assert_eq!(found.meetings.len() as u64, found.matched);
-    let row = &found.meetings[0];
+    assert_eq!(found.instances.len() as u64, found.matched);
+    let row = &found.instances[0];
     assert_eq!((row.ranks, row.first_rank, row.last_rank), (3, Some(2), Some(1)));
     assert_eq!((row.start_ns, row.skew_ns), (i128::from(59 * MS), i128::from(31 * MS)));
     assert_eq!(row.waited_ns, i128::from((31 + 30) * MS));
-    let waited: i128 = found.meetings.iter().map(|row| row.waited_ns).sum();
+    let waited: i128 = found.instances.iter().map(|row| row.waited_ns).sum();
     assert_eq!(waited, found.waits.iter().map(|row| row.total_ns).sum::<i128>());
 }
 

@@ -19,8 +19,10 @@ use spanwise_analyze::{
     Activity, CollectiveKey, CollectiveOp, RankDigest, RankDigester, TotalNanos,
 };
 use spanwise_model::Nanos;
-use spanwise_report::{ReportRequest, files_of, rank_of, report_sections};
-use spanwise_write::{Document, Section, Top, meetings_section, ranks_document};
+use spanwise_report::{
+    RanksRequest, ReportRequest, UnreadFile, files_of, rank_of, ranks_report, report_sections,
+};
+use spanwise_write::{Document, Section, Top};
 
 use super::error::{asked, of_report};
 use super::opened::{Trace, rows_shown, table_of, written};
@@ -258,7 +260,7 @@ fn listed_activities(batch: &RecordBatch) -> PyResult<Listed<(Activity, Nanos)>>
 /// What ranks show together; and the files that could not be read, with why.
 struct Together {
     ranks: spanwise_analyze::Ranks,
-    unread: Vec<(String, String)>,
+    unread: Vec<UnreadFile>,
 }
 
 /// What the ranks of a run show together: tables for programs, a report for people.
@@ -288,7 +290,7 @@ fn put_together([ranks, calls, activities]: &[RecordBatch; 3]) -> PyResult<Toget
     for row in 0..ranks.num_rows() {
         let file = text(files, row).unwrap_or_default().to_owned();
         if let Some(error) = text(errors, row) {
-            unread.push((file, error.to_owned()));
+            unread.push(UnreadFile { file, reason: error.to_owned() });
             continue;
         }
         let mut digest = RankDigest::default();
@@ -310,14 +312,12 @@ fn put_together([ranks, calls, activities]: &[RecordBatch; 3]) -> PyResult<Toget
 impl Together {
     /// The sections that are named; the usual ones where none is.
     fn document(&self, named: &[String], top: Option<usize>) -> Document {
-        let mut document = ranks_document(&self.ranks, &self.unread, rows_shown(top));
-        let is_asked = |key: &str| named.iter().any(|name| name == key);
-        if is_asked("meetings") {
-            let section = meetings_section(&self.ranks.meetings, rows_shown(top));
-            document.sections.push(section);
-        }
-        document.sections.retain(|section| named.is_empty() || is_asked(section.key));
-        document
+        ranks_report(&RanksRequest {
+            ranks: &self.ranks,
+            unread: &self.unread,
+            top: rows_shown(top),
+            sections: named,
+        })
     }
 }
 
@@ -329,7 +329,7 @@ impl Ranks {
         self.0.ranks.matched
     }
 
-    /// "straggler", "ranks", "rank-waits", "collectives" or "meetings", all rows or the first.
+    /// A section about many ranks, such as "straggler": all rows or the first.
     #[pyo3(signature = (key, top = None))]
     fn section(&self, key: String, top: Option<usize>) -> PyResult<Table> {
         let document = self.0.document(std::slice::from_ref(&key), top);

@@ -11,7 +11,9 @@ pub(super) mod findings;
 pub(super) mod gpu;
 mod memory;
 pub(super) mod overview;
+pub(super) mod profile;
 pub(super) mod range;
+pub(super) mod ranks;
 mod training;
 
 use spanwise_analyze::Facts;
@@ -31,8 +33,21 @@ pub enum Shown {
     OnRequest,
 }
 
+/// What a report is about; each has sections of its own.
+pub trait Subject {
+    /// What a section answers.
+    type Request<'a>;
+}
+
+/// One trace.
+pub struct OneTrace;
+
+impl Subject for OneTrace {
+    type Request<'a> = ReportRequest<'a>;
+}
+
 /// The declaration of a section.
-pub struct SectionDef {
+pub struct SectionDef<S: Subject = OneTrace> {
     /// Its name for `--section`, and in JSON and CSV.
     pub key: &'static str,
     /// Its heading; some say more about the trace at hand.
@@ -40,13 +55,13 @@ pub struct SectionDef {
     /// A few words for the help.
     pub about: &'static str,
     pub shown: Shown,
-    /// The method of `Trace` in Python; a column of the trace has the key of some.
+    /// The method of `Trace` or `Fleet` in Python; empty where there is none.
     pub method: &'static str,
-    content: fn(&ReportRequest<'_>) -> Content,
+    content: for<'a> fn(&S::Request<'a>) -> Content,
 }
 
-impl SectionDef {
-    fn section(&self, request: &ReportRequest<'_>) -> Section {
+impl<S: Subject> SectionDef<S> {
+    fn section(&self, request: &S::Request<'_>) -> Section {
         (self.content)(request).section(self.key, self.title)
     }
 }
@@ -124,14 +139,28 @@ fn ordered(facts: &Facts) -> Vec<&'static SectionDef> {
 /// The sections that were named, in order of the report; by default those that are
 /// part of every report, and those that this trace fills.
 pub fn report_sections(request: &ReportRequest<'_>) -> Vec<Section> {
-    let is_requested = |def: &&SectionDef| match request.sections {
+    named_sections(&ordered(request.facts), request, request.sections)
+}
+
+/// The sections that were named; where none is, those that are part of every report, and those that
+/// have something to show.
+fn named_sections<'a, S: Subject>(
+    defs: &[&SectionDef<S>],
+    request: &S::Request<'a>,
+    named: &[String],
+) -> Vec<Section>
+where
+    S::Request<'a>: Sync,
+{
+    let is_named = |key: &str| named.iter().any(|name| name == key || name == ALL);
+    let is_requested = |def: &&&SectionDef<S>| match named {
         [] => def.shown != Shown::OnRequest,
-        _ => request.has_named(def.key),
+        _ => is_named(def.key),
     };
-    let defs: Vec<&SectionDef> = ordered(request.facts).into_iter().filter(is_requested).collect();
+    let defs: Vec<&&SectionDef<S>> = defs.iter().filter(is_requested).collect();
     let sections = map_indices(defs.len(), threads_available(), |at| {
         let section = defs[at].section(request);
-        let is_always = !request.sections.is_empty() || defs[at].shown == Shown::Always;
+        let is_always = !named.is_empty() || defs[at].shown == Shown::Always;
         (is_always || !section.is_empty()).then_some(section)
     });
     sections.into_iter().flatten().collect()

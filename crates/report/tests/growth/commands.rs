@@ -11,14 +11,13 @@ use spanwise_analyze::{
 };
 use spanwise_model::{MeasuredRow, Measurements, Trace};
 use spanwise_report::{
-    ReportRequest, compare_sides, compare_traces, histogram_section, latency_section, report, side,
-    slowest_section,
+    ALL, RanksRequest, ReportRequest, compare_sides, compare_traces, histogram_section,
+    latency_section, ranks_report, report, side, slowest_section,
 };
 use spanwise_write::{
     CHART_CLASSES_MAX, CompareView, FlameOptions, Format, PprofOptions, ReportPage, Style, Top,
     TraceFormat, compare_document, compat_section, correlate_document, fusion_document,
-    fusion_layers_document, meetings_section, ranks_document, write_flame, write_folded,
-    write_pprof, write_report_page, write_trace,
+    fusion_layers_document, write_flame, write_folded, write_pprof, write_report_page, write_trace,
 };
 
 fn flame(trace: &Arc<Trace>) {
@@ -177,8 +176,8 @@ fn report_ranks(trace: &Arc<Trace>) {
         digester.digest(&Facts::new(trace), &name, Some(rank))
     };
     let ranks = ranks((0..4).map(digest).collect());
-    ranks_document(&ranks, &[], Top::First(30));
-    meetings_section(&ranks.meetings, Top::All);
+    let sections = [ALL.to_owned()];
+    ranks_report(&RanksRequest { ranks: &ranks, unread: &[], top: Top::All, sections: &sections });
 }
 
 /// What a page asks for: what to draw of every track, as a whole and in part, names, a time range.

@@ -3,5 +3,4 @@
 pub(crate) mod compare;
 pub(super) mod compat;
 pub(crate) mod overview;
-pub(super) mod profile_use;
-pub(super) mod ranks;
+pub(super) mod profile_info;

@@ -19,8 +19,8 @@ use crate::output::stdout;
 
 mod calls;
 pub(crate) mod compat;
-pub(crate) mod profile;
-pub(crate) mod ranks;
+mod profile;
+mod ranks;
 pub(crate) mod sections;
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
@@ -49,9 +49,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 
 fn run_one(args: &ReportArgs, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let path = files[0].as_path();
-    if let Some(name) =
-        args.section.iter().find(|name| ranks::SECTIONS.iter().any(|row| row.0 == **name))
-    {
+    if let Some(name) = args.section.iter().find(|name| ranks::is_section(name)) {
         bail!("the section {name} needs the traces of several ranks, or a folder of them");
     }
     let (classes, devices) = tables(args.classes.as_deref())?;

@@ -4,42 +4,23 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use spanwise_analyze::profile_use;
 use spanwise_model::Profile;
-use spanwise_report::ALL;
-use spanwise_write::Document;
+use spanwise_report::{ALL, PROFILE_SECTIONS, ProfileRequest, profile_report};
 
 use super::show;
 use crate::args::ReportArgs;
 use crate::commands::profiles::column;
 
-/// The sections of a report on a profile: key and a few words.
-pub(crate) const SECTIONS: &[(&str, &str)] = &[
-    ("profile", "what the profile is"),
-    ("columns", "what it counts, with totals"),
-    ("functions", "functions by self, in the column of --value"),
-    ("functions-total", "functions with what they called"),
-    ("labels", "by thread, rank, phase and other labels"),
-];
-
 pub(super) fn run(args: &ReportArgs, path: &Path, profile: &Profile) -> anyhow::Result<ExitCode> {
     refuse_options_of_traces(args, path)?;
-    let shown = column(args.value.as_deref(), profile)?;
-    let used = profile_use(profile, shown);
-    let file = path.display().to_string();
-    let top = args.top.rows();
-    let mut all = vec![
-        spanwise_write::profile_section(&file, profile),
-        spanwise_write::columns_section(profile, shown),
-    ];
-    if let Some(value) = profile.value_types.get(shown) {
-        all.push(spanwise_write::profile_self_section(value, &used, top));
-        all.push(spanwise_write::profile_total_section(value, &used, top));
-        all.push(spanwise_write::profile_labels_section(value, &used, top));
-    }
-    let is_asked = |key: &str| args.section.iter().any(|name| name == key || name == ALL);
-    all.retain(|section| args.section.is_empty() || is_asked(section.key));
-    show(&Document { sections: all, hints: Vec::new() }, &args.output)?;
+    let document = profile_report(&ProfileRequest {
+        file: &path.display().to_string(),
+        profile,
+        value: column(args.value.as_deref(), profile)?,
+        top: args.top.rows(),
+        sections: &args.section,
+    });
+    show(&document, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -57,7 +38,7 @@ fn refuse_options_of_traces(args: &ReportArgs, path: &Path) -> anyhow::Result<()
     }
     let is_known = |name: &str| is_section(name) || name == ALL;
     if let Some(name) = args.section.iter().find(|name| !is_known(name)) {
-        let names: Vec<&str> = SECTIONS.iter().map(|row| row.0).collect();
+        let names: Vec<&str> = PROFILE_SECTIONS.iter().map(|def| def.key).collect();
         bail!(
             "{}: a profile; the section {name} is about traces, those of profiles are {}",
             path.display(),
@@ -69,5 +50,5 @@ fn refuse_options_of_traces(args: &ReportArgs, path: &Path) -> anyhow::Result<()
 
 /// Whether a report on a profile has it.
 pub(super) fn is_section(name: &str) -> bool {
-    SECTIONS.iter().any(|row| row.0 == name)
+    PROFILE_SECTIONS.iter().any(|def| def.key == name)
 }

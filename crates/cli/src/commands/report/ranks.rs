@@ -10,28 +10,18 @@ use anyhow::bail;
 use spanwise_analyze::{Facts, RankDigest, RankDigester};
 use spanwise_model::{map_indices, threads_available};
 use spanwise_read::{IndexUse, OpenOptions, ReadError};
-use spanwise_report::{ALL, files_of, rank_of};
+use spanwise_report::{
+    ALL, RANK_SECTIONS, RanksRequest, UnreadFile, files_of, rank_of, ranks_report,
+};
 
 use super::show;
 use crate::args::ReportArgs;
 use crate::failure::{self, note};
 use crate::progress::Progress;
 
-/// The sections of a report on many ranks: key and a few words.
-pub(crate) const SECTIONS: &[(&str, &str)] = &[
-    ("straggler", "which rank the others wait for, and what it does"),
-    ("ranks", "each rank: GPU, host, collectives, waiting"),
-    ("rank-waits", "who waits for whom"),
-    ("collectives", "collectives by kind and size: skew, transfer, bandwidth"),
-    (MEETINGS, "each collective: who came first and last, what was waited (on request)"),
-];
-
-/// A row for each of many thousands: shown where it is asked for.
-const MEETINGS: &str = "meetings";
-
 pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCode> {
-    let known = |name: &str| SECTIONS.iter().any(|row| row.0 == name) || name == ALL;
-    if let Some(name) = args.section.iter().find(|name| !known(name)) {
+    let is_known = |name: &str| is_section(name) || name == ALL;
+    if let Some(name) = args.section.iter().find(|name| !is_known(name)) {
         bail!("the section {name} is about one file, and there are several");
     }
     if args.check.is_some() || !args.threshold.is_empty() {
@@ -44,24 +34,28 @@ pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCo
         match digest {
             Ok(digest) => digests.push(digest),
             Err(error) => {
-                unread.push((file.display().to_string(), error.to_string()));
+                let (file, reason) = (file.display().to_string(), error.to_string());
+                unread.push(UnreadFile { file, reason });
                 failure::tell(&error.into());
             }
         }
     }
-    let ranks = spanwise_analyze::ranks(digests);
-    let mut document = spanwise_write::ranks_document(&ranks, &unread, args.top.rows());
-    let is_asked = |key: &str| args.section.iter().any(|name| name == key || name == ALL);
-    if is_asked(MEETINGS) {
-        let section = spanwise_write::meetings_section(&ranks.meetings, args.top.rows());
-        document.sections.push(section);
-    }
-    document.sections.retain(|section| args.section.is_empty() || is_asked(section.key));
+    let mut document = ranks_report(&RanksRequest {
+        ranks: &spanwise_analyze::ranks(digests),
+        unread: &unread,
+        top: args.top.rows(),
+        sections: &args.section,
+    });
     if args.quiet {
         document.hints.clear();
     }
     show(&document, &args.output)?;
     Ok(if unread.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(failure::ERROR) })
+}
+
+/// Whether a report on many ranks has it.
+pub(super) fn is_section(name: &str) -> bool {
+    RANK_SECTIONS.iter().any(|def| def.key == name)
 }
 
 /// Each file on a thread of its own, as many at once as there are cores.

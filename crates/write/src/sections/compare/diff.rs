@@ -38,7 +38,7 @@ fn is_by_step(diff: &ProfileDiff) -> bool {
 }
 
 /// How values of a column are shown.
-pub(crate) fn unit_of(value: &ValueType) -> Unit {
+pub fn unit_of(value: &ValueType) -> Unit {
     match &*value.unit {
         "nanoseconds" => Unit::Nanos,
         "bytes" => Unit::Bytes,

@@ -17,7 +17,7 @@ use super::digest::RankDigest;
 
 /// One collective, as the ranks that took part in it saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Meeting {
+pub(super) struct CollectiveInstance {
     pub(super) key: Arc<CollectiveKey>,
     /// In order of ranks; times on the common clock.
     pub(super) calls: Vec<Arrival>,
@@ -39,7 +39,7 @@ impl Arrival {
     }
 }
 
-impl Meeting {
+impl CollectiveInstance {
     /// The rank that came first; of equals the first.
     pub(super) fn first(&self) -> Arrival {
         *self.calls.iter().min_by_key(|call| call.start).expect("two or more meet")
@@ -62,33 +62,33 @@ impl Meeting {
 }
 
 /// Collectives of all ranks, on one clock.
-pub(super) struct Meetings {
-    pub(super) rows: Vec<Meeting>,
+pub(super) struct CollectiveInstances {
+    pub(super) rows: Vec<CollectiveInstance>,
     /// Calls that met no other.
     pub(super) unmatched: Vec<u64>,
     /// How much each rank's clock is ahead, where that is sure; already taken off.
     pub(super) ahead_ns: Vec<Option<i128>>,
 }
 
-impl Meetings {
+impl CollectiveInstances {
     pub(super) fn new(ranks: &[RankDigest]) -> Self {
-        let mut meetings = matched(ranks);
-        let later = ends_later(&meetings.rows, ranks.len());
+        let mut instances = matched(ranks);
+        let later = ends_later(&instances.rows, ranks.len());
         let ahead_ns: Vec<Option<i128>> = later.into_iter().map(ahead).collect();
-        for meeting in &mut meetings.rows {
-            for call in &mut meeting.calls {
+        for instance in &mut instances.rows {
+            for call in &mut instance.calls {
                 let ahead_ns = ahead_ns[call.rank].unwrap_or(0);
                 call.start -= ahead_ns;
                 call.end -= ahead_ns;
             }
         }
-        meetings.rows.sort_by_key(|meeting| (meeting.first().start, meeting.key.clone()));
-        meetings.ahead_ns = ahead_ns;
-        meetings
+        instances.rows.sort_by_key(|instance| (instance.first().start, instance.key.clone()));
+        instances.ahead_ns = ahead_ns;
+        instances
     }
 }
 
-fn matched(ranks: &[RankDigest]) -> Meetings {
+fn matched(ranks: &[RankDigest]) -> CollectiveInstances {
     // Ranks that take part, with the rows of their calls. Most of thousands of ranks take part
     // in few groups, so only those that do are listed.
     let mut by_key: BTreeMap<&Arc<CollectiveKey>, Vec<(usize, Vec<u32>)>> = BTreeMap::new();
@@ -107,31 +107,32 @@ fn matched(ranks: &[RankDigest]) -> Meetings {
         let on_calendar = |time: i64| digest.base_ns + i128::from(time);
         Arrival { rank, start: on_calendar(call.start), end: on_calendar(call.end) }
     };
-    let mut meetings = Meetings { rows: vec![], unmatched: vec![0; ranks.len()], ahead_ns: vec![] };
+    let mut instances =
+        CollectiveInstances { rows: vec![], unmatched: vec![0; ranks.len()], ahead_ns: vec![] };
     for (key, of_ranks) in by_key {
         let shortest = of_ranks.iter().map(|(_, calls)| calls.len()).min().unwrap_or(0);
         let common = if of_ranks.len() < 2 { 0 } else { shortest };
         for (rank, calls) in &of_ranks {
-            meetings.unmatched[*rank] += (calls.len() - common) as u64;
+            instances.unmatched[*rank] += (calls.len() - common) as u64;
         }
         for nth in (1..=common).rev() {
             let nth_last = |calls: &[u32]| calls[calls.len() - nth];
             let calls = of_ranks.iter().map(|(rank, calls)| arrival(*rank, nth_last(calls)));
             let calls = calls.collect();
-            meetings.rows.push(Meeting { key: Arc::clone(key), calls });
+            instances.rows.push(CollectiveInstance { key: Arc::clone(key), calls });
         }
     }
-    meetings
+    instances
 }
 
 /// How much later than the others (median) each rank sees each of its collectives end.
-fn ends_later(meetings: &[Meeting], ranks: usize) -> Vec<Vec<i128>> {
+fn ends_later(instances: &[CollectiveInstance], ranks: usize) -> Vec<Vec<i128>> {
     let mut later = vec![Vec::new(); ranks];
-    for meeting in meetings {
-        let mut ends: Vec<i128> = meeting.calls.iter().map(|call| call.end).collect();
+    for instance in instances {
+        let mut ends: Vec<i128> = instance.calls.iter().map(|call| call.end).collect();
         ends.sort_unstable();
         let Some(middle) = ends.len().checked_sub(2).map(|others| others / 2) else { continue };
-        for call in &meeting.calls {
+        for call in &instance.calls {
             // The middle of the others: behind the own end, they are one place further on.
             let own = ends.partition_point(|&end| end < call.end);
             let others = ends[middle + usize::from(own <= middle)];
@@ -172,18 +173,18 @@ mod tests {
     use super::*;
     use crate::ranks::CollectiveOp;
 
-    fn meeting(ends: &[i128]) -> Meeting {
+    fn instance(ends: &[i128]) -> CollectiveInstance {
         let op = CollectiveOp::Barrier;
         let key = Arc::new(CollectiveKey { op, group: String::new(), bytes: None });
         let calls = ends.iter().enumerate();
         let calls = calls.map(|(rank, &end)| Arrival { rank, start: 0, end }).collect();
-        Meeting { key, calls }
+        CollectiveInstance { key, calls }
     }
 
     proptest! {
         #[test]
         fn others_are_all_but_the_rank_itself(ends in prop::collection::vec(0_i128..6, 2..9)) {
-            let later = ends_later(&[meeting(&ends)], ends.len());
+            let later = ends_later(&[instance(&ends)], ends.len());
             for (rank, later) in later.iter().enumerate() {
                 let others = ends.iter().enumerate().filter(|(other, _)| *other != rank);
                 let mut others: Vec<i128> = others.map(|(_, &end)| end).collect();
