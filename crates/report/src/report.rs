@@ -62,8 +62,10 @@ impl<'a> ReportRequest<'a> {
 
 /// The sections that are named, or the usual ones with hints about what the numbers rest on.
 pub fn report(request: &ReportRequest<'_>) -> Document {
+    // Sections first: on several cores they compute at once what hints need as well.
+    let sections = report_sections(request);
     let hints = if request.sections.is_empty() { hints(request) } else { Vec::new() };
-    Document { sections: report_sections(request), hints }
+    Document { sections, hints }
 }
 
 fn hints(request: &ReportRequest<'_>) -> Vec<String> {
