@@ -82,9 +82,7 @@ pub use findings::{
     SpentOn, Synchronisation, Thresholds, TinyKernels, TopFunction, Waiting, findings,
 };
 pub use gpu::breakdown::{Balance, BreakdownRow, HostBalance, breakdown};
-pub use gpu::classes::{
-    ClassRow, ClassRules, ClassUse, OTHER, SpanClasses, class_use, span_classes,
-};
+pub use gpu::classes::{ClassRow, ClassRules, ClassUse, OTHER, SpanClasses};
 pub use gpu::device::is_communication;
 pub use gpu::idle::{IdleCause, IdleRow, idle};
 pub use gpu::launches::{LaunchRow, Percentiles, launches};
@@ -121,7 +119,7 @@ pub use training::class_times::{StepClassTimes, StepClasses, step_classes};
 pub use training::layers::{LayerRow, LayerUse, LayersFrom, layer_use};
 pub use training::modules::{ModuleRow, ModuleTime, ModuleUse, module_use};
 pub use training::phase::{Phase, Phases};
-pub use training::phase_times::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow, phase_use};
+pub use training::phase_times::{GpuPart, PhaseRow, PhaseUse, Spread, StepRow};
 pub use training::serving::Batch;
 pub use training::steps::{ignored_steps, step_numbers};
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use spanwise_analyze::{
-    Architecture, Batch, ClassRules, ClassUse, Facts, FindingKind, OTHER, Phase, PhaseUse,
-    Thresholds, architecture, class_use, findings, layer_use, phase_use,
+    Architecture, Batch, ClassUse, Facts, FindingKind, OTHER, Phase, PhaseUse, Thresholds,
+    architecture, findings, layer_use,
 };
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
@@ -59,7 +59,6 @@ fn print_classes(name: &str, used: &ClassUse) {
 #[test]
 fn hardly_any_gpu_time_is_without_a_class() {
     let folders = ["traces", "corpora/hta", "corpora/tracelens", "corpora/kineto"];
-    let rules = ClassRules::standard();
     let mut too_much = Vec::new();
     for folder in folders.map(shared) {
         let files = files_below(&folder);
@@ -68,12 +67,13 @@ fn hardly_any_gpu_time_is_without_a_class() {
         }
         for path in files.iter().filter(|path| !path.ends_with(BIG)) {
             let Some(trace) = open(path) else { continue };
-            let used = class_use(&Facts::new(&trace), &rules);
+            let facts = Facts::new(&trace);
+            let used = facts.class_use();
             if used.work_ns == 0 {
                 continue;
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            print_classes(&name, &used);
+            print_classes(&name, used);
             let other = used.rows.iter().find(|row| row.class == OTHER);
             let is_too_much = other.is_some_and(|row| row.total_ns * 20 >= used.work_ns);
             if is_too_much {
@@ -92,7 +92,7 @@ fn phases_of(path: &str) -> Option<PhaseUse> {
         return None;
     }
     let trace = open(&path).expect("a trace");
-    Some(phase_use(&Facts::new(&trace), &ClassRules::standard()))
+    Some(Facts::new(&trace).phase_use().clone())
 }
 
 /// The only step of a serving engine's trace: phase, requests, tokens.
@@ -148,8 +148,8 @@ fn check_model(path: &str, expected: Architecture, layers: usize) {
     }
     let trace = open(&path).expect("a trace");
     let facts = Facts::new(&trace);
-    let classes = class_use(&facts, &ClassRules::standard());
-    let found = (architecture(&facts, &classes).architecture, layer_use(&facts).rows.len());
+    let classes = facts.class_use();
+    let found = (architecture(&facts, classes).architecture, layer_use(&facts).rows.len());
     assert_eq!(found, (expected, layers), "{}", path.display());
 }
 

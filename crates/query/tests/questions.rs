@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use spanwise_analyze::{ClassRules, Facts, class_use, hot_functions, self_time};
+use spanwise_analyze::{Facts, hot_functions, self_time};
 use spanwise_model::{SpanKind, Trace, TrackKind, effort, on_one_thread};
 use spanwise_query::{Cut, Database, Limits, Value};
 use spanwise_read::{IndexUse, OpenOptions};
@@ -68,7 +68,8 @@ fn as_map(rows: &[Vec<Value>]) -> BTreeMap<String, i64> {
 fn time_by_class_is_that_of_the_analysis() {
     let (trace, database) = small();
     let found = rows(&database, "SELECT class, sum(dur) FROM gpu_work GROUP BY class");
-    let expected = class_use(&Facts::new(&trace), &ClassRules::standard());
+    let facts = Facts::new(&trace);
+    let expected = facts.class_use();
     let expected = expected.rows.iter().map(|row| (row.class.clone(), row.total_ns as i64));
     assert_eq!(as_map(&found), expected.collect());
 }

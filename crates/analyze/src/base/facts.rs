@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use spanwise_model::{Nanos, Profile, SpanId, SpanKind, Trace};
 
 use crate::cpu::host::HostStates;
+use crate::gpu::classes::{class_use, span_classes};
 use crate::gpu::syncs::AskedOperators;
 use crate::gpu::usage::gpu_work;
+use crate::training::phase_times::phase_use;
 use crate::{
     ClassRules, ClassUse, CpuTime, CriticalPath, Frames, GpuUse, LaunchedWork, Memory, Names,
     PhaseUse, Phases, ProfileOptions, Rows, SelfTime, SpanClasses, ThreadTime, TotalNanos,
-    WaitClassifier, class_use, critical_path, gpu_use, is_communication, phase_use, profile,
-    self_time, span_classes, step_numbers, thread_times,
+    WaitClassifier, critical_path, gpu_use, is_communication, profile, self_time, step_numbers,
+    thread_times,
 };
 
 /// A trace and the results that analyses and outputs share.
@@ -185,17 +187,17 @@ impl Facts {
 
     /// GPU time by class of work.
     pub fn class_use(&self) -> &ClassUse {
-        self.class_use.get_or_init(|| class_use(self, self.rules()))
+        self.class_use.get_or_init(|| class_use(self))
     }
 
     /// Time, GPU work and tokens of phases and steps.
     pub fn phase_use(&self) -> &PhaseUse {
-        self.phase_use.get_or_init(|| phase_use(self, self.rules()))
+        self.phase_use.get_or_init(|| phase_use(self))
     }
 
     /// The class of each span's GPU work.
     pub fn span_classes(&self) -> &SpanClasses {
-        self.span_classes.get_or_init(|| span_classes(self, self.rules()))
+        self.span_classes.get_or_init(|| span_classes(self))
     }
 
     /// The number of the step that each span belongs to.

@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
     use crate::base::sample::Sample;
-    use crate::{ClassRules, Facts, observe_run};
+    use crate::{Facts, observe_run};
 
     /// A run in which `hot` takes so long, `steady` always the same, `noise` at whim.
     fn run(hot: i64, noise: i64) -> Observation {
@@ -219,7 +219,7 @@ mod tests {
         sample.span("1", SpanKind::Python, "a.py(2): hot", 2_000_000, hot);
         sample.span("2", SpanKind::Python, "a.py(3): noise", 0, noise);
         let trace = sample.finish();
-        observe_run(&Facts::new(&trace), &ClassRules::standard())
+        observe_run(&Facts::new(&trace))
     }
 
     fn outcome(name: &str, values: &[f64]) -> Outcome {

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, TrackKind};
 
 use crate::cpu::self_time::{innermost_pieces, takes_part};
-use crate::gpu::classes::Classifier;
 use crate::gpu::usage::gpu_work;
 use crate::training::steps::Steps;
 use crate::{
-    BreakdownRow, ClassRules, Facts, MetricValue, Phase, TotalNanos, breakdown, class_use,
-    hottest_functions, metrics, phase_use,
+    BreakdownRow, Facts, MetricValue, Phase, TotalNanos, breakdown, hottest_functions, metrics,
 };
 
 /// A figure that traces show.
@@ -70,7 +68,7 @@ impl Observation {
 }
 
 /// What a whole run shows.
-pub fn observe_run(facts: &Facts, rules: &ClassRules) -> Observation {
+pub fn observe_run(facts: &Facts) -> Observation {
     let window_ns = facts.window_ns();
     let mut seen = Observation { step: None, window_ns, features: BTreeMap::new() };
     for metric in metrics(facts) {
@@ -83,15 +81,15 @@ pub fn observe_run(facts: &Facts, rules: &ClassRules) -> Observation {
             _ => {}
         }
     }
-    for row in phase_use(facts, rules).phases {
+    for row in &facts.phase_use().phases {
         let Some(phase) = row.phase else { continue };
-        if let Some(wall) = row.wall {
+        if let Some(wall) = &row.wall {
             seen.add_ns(FeatureGroup::Phase, phase.text(), wall.total_ns);
         }
         seen.add_ns(FeatureGroup::PhaseWork, phase.text(), row.gpu.work_ns);
     }
-    for row in class_use(facts, rules).rows {
-        seen.add_ns(FeatureGroup::Class, row.class, row.total_ns);
+    for row in &facts.class_use().rows {
+        seen.add_ns(FeatureGroup::Class, &*row.class, row.total_ns);
     }
     for row in &facts.gpu().work {
         seen.add_ns(FeatureGroup::Work(row.kind), &*row.name, row.total_ns);
@@ -104,7 +102,7 @@ pub fn observe_run(facts: &Facts, rules: &ClassRules) -> Observation {
 
 /// What each step shows: host time inside it, and the GPU work launched in it. Empty
 /// where the trace marks no steps.
-pub fn observe_steps(facts: &Facts, rules: &ClassRules) -> Vec<Observation> {
+pub fn observe_steps(facts: &Facts) -> Vec<Observation> {
     let steps = Steps::new(facts.trace());
     let mut seen: Vec<Observation> = steps
         .rows()
@@ -118,7 +116,7 @@ pub fn observe_steps(facts: &Facts, rules: &ClassRules) -> Vec<Observation> {
         })
         .collect();
     add_breakdown(facts, &mut seen);
-    add_work(facts, rules, &steps, &mut seen);
+    add_work(facts, &steps, &mut seen);
     add_functions(facts, &steps, &mut seen);
     seen
 }
@@ -151,9 +149,9 @@ struct StepWork {
     phases: BTreeMap<Phase, TotalNanos>,
 }
 
-fn add_work(facts: &Facts, rules: &ClassRules, steps: &Steps, seen: &mut [Observation]) {
+fn add_work(facts: &Facts, steps: &Steps, seen: &mut [Observation]) {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
-    let mut classifier = Classifier::new(facts, rules);
+    let classes = facts.span_classes();
     let mut sums: Vec<StepWork> = seen.iter().map(|_| StepWork::default()).collect();
     for work in gpu_work(trace) {
         let Some(row) = spans.launch(work).and_then(|call| steps.row_at(spans.start(call))) else {
@@ -162,7 +160,9 @@ fn add_work(facts: &Facts, rules: &ClassRules, steps: &Steps, seen: &mut [Observ
         let (sum, ns) = (&mut sums[row], i128::from(spans.dur(work)));
         let name = facts.names().merged(spans.name(work));
         *sum.names.entry((trace.kind(work), name)).or_default() += ns;
-        *sum.classes.entry(classifier.class(work)).or_default() += ns;
+        if let Some(class) = classes.of_span[work.index()] {
+            *sum.classes.entry(class).or_default() += ns;
+        }
         if let Some(phase) = facts.phases().of(work) {
             *sum.phases.entry(phase).or_default() += ns;
         }
@@ -172,7 +172,7 @@ fn add_work(facts: &Facts, rules: &ClassRules, steps: &Steps, seen: &mut [Observ
             seen.add_ns(FeatureGroup::Work(kind), facts.names().text(name), ns);
         }
         for (class, ns) in sum.classes {
-            let class = classifier.classes[class as usize].as_str();
+            let class = classes.classes[class as usize].as_str();
             seen.add_ns(FeatureGroup::Class, class, ns);
         }
         for (phase, ns) in sum.phases {
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn steps_have_the_time_inside_and_the_work_launched_inside() {
         let trace = sample().finish();
-        let steps = observe_steps(&Facts::new(&trace), &ClassRules::standard());
+        let steps = observe_steps(&Facts::new(&trace));
         assert_eq!(steps.iter().map(|seen| seen.step).collect::<Vec<_>>(), [Some(4), Some(5)]);
         let python = FeatureGroup::Function(SpanKind::Python);
         for seen in &steps {
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn runs_have_metrics_classes_kernels_and_functions() {
         let trace = sample().finish();
-        let seen = observe_run(&Facts::new(&trace), &ClassRules::standard());
+        let seen = observe_run(&Facts::new(&trace));
         check(&seen, FeatureGroup::Time, "wall_time", Some(100.0));
         check(&seen, FeatureGroup::Share, "gpu_utilization", Some(20.0));
         check(&seen, FeatureGroup::Class, "gemm", Some(20.0));

@@ -99,7 +99,6 @@ mod tests {
 
     use super::*;
     use crate::base::sample::Sample;
-    use crate::{ClassRules, class_use};
 
     #[track_caller]
     fn check(kernels: &[&str], modules: &[&str], expected: Architecture) {
@@ -112,8 +111,8 @@ mod tests {
         }
         let trace = sample.finish();
         let facts = Facts::new(&trace);
-        let classes = class_use(&facts, &ClassRules::standard());
-        assert_eq!(architecture(&facts, &classes).architecture, expected);
+        let classes = facts.class_use();
+        assert_eq!(architecture(&facts, classes).architecture, expected);
     }
 
     #[test]

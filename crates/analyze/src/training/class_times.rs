@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::training::steps::Steps;
-use crate::{ClassRules, Facts, TotalNanos, span_classes};
+use crate::{Facts, TotalNanos};
 
 /// Steps in order of time, and the classes that their GPU work is of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,10 +27,10 @@ pub struct StepClassTimes {
 const REST: &str = "rest";
 
 /// At most so many classes; work that no step launched is left out.
-pub fn step_classes(facts: &Facts, rules: &ClassRules, classes_max: usize) -> StepClasses {
+pub fn step_classes(facts: &Facts, classes_max: usize) -> StepClasses {
     let (trace, spans) = (facts.trace(), facts.trace().spans());
     let steps = Steps::new(trace);
-    let found = span_classes(facts, rules);
+    let found = facts.span_classes();
     let mut sums: BTreeMap<(usize, u32), TotalNanos> = BTreeMap::new();
     let mut totals: Vec<TotalNanos> = vec![0; found.classes.len()];
     for span in spans.ids() {
@@ -92,13 +92,13 @@ mod tests {
             sample.work("7", SpanKind::Kernel, name, (start, dur), at as u64 + 1);
         }
         let trace = sample.finish();
-        let all = step_classes(&Facts::new(&trace), &ClassRules::standard(), 9);
+        let all = step_classes(&Facts::new(&trace), 9);
         let times = |made: &StepClasses| -> Vec<(i64, TotalNanos, Vec<TotalNanos>)> {
             made.steps.iter().map(|row| (row.number, row.wall_ns, row.class_ns.clone())).collect()
         };
         assert_eq!(all.classes.len(), 3, "{:?}", all.classes);
         assert_eq!(times(&all), [(4, 100, vec![50, 0, 0]), (5, 60, vec![0, 7, 5])]);
-        let few = step_classes(&Facts::new(&trace), &ClassRules::standard(), 2);
+        let few = step_classes(&Facts::new(&trace), 2);
         assert_eq!(few.classes[1], "rest");
         assert_eq!(times(&few), [(4, 100, vec![50, 0]), (5, 60, vec![0, 12])]);
     }
@@ -108,7 +108,7 @@ mod tests {
         let mut sample = Sample::default();
         sample.work("7", SpanKind::Kernel, "sm80_gemm_f16", (0, 5), 1);
         let trace = sample.finish();
-        let found = step_classes(&Facts::new(&trace), &ClassRules::standard(), 9);
+        let found = step_classes(&Facts::new(&trace), 9);
         assert_eq!(found, StepClasses::default());
     }
 }

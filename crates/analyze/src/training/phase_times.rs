@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use spanwise_model::{Nanos, SpanId, StrId};
 
 use crate::base::cover::covered_ns;
-use crate::gpu::classes::Classifier;
 use crate::gpu::usage::gpu_work;
 use crate::training::steps::{Step, Steps};
-use crate::{Batch, ClassRules, Facts, Phase, TotalNanos};
+use crate::{Batch, Facts, Phase, TotalNanos};
 
 /// Phases in order of [`Phase`], what has none last; steps in order of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,12 +85,12 @@ pub struct StepRow {
     pub tokens: Option<u64>,
 }
 
-pub fn phase_use(facts: &Facts, rules: &ClassRules) -> PhaseUse {
+pub(crate) fn phase_use(facts: &Facts) -> PhaseUse {
     let steps = Steps::new(facts.trace());
     let batches = Steps::of_batches(facts.trace());
     let mut by_phase: BTreeMap<Key<Phase>, GpuPieces> = BTreeMap::new();
     let mut by_step: BTreeMap<Key<usize>, GpuPieces> = BTreeMap::new();
-    let named = phases_by_name(facts, rules);
+    let named = phases_by_name(facts);
     let spans = facts.trace().spans();
     for work in gpu_work(facts.trace()) {
         let call = spans.launch(work);
@@ -169,16 +168,16 @@ impl GpuPieces {
 
 /// Calls that launched attention made for one phase alone. A graph is one call, so
 /// this tells the phase of all its kernels.
-fn phases_by_name(facts: &Facts, rules: &ClassRules) -> HashMap<SpanId, Phase> {
-    let mut classifier = Classifier::new(facts, rules);
+fn phases_by_name(facts: &Facts) -> HashMap<SpanId, Phase> {
+    let known = facts.span_classes();
     let mut calls: HashMap<SpanId, Phase> = HashMap::new();
     for work in gpu_work(facts.trace()) {
         let Some(call) = facts.trace().spans().launch(work) else { continue };
         if facts.phases().of(work).is_some() {
             continue;
         }
-        let class = classifier.class(work) as usize;
-        let phase = match classifier.classes[class].as_str() {
+        let Some(class) = known.of_span[work.index()] else { continue };
+        let phase = match known.classes[class as usize].as_str() {
             "attention prefill" => Phase::Prefill,
             "attention decode" => Phase::Decode,
             _ => continue,
@@ -298,7 +297,7 @@ mod tests {
         step(&mut sample, "execute_context_0(0)_generation_2(2)", 40, 3);
         sample.work("7", SpanKind::Kernel, "before", (900, 7), 99);
         let trace = sample.finish();
-        let used = phase_use(&Facts::new(&trace), &ClassRules::standard());
+        let used = phase_use(&Facts::new(&trace));
         let rows: Vec<_> = used
             .phases
             .iter()
@@ -320,7 +319,7 @@ mod tests {
         sample.work("7", SpanKind::Kernel, "kernel_unified_attention_3d", (10, 5), 1);
         sample.work("7", SpanKind::Kernel, "nvjet_x", (20, 5), 1);
         let trace = sample.finish();
-        let used = phase_use(&Facts::new(&trace), &ClassRules::standard());
+        let used = phase_use(&Facts::new(&trace));
         assert_eq!(used.phases.len(), 1);
         assert_eq!((used.phases[0].phase, used.phases[0].gpu.launches), (Some(Phase::Decode), 2));
     }

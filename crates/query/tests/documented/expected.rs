@@ -95,7 +95,8 @@ fn by_name<O: Ord>(
 
 fn classes_of_steps(traces: &Traces) -> Rows {
     let trace = &traces[0];
-    let classes = span_classes(&Facts::new(trace), &ClassRules::standard());
+    let facts = Facts::new(trace);
+    let classes = facts.span_classes();
     let steps = step_numbers(trace);
     let class = |span: SpanId| &*classes.classes[classes.of_span[span.index()].unwrap() as usize];
     let pairs =
@@ -208,10 +209,10 @@ fn kernels_of_mm(traces: &Traces) -> Rows {
 fn slowest_step(traces: &Traces) -> Rows {
     let trace = &traces[0];
     let facts = Facts::new(trace);
-    let steps = phase_use(&facts, &ClassRules::standard()).steps;
+    let steps = &facts.phase_use().steps;
     let slowest = steps.iter().min_by_key(|step| (Reverse(step.wall_ns), step.number));
     let slowest = slowest.expect("steps");
-    let classes = span_classes(&facts, &ClassRules::standard());
+    let classes = facts.span_classes();
     let numbers = step_numbers(trace);
     let work: Vec<SpanId> =
         gpu_work(trace).filter(|span| numbers[span.index()] == Some(slowest.number)).collect();

@@ -49,7 +49,7 @@ fn html(trace: &Arc<Trace>) {
     let facts = Facts::new(trace);
     let document = report(&ReportRequest::new(&facts, "growth", Top::First(30), &[]));
     let profile = profile(trace, &ProfileOptions::default());
-    let steps = step_classes(&facts, &ClassRules::standard(), CHART_CLASSES_MAX);
+    let steps = step_classes(&facts, CHART_CLASSES_MAX);
     let page = ReportPage {
         title: "growth",
         document: &document,
@@ -142,9 +142,9 @@ fn compare_kernels(trace: &Arc<Trace>) {
 
 /// Steps against a metric of each, where there are steps, and else the trace as a run.
 fn correlated(trace: &Arc<Trace>) {
-    let (facts, rules) = (Facts::new(trace), ClassRules::standard());
-    observe_run(&facts, &rules);
-    let seen = observe_steps(&facts, &rules);
+    let facts = Facts::new(trace);
+    observe_run(&facts);
+    let seen = observe_steps(&facts);
     let steps: Vec<i64> = seen.iter().filter_map(|seen| seen.step).collect();
     let row = |(at, step): (usize, &i64)| MeasuredRow {
         place: at as u64 + 2,

@@ -45,20 +45,19 @@ impl ClassRow {
     }
 }
 
-pub fn class_use(facts: &Facts, rules: &ClassRules) -> ClassUse {
-    let (trace, spans) = (facts.trace(), facts.trace().spans());
-    let mut classifier = Classifier::new(facts, rules);
+pub(crate) fn class_use(facts: &Facts) -> ClassUse {
+    let (spans, known) = (facts.trace().spans(), facts.span_classes());
     let mut sums: Vec<BTreeMap<StrId, Sum>> = Vec::new();
-    for span in gpu_work(trace) {
-        let class = classifier.class(span) as usize;
-        sums.resize_with(sums.len().max(class + 1), BTreeMap::new);
-        let sum = sums[class].entry(facts.names().merged(spans.name(span))).or_default();
+    sums.resize_with(known.classes.len(), BTreeMap::new);
+    for span in gpu_work(facts.trace()) {
+        let Some(class) = known.of_span[span.index()] else { continue };
+        let sum = sums[class as usize].entry(facts.names().merged(spans.name(span))).or_default();
         sum.count += 1;
         sum.total_ns += i128::from(spans.dur(span));
         sum.max_ns = sum.max_ns.max(spans.dur(span));
     }
     let mut rows: Vec<ClassRow> = Vec::new();
-    for (class, by_name) in classifier.classes.iter().zip(&sums) {
+    for (class, by_name) in known.classes.iter().zip(&sums) {
         let largest = by_name.iter().rev().max_by_key(|(_, sum)| sum.total_ns);
         let Some((&top, top_sum)) = largest else { continue };
         rows.push(ClassRow {
@@ -84,8 +83,8 @@ pub struct SpanClasses {
     pub of_span: Vec<Option<u32>>,
 }
 
-pub fn span_classes(facts: &Facts, rules: &ClassRules) -> SpanClasses {
-    let mut classifier = Classifier::new(facts, rules);
+pub(crate) fn span_classes(facts: &Facts) -> SpanClasses {
+    let mut classifier = Classifier::new(facts, facts.rules());
     let mut of_span = vec![None; facts.trace().spans().len()];
     for span in gpu_work(facts.trace()) {
         of_span[span.index()] = Some(classifier.class(span));
@@ -211,7 +210,7 @@ mod tests {
     #[track_caller]
     fn check(sample: &mut Sample, expected: &[(&str, i128, u64, &str)]) {
         let trace = sample.finish();
-        let used = class_use(&Facts::new(&trace), &ClassRules::standard());
+        let used = class_use(&Facts::new(&trace));
         let rows: Vec<_> = used
             .rows
             .iter()

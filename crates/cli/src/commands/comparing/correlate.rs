@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use spanwise_analyze::{
-    ClassRules, Facts, MatchError, Matching, Observation, correlate, has_steps, match_runs,
-    match_steps, observe_run, observe_steps, outcomes,
+    Facts, MatchError, Matching, Observation, correlate, has_steps, match_runs, match_steps,
+    observe_run, observe_steps, outcomes,
 };
 use spanwise_model::Measurements;
 use spanwise_report::files_of;
@@ -68,7 +68,7 @@ fn of_steps(
     file: &Path,
 ) -> anyhow::Result<MatchedRows> {
     let trace = args.read.open(file, &Progress::new(args.quiet))?;
-    let mut seen = observe_steps(&Facts::new(&trace.into()), &ClassRules::standard());
+    let mut seen = observe_steps(&Facts::new(&trace.into()));
     if seen.is_empty() {
         bail!("{}: the trace marks no steps: call profiler.step() after each", file.display());
     }
@@ -89,11 +89,10 @@ fn of_runs(
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let matching =
         match_runs(table, &paths).map_err(|error| anyhow!("{}:{error}", args.metrics.display()))?;
-    let rules = ClassRules::standard();
     let mut seen = Vec::new();
     for &(file, _) in &matching.pairs {
         let trace = args.read.open(&files[file], &Progress::new(args.quiet))?;
-        seen.push(observe_run(&Facts::new(&trace.into()), &rules));
+        seen.push(observe_run(&Facts::new(&trace.into())));
     }
     Ok(MatchedRows { matching, observations: seen })
 }

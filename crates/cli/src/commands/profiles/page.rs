@@ -55,7 +55,7 @@ pub(in crate::commands) fn write_traces(
     target: Target<'_>,
 ) -> anyhow::Result<()> {
     let [base, profile] = traces.map(|facts| facts.map(Facts::profile));
-    let steps = traces[1].map(|facts| step_classes(facts, facts.rules(), CHART_CLASSES_MAX));
+    let steps = traces[1].map(|facts| step_classes(facts, CHART_CLASSES_MAX));
     let page = ReportPage {
         title,
         document,
