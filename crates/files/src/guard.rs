@@ -30,10 +30,10 @@ static TABLE: [Slot; SLOTS] = [const {
     Slot { start: AtomicUsize::new(FREE), len: AtomicUsize::new(0), is_cut: AtomicBool::new(false) }
 }; SLOTS];
 
-/// Where to look for a free slot first.
+/// Where the search for a free slot starts.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// The handler before ours, as the system tells it.
+/// The handler before ours, as the system reports it.
 static BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static BEFORE_FLAGS: AtomicI32 = AtomicI32::new(0);
 /// It has had its turn; should the error come back, the process ends.
@@ -75,7 +75,7 @@ impl Drop for Watched {
     }
 }
 
-/// Others may install a handler after us, such as Python's `faulthandler`: looked at with each map.
+/// Others may install a handler after us, such as Python's `faulthandler`: checked with each map.
 fn ensure_installed() -> bool {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let ours = on_bus_error as *const () as usize;

@@ -58,7 +58,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The bytes of a file as they were at this moment, in memory of our own.
+    /// The bytes of a file as they are now, in memory of our own.
     pub fn copy_of(file: &File) -> io::Result<Mapping> {
         let len = len_of(file)?;
         let start = read_into_memory(file, len)?;

@@ -73,7 +73,7 @@ fn write_through(
     flags: OFlags,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<Written> {
-    // A handle tells what it is without waiting for the other end of a pipe.
+    // A handle shows what it is without waiting for the other end of a pipe.
     let handle = OFlags::PATH | OFlags::CLOEXEC | flags;
     let what = fstat(openat(&place.folder, &place.name, handle, Mode::empty())?)?;
     let file = match already_open(place, &what) {
