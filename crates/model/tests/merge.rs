@@ -132,7 +132,7 @@ fn check_process(kind: SpanKind, process: &str, name: &str, expected: (&str, &st
 }
 
 #[test]
-fn processes_are_told_apart() {
+fn processes_are_distinguished() {
     check_process(WORK, "414", "", ("1414", "rank 1 · process 414"));
     check_process(WORK, "414", "python3", ("1414", "rank 1 · python3"));
     check_process(WORK, "Spans", "", ("rank 1/Spans", "rank 1 · Spans"));

@@ -167,7 +167,7 @@ impl Launches {
     }
 }
 
-/// How far up a frame's caller is looked for: a bound for odd traces.
+/// How far up a frame's caller is searched for: a bound for odd traces.
 const OPERATORS_BETWEEN_FRAMES_MAX: usize = 256;
 
 /// Compares the callers that Python frames recorded with those that time shows.

@@ -8,7 +8,7 @@
 //! ranges kept are fewer than the bytes read, and all walking together has an end.
 //!
 //! Debug information that stands in yet another file (`.dwo`, or shared by `dwz`) is not
-//! looked for.
+//! read.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
 pub(super) type Unit<'a> = gimli::Unit<Slice<'a>>;
 type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 
-/// Entries and ranges that are looked at for one recording: seconds, where a file is made to
+/// Entries and ranges that are read for one recording: seconds, where a file is made to
 /// take forever; honest ones stay far below.
 const WORK_MAX: u64 = 1 << 27;
 
@@ -384,8 +384,8 @@ impl Target {
     }
 }
 
-/// The last that begins at or before an address and reaches over it. Ranges do not overlap
-/// but by mistake, so only a few are looked at.
+/// The last that begins at or before an address and reaches over it. Ranges overlap
+/// only by mistake, so only a few are examined.
 fn at<T: Copy>(reaches: &[Reach<T>], address: u64) -> Option<T> {
     let after = reaches.partition_point(|reach| reach.0 <= address);
     let near = reaches[..after].iter().rev().take(16);
