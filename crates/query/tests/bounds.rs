@@ -176,16 +176,16 @@ fn temporary_files() -> usize {
 fn nothing_goes_to_disk() {
     let database = small();
     let seen = Rc::new(Cell::new((0, 0)));
-    let looks = Rc::clone(&seen);
-    let look = move || {
-        let (count, files) = looks.get();
-        looks.set((count + 1, files + temporary_files()));
+    let calls = Rc::clone(&seen);
+    let count_files = move || {
+        let (count, files) = calls.get();
+        calls.set((count + 1, files + temporary_files()));
         true
     };
     let limits = Limits { memory_max: 1 << 30, ..LIMITS };
     let sql = numbers(600_000, "SELECT x, randomblob(100) AS b FROM n ORDER BY b");
-    database.ask_while(&sql, limits, look).expect("it fits into memory");
+    database.ask_while(&sql, limits, count_files).expect("it fits into memory");
     let (count, files) = seen.get();
-    assert!(count > 0, "it was never looked at");
+    assert!(count > 0, "the callback never ran");
     assert_eq!(files, 0);
 }

@@ -115,8 +115,8 @@ impl QueriedTrace {
         self.facts.step_numbers()[span.index()]
     }
 
-    /// A time as tables tell it: since the trace began.
-    fn told(&self, time: Nanos) -> i64 {
+    /// A time as tables have it: since the start of the trace.
+    fn since_start(&self, time: Nanos) -> i64 {
         time.saturating_sub(self.zero)
     }
 }

@@ -204,14 +204,14 @@ fn state_columns(traces: &Arc<Traces>, len: Len) -> Vec<Column> {
         int("id", "its number", |row| Some(row as i64)),
         trace(traces, len),
         number(traces, len, "start", "nanoseconds since the trace began", |opened, row| {
-            opened.told(opened.trace.thread_states().start[row])
+            opened.since_start(opened.trace.thread_states().start[row])
         }),
         number(traces, len, "dur", "its length in nanoseconds", |opened, row| {
             opened.trace.thread_states().dur[row]
         }),
         number(traces, len, "end", "start + dur", |opened, row| {
             let states = opened.trace.thread_states();
-            opened.told(states.start[row].saturating_add(states.dur[row]))
+            opened.since_start(states.start[row].saturating_add(states.dur[row]))
         }),
         number(traces, len, "track", "id in tracks", |opened, row| {
             opened.track(opened.trace.thread_states().track[row])
