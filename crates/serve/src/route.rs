@@ -22,7 +22,7 @@ pub(crate) fn answer(
     let asked = ViewerRequest { session, request, body, peer };
     match request.method {
         Method::Get => {}
-        Method::Post if path == "api/query" => return told(questions::query(&asked)),
+        Method::Post if path == "api/query" => return respond(questions::query(&asked)),
         Method::Post | Method::Options => {
             return Response::refusal(Status::MethodNotAllowed, "this address is asked by GET");
         }
@@ -30,7 +30,7 @@ pub(crate) fn answer(
     if let Some(response) = asset(path) {
         return response;
     }
-    told(match path {
+    respond(match path {
         "api/traces" => Ok(questions::traces(session)),
         "api/slices" => questions::slices(&asked),
         "api/counters" => questions::counters(&asked),
@@ -45,7 +45,7 @@ pub(crate) fn answer(
     })
 }
 
-fn told(answered: Result<Response, Refusal>) -> Response {
+fn respond(answered: Result<Response, Refusal>) -> Response {
     answered.unwrap_or_else(|refusal| Response::refusal(refusal.status, &refusal.why))
 }
 
@@ -141,7 +141,7 @@ impl<'a> ViewerRequest<'a> {
         })
     }
 
-    /// The stretch of time, in the trace's own clock; all of it where none is named.
+    /// The time range, on the trace's own clock; all of it where none is named.
     pub(crate) fn window(&self, viewed: &Viewed) -> Result<(i64, i64), Refusal> {
         let (first, last) = viewed.trace.window().unwrap_or((0, 0));
         let from = self.number("from")?.map_or(first, |time| viewed.to_trace_time(time));

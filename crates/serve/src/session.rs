@@ -1,4 +1,4 @@
-//! All that is looked at; what is still being written is read again as it grows.
+//! All traces on view; what is still being written is read again as it grows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -11,8 +11,8 @@ use spanwise_report::{LiveTrace, LiveUpdate};
 
 use crate::viewed::Viewed;
 
-/// How often a session that grows is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a session that grows is polled.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// How many reads of a trace that grows are kept.
 const READS_KEPT: usize = 3;
 /// Reading a long session again takes its time: at most this part of all time is spent on it.
@@ -24,7 +24,7 @@ pub(crate) const QUERIES_MAX: usize = 4;
 /// The traces that are open.
 pub struct Session {
     /// The latest reads of each, the newest first: a page has numbers of spans from the read
-    /// before for a moment.
+    /// before for a short time.
     traces: Vec<RwLock<Vec<Arc<Viewed>>>>,
     /// Which of them grow.
     growing: Mutex<Vec<(usize, LiveTrace)>>,
@@ -96,20 +96,20 @@ impl Session {
         let mut growing = std::mem::take(&mut *unbroken(&self.growing));
         while !growing.is_empty() {
             let start = Instant::now();
-            growing.retain_mut(|(at, live)| self.look(*at, live));
-            thread::sleep(LOOK_EVERY.max(start.elapsed() * (READING_SHARE - 1)));
+            growing.retain_mut(|(at, live)| self.poll(*at, live));
+            thread::sleep(POLL_EVERY.max(start.elapsed() * (READING_SHARE - 1)));
         }
     }
 
     /// Takes what is new of a trace; whether there may be more. One that can no longer be read
     /// stays as it was.
-    fn look(&self, at: usize, live: &mut LiveTrace) -> bool {
-        let look = live.update().unwrap_or(LiveUpdate { trace: None, is_live: false });
-        match look.trace {
-            Some(trace) => self.renew(at, trace, look.is_live),
-            None => self.set_live(at, look.is_live),
+    fn poll(&self, at: usize, live: &mut LiveTrace) -> bool {
+        let update = live.update().unwrap_or(LiveUpdate { trace: None, is_live: false });
+        match update.trace {
+            Some(trace) => self.renew(at, trace, update.is_live),
+            None => self.set_live(at, update.is_live),
         }
-        look.is_live
+        update.is_live
     }
 
     /// The tables of all traces, made when first asked for and when a trace has grown. Any number

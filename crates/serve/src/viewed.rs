@@ -38,8 +38,8 @@ pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
     SpanKind::ALL.iter().map(|kind| kind.text()).chain(["communication"])
 }
 
-/// Has the columns that every look needs at hand, page by page: a mapped file is read when it is
-/// first looked at, and the looks of a flight are all over it.
+/// Has the columns that every viewport needs at hand, page by page: a mapped file is read when it
+/// is first accessed, and the viewports of a zoom are all over it.
 fn touch(trace: &Trace) {
     const SPANS_A_PAGE: usize = 1024;
     for span in trace.spans().ids().step_by(SPANS_A_PAGE) {

@@ -1,4 +1,4 @@
-//! Flame graphs of a trace, of a stretch of it, of one track; in groups; against another trace.
+//! Flame graphs of a trace, of a time range, of one track; in groups; against another trace.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

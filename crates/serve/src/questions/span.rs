@@ -54,7 +54,7 @@ pub(crate) fn span(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     Ok(Response::json(answer.to_string()))
 }
 
-/// The span that begins at a moment in a row of a track: numbers change when a trace grows.
+/// The span that begins at a time in a row of a track: numbers change when a trace grows.
 fn placed(asked: &ViewerRequest<'_>, viewed: &Viewed) -> Result<SpanId, Refusal> {
     let track = asked.track(viewed, asked.needed("track")?)?;
     let (start, row) = (viewed.to_trace_time(asked.needed("start")?), asked.needed("row")?);

@@ -120,7 +120,7 @@ fn memory(viewed: &Viewed) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Of the values of a counter; and how many moments a track has.
+/// Of the values of a counter; and how many instants a track has.
 #[derive(Clone, Copy)]
 struct Extremes {
     least: f64,
