@@ -2,7 +2,7 @@
 //! of C++ templates.
 //!
 //! Programs and hovering readers get the whole name; nothing parses a short one. A name keeps
-//! what distinguishes it among its neighbours: the operation, types, tile sizes. A short name
+//! what distinguishes it among its neighbors: the operation, types, tile sizes. A short name
 //! that is already readable stays as it is.
 
 mod cpp;

@@ -114,7 +114,7 @@ fn functions_section(
         *label_counts.entry(&row.label).or_default() += 1;
     }
     for row in top.of(rows) {
-        // Files tell apart what has the same name.
+        // Files distinguish what has the same name.
         let label = match label_counts[&*row.label] > 1 && !row.file.is_empty() {
             true => format!("{} ({})", row.label, row.file),
             false => row.label.clone(),
