@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::Saved;
-use crate::clock::{self, Moment};
+use crate::clock::{self, ClockReading};
 use crate::output::create::NewFile;
 use crate::output::writer::Writer;
 use crate::ring::{Room, WhenFull};
@@ -32,7 +32,7 @@ use crate::session::Turn;
 #[derive(Debug)]
 pub struct FlightRecorder {
     turn: Turn,
-    began: Moment,
+    began: ClockReading,
 }
 
 impl FlightRecorder {
@@ -40,7 +40,7 @@ impl FlightRecorder {
     /// power of two.
     pub fn start(records_per_thread: usize) -> io::Result<Self> {
         let turn = Turn::take(Room::fixed(records_per_thread), WhenFull::DropOldest)?;
-        let began = clock::moment(turn.state);
+        let began = clock::reading(turn.state);
         clock::turn_on(turn.state);
         Ok(FlightRecorder { turn, began })
     }

@@ -112,7 +112,7 @@ impl Hub {
     pub fn open_file(&self, path: &Path) -> io::Result<u32> {
         let mut shared = lock(&self.shared);
         let drained = shared.flush();
-        let began = clock::moment(self.turn.state);
+        let began = clock::reading(self.turn.state);
         let writer = Writer::new(create(path)?, self.turn.state, began)?;
         let writer = writer.leaving_out(Losses::until(&drained));
         shared.files_seen += 1;

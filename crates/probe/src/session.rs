@@ -131,7 +131,7 @@ impl Session {
         let when_full = if options.waits_for_room { WhenFull::Wait } else { WhenFull::DropNew };
         let turn = Turn::take(Room::fixed(options.records_per_thread), when_full)?;
         let path = path.as_ref().to_owned();
-        let began = clock::moment(turn.state);
+        let began = clock::reading(turn.state);
         let mut writer = Writer::new(create(&path)?, turn.state, began)?;
         let (stop, stopped) = channel::<()>();
         let run = move || {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::clock::{self, Moment};
+use crate::clock::{self, ClockReading};
 use crate::output::file::SessionFile;
 use crate::ring::{Record, Ring, current_rings};
 use crate::site::sites_after;
@@ -83,7 +83,7 @@ impl Losses {
 
 impl<W: Write> Writer<W> {
     /// Starts a file, with the time at which recording started.
-    pub(crate) fn new(out: W, state: u32, began: Moment) -> io::Result<Self> {
+    pub(crate) fn new(out: W, state: u32, began: ClockReading) -> io::Result<Self> {
         let mut file = SessionFile::new(out, std::process::id(), &program())?;
         file.clock(began);
         Ok(Writer {
@@ -135,7 +135,7 @@ impl<W: Write> Writer<W> {
     pub(crate) fn write(&mut self, drained: &Drained) -> io::Result<u64> {
         // A program that records nothing for hours leaves a file that does not grow.
         if drained.rings.iter().any(|row| !row.records.is_empty()) {
-            self.file.clock(clock::moment(self.state));
+            self.file.clock(clock::reading(self.state));
         }
         // Asked for after the records: a site has its number before its first one.
         for site in sites_after(self.known_sites) {
