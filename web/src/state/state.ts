@@ -1,7 +1,7 @@
 // What the page shows, as signals: every part reads and changes these and knows nothing of
 // the others.
 
-import type { Theme } from "../drawing/colour";
+import type { Theme } from "../drawing/color";
 import type { SpanAnswer } from "../server/protocol";
 import type { Range } from "../drawing/scale";
 import { Signal } from "./signal";

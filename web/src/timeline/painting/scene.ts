@@ -1,7 +1,7 @@
 // One frame of the tracks' canvas, from back to front.
 
 import type { Surface } from "../../drawing/canvas";
-import { pixelOfHex, type Paints } from "../../drawing/colour";
+import { pixelOfHex, type Paints } from "../../drawing/color";
 import { xOf, type Range } from "../../drawing/scale";
 import type { State } from "../../state/state";
 import { arrowsOf, paintArrows } from "./arrows";
@@ -131,12 +131,12 @@ function outline(
   right: number,
   y: number,
   width: number,
-  colour: string,
+  color: string,
   thick: number,
 ): void {
   const x = Math.max(left, -5);
   const w = Math.max(Math.min(right, width + 5) - x, 2);
-  context.strokeStyle = colour;
+  context.strokeStyle = color;
   context.lineWidth = thick;
   context.strokeRect(x, y + 0.5, w, ROW_HEIGHT - 2);
 }
