@@ -3,7 +3,7 @@
 //! `make FOLDER INSTRUCTIONS STEPS [@FILE:ADDRESS…] PROGRAM…` runs a program up to the last of
 //! some places, then one instruction at a time, for so many steps, and writes what a processor
 //! would have written, over and over with times that go
-//! on, until so many instructions are told: `stream.pt` for decoders alone, `perf.data` for
+//! on, until so many instructions are recorded: `stream.pt` for decoders alone, `perf.data` for
 //! whole programs, and the code beside them. `decode FOLDER THREADS ROUNDS` decodes the stream.
 
 mod stepping;
@@ -51,7 +51,7 @@ fn make(folder: &Path, instructions: usize, steps: usize, words: &[&str]) {
     let recorder = RecorderOptions { ticks_per_instruction: 1, ..RecorderOptions::default() };
     let (first, end) = Recorder::turn(&steps, &stepped.code, recorder, FIRST);
     let apart = (end - FIRST).next_multiple_of(APART);
-    let copies = instructions.div_ceil(first.told.len());
+    let copies = instructions.div_ceil(first.instructions.len());
     fs::create_dir_all(folder).expect("the folder can be made");
     let mut stream = Vec::with_capacity(first.bytes.len() * copies);
     for copy in 0..copies as u64 {
@@ -60,7 +60,7 @@ fn make(folder: &Path, instructions: usize, steps: usize, words: &[&str]) {
     fs::write(folder.join("stream.pt"), &stream).expect("written");
     write_code(folder, &stepped);
     write_recording(folder, &stepped, recorder, &stream);
-    println!("{} {}", first.told.len() * copies, stream.len());
+    println!("{} {}", first.instructions.len() * copies, stream.len());
 }
 
 const FIRST: u64 = stepping::record::FIRST_TICK;

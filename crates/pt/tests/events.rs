@@ -65,7 +65,7 @@ fn bytes(packets: &[Write]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-fn told(packets: &[Write], options: DecodeOptions) -> Vec<Event> {
+fn decoded(packets: &[Write], options: DecodeOptions) -> Vec<Event> {
     let mut image = Image::default();
     image.map(0x1000, &CODE);
     image.map(KERNEL, &HANDLER);
@@ -77,7 +77,7 @@ fn told(packets: &[Write], options: DecodeOptions) -> Vec<Event> {
 fn check(packets: Vec<Write>, expected: &[Event]) {
     let mut all = head(None);
     all.extend(packets);
-    assert_eq!(told(&all, DecodeOptions::default()), expected);
+    assert_eq!(decoded(&all, DecodeOptions::default()), expected);
 }
 
 fn head(ip: Option<u64>) -> Vec<Write> {
@@ -106,7 +106,7 @@ fn start(to: u64) -> Event {
 }
 
 #[test]
-fn calls_and_returns_are_told_and_jumps_within_are_not() {
+fn calls_and_returns_are_reported_and_jumps_within_are_not() {
     let bits = Bits("TTTN");
     check(vec![pge(0x1000), bits], &[start(0x1000), CALL, BACK, CALL, BACK]);
     let returns = vec![pge(0x1000), at(Packet::Tip, 0x1006), Bits("N"), at(Packet::Tip, KERNEL)];
@@ -126,7 +126,7 @@ fn an_interrupt_leads_to_its_handler_and_back() {
     let there = branch(BranchKind::Interrupt, 0x1010, KERNEL);
     let back = branch(BranchKind::InterruptReturn, KERNEL + 1, 0x1010);
     check(packets, &[start(0x1000), CALL, there, back, BACK]);
-    // One that the program asked for, told behind its instruction.
+    // One that the program asked for, reported behind its instruction.
     let packets = vec![pge(0x1040), at(Packet::Fup, 0x1042), at(Packet::Tip, KERNEL)];
     check(packets, &[start(0x1040), branch(BranchKind::Interrupt, 0x1042, KERNEL)]);
 }
@@ -187,11 +187,11 @@ fn targets_may_come_after_the_bits_behind_them() {
         Plain(Packet::Mtc(3)),
         at(Packet::Tip, 0x1006),
     ]);
-    assert_eq!(told(&packets, options), [start(0x1000), CALL, BACK, CALL, BACK]);
+    assert_eq!(decoded(&packets, options), [start(0x1000), CALL, BACK, CALL, BACK]);
 }
 
 #[test]
-fn what_is_lost_is_told_and_decoding_goes_on() {
+fn what_is_lost_is_reported_and_decoding_goes_on() {
     let lost = |lost| Event::Loss(lost);
     let ovf = || Plain(Packet::Ovf);
     let packets = vec![pge(0x1000), ovf(), at(Packet::Fup, 0x1010), at(Packet::Tip, 0x1006)];
@@ -214,15 +214,15 @@ fn what_is_lost_is_told_and_decoding_goes_on() {
 fn decoding_begins_in_the_middle() {
     let mut packets = head(Some(0x1010));
     packets.push(at(Packet::Tip, 0x1006));
-    let all = told(&packets, DecodeOptions::default());
+    let all = decoded(&packets, DecodeOptions::default());
     assert_eq!(all, [start(0x1010), BACK]);
     // A place to begin says nothing new to one who came there, and nothing of calls before.
     packets.extend(head(Some(0x1006)));
     packets.push(Bits("N"));
-    assert_eq!(told(&packets, DecodeOptions::default()), [start(0x1010), BACK]);
+    assert_eq!(decoded(&packets, DecodeOptions::default()), [start(0x1010), BACK]);
     packets.push(Bits("T"));
     let lost = Event::Loss(Loss::NoReturnAddress(0x1008));
-    assert_eq!(told(&packets, DecodeOptions::default()), [start(0x1010), BACK, lost]);
+    assert_eq!(decoded(&packets, DecodeOptions::default()), [start(0x1010), BACK, lost]);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn check_same(found: &[u64], expected: &[u64], what: &dyn std::fmt::Debug) {
     }
 }
 
-/// What changes the stack of calls, told from the steps alone.
+/// What changes the stack of calls, derived from the steps alone.
 fn expected_events(steps: &[Step], code: &[Code]) -> Vec<(BranchKind, u64, u64)> {
     let section = |ip: u64| {
         code.iter().position(|code| ip.wrapping_sub(code.start) < code.bytes.len() as u64)
@@ -73,14 +73,14 @@ fn check(stepped: &Stepped, least: usize) {
             let recorded = Recorder::record(&steps, &stepped.code, recorder);
             let all = decoded(&recorded.bytes, &stepped.code, &recorder);
             assert_eq!(all.losses(), [], "{recorder:?}");
-            check_same(&all.instructions(&stepped.code), &recorded.told, &recorder);
+            check_same(&all.instructions(&stepped.code), &recorded.instructions, &recorder);
             let branches = all.events.iter().filter_map(|(_, event)| match *event {
                 Event::Branch { kind, from, to, .. } => Some((kind, from, to)),
                 _ => None,
             });
             let branches: Vec<_> = branches.collect();
             let expected = expected_events(&steps, &stepped.code);
-            // After the last packet nothing is told.
+            // After the last packet nothing is reported.
             assert!(expected.starts_with(&branches), "{recorder:?}");
             assert!(expected.len() - branches.len() < 8, "{recorder:?}");
         }

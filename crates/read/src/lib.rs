@@ -1,6 +1,6 @@
 //! Files become traces.
 //!
-//! [`open`] recognises a file by its content, reads it (or the index beside it)
+//! [`open`] recognizes a file by its content, reads it (or the index beside it)
 //! and gives a [`Trace`] with notices, or an error with a place: never a panic,
 //! never a silent drop, and memory that is bounded by the input (I6).
 
@@ -58,8 +58,8 @@ pub struct OpenOptions<'a> {
     /// How many threads may work; 0 for one a core.
     pub threads: usize,
     pub progress: Option<Progress<'a>>,
-    /// Functions of Python that were read beside samples are told by the line that each is on,
-    /// not by their first; an index does not know these lines, so none is used or written.
+    /// Python functions that were read beside samples are identified by their current line,
+    /// not by their first line; an index does not know these lines, so none is used or written.
     pub has_python_lines: bool,
     pub notes: Option<Notes<'a>>,
 }

@@ -24,7 +24,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 
 type Malformed = (u64, String);
 
-/// Reads the file; what it is, its content tells: JSON begins with a bracket.
+/// Reads the file; its content decides on the format: JSON begins with a bracket.
 pub fn open_measurements(path: &Path) -> Result<Measurements, MeasurementsError> {
     let bytes = spanwise_files::read_at_most(path, FILE_BYTES_MAX)
         .map_err(|error| MeasurementsError::Io { path: path.to_owned(), error })?;

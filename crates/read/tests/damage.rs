@@ -1,7 +1,7 @@
 //! One bad event costs at most that event: every other one reads as before.
 //!
 //! Each case damages one event of real texts, at several places, and says what
-//! becomes of it and which notices tell of it.
+//! becomes of it and which notices report it.
 
 mod traces;
 
@@ -117,7 +117,7 @@ fn quotes_in_strings_are_kept() {
     check(in_name(b"f(\"x\", y) "), Fate::Named("f(\"x\", y) {}"), &[UnescapedQuote]);
     check(first(r#""args": {"note": "say "hi now"}, "#), KEPT, &[UnescapedQuote]);
     check(first(r#""args": {"list": ["p"q", "r"]}, "#), KEPT, &[UnescapedQuote]);
-    // Two in one argument look like two strings; they count when somebody asks.
+    // Two in one argument read as two strings; they count when somebody asks.
     check(first(r#""args": {"note": "say "hi" now"}, "#), KEPT, &[]);
     check(last(r#", "note": "say "hi" now""#), KEPT, &[UnescapedQuote]);
 }

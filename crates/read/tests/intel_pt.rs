@@ -72,20 +72,20 @@ impl Case {
         trace
     }
 
-    /// How many of a thread's steps packets tell, where nobody ends its trace.
-    fn told(&self, steps: &[Step]) -> usize {
-        let told = Recorder::record(steps, &self.stepped.code, OPTIONS()).told.len();
-        let mut left = told + 1;
-        let told = steps.iter().take_while(|step| {
+    /// How many of a thread's steps packets record, if nothing ends its trace.
+    fn recorded(&self, steps: &[Step]) -> usize {
+        let recorded = Recorder::record(steps, &self.stepped.code, OPTIONS()).instructions.len();
+        let mut left = recorded + 1;
+        let recorded = steps.iter().take_while(|step| {
             left -= usize::from(!step.is_diverted);
             left > 0
         });
-        told.count() + 1
+        recorded.count() + 1
     }
 
     #[track_caller]
     fn check_apart(&self, least: usize) {
-        self.check(&self.apart(), |steps| self.told(steps), least);
+        self.check(&self.apart(), |steps| self.recorded(steps), least);
     }
 
     #[track_caller]
@@ -95,8 +95,8 @@ impl Case {
 
     /// All threads of a recording have made the calls that they made.
     #[track_caller]
-    fn check(&self, recording: &[u8], told: impl Fn(&[Step]) -> usize, least: usize) {
-        self.check_trace(&self.read(recording), told, least);
+    fn check(&self, recording: &[u8], recorded: impl Fn(&[Step]) -> usize, least: usize) {
+        self.check_trace(&self.read(recording), recorded, least);
     }
 
     fn symbols(&self) -> Symbols {
@@ -106,13 +106,13 @@ impl Case {
     }
 
     #[track_caller]
-    fn check_trace(&self, trace: &Trace, told: impl Fn(&[Step]) -> usize, least: usize) {
+    fn check_trace(&self, trace: &Trace, recorded: impl Fn(&[Step]) -> usize, least: usize) {
         let symbols = self.symbols();
         let lost = trace.notices().iter().filter(|notice| notice.kind == NoticeKind::DecodeError);
         assert_eq!(lost.count(), 0);
         for (tid, steps) in &self.stepped.threads {
             let found = found(trace, *tid);
-            let steps = &steps[..told(steps)];
+            let steps = &steps[..recorded(steps)];
             check_same(&found, &shadow::calls(steps, &self.stepped.code, &symbols));
             assert!(found.len() >= least, "only {} calls", found.len());
         }
@@ -153,10 +153,10 @@ fn found(trace: &Trace, tid: i32) -> Vec<(usize, String)> {
             std::iter::successors(trace.spans().parent(span), |&at| trace.spans().parent(at));
         above.filter(|&above| is_call(above)).count()
     };
-    // Of those of the last moment nobody can tell which is in which.
+    // Among calls of the last instant, nesting is unknown.
     let end = track.span_ids().map(|span| trace.spans().end(span)).max();
-    let is_told = |&span: &SpanId| is_call(span) && Some(trace.spans().start(span)) != end;
-    let calls = track.span_ids().filter(is_told);
+    let is_before_end = |&span: &SpanId| is_call(span) && Some(trace.spans().start(span)) != end;
+    let calls = track.span_ids().filter(is_before_end);
     calls.map(|span| (depth(span), trace.name(span).to_owned())).collect()
 }
 
@@ -255,7 +255,7 @@ fn seeds_of_recordings() {
     }
 }
 
-/// What a full ring had no room for is told, and everything before and after is there.
+/// What a full ring had no room for is reported, and everything before and after is there.
 #[test]
 fn rings_that_were_full() {
     let Some(case) = Case::new("sorts.c", &STATIC, 20_000) else { return };

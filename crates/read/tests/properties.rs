@@ -183,7 +183,7 @@ fn expected(span: &Written) -> Said {
 }
 
 /// The innermost span of the same track that was open when this one began, found by
-/// looking at all that stand before it.
+/// checking all that stand before it.
 fn parent_by_brute_force(trace: &Trace, span: SpanId) -> Option<SpanId> {
     let spans = trace.spans();
     let before = (0..span.0).rev().map(SpanId);
@@ -236,7 +236,7 @@ proptest! {
         };
         for span in trace.spans().ids() {
             let origins = by_offset(span);
-            // Spans that say the same cannot be told apart here.
+            // Spans that say the same cannot be distinguished here.
             let [origin] = &origins[..] else { continue };
             let is_gpu = matches!(origin.category, "kernel" | "gpu_memcpy");
             let launch = trace.spans().launch(span).map(|call| said(&trace, call));
@@ -254,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_documents_are_told_or_refused(
+    fn damaged_documents_are_reported_or_refused(
         spans in proptest::collection::vec(written(), 1..12),
         layout in layout(),
         edits in proptest::collection::vec(edit(), 1..6),
@@ -271,8 +271,8 @@ proptest! {
         }
         if let Ok(trace) = read_bytes("a.json", &text) {
             // An edit may split an event's text into more, never lose one silently.
-            let is_told = trace.notices().iter().next().is_some();
-            prop_assert!(trace.info().events() >= spans.len() as u64 || is_told);
+            let is_reported = trace.notices().iter().next().is_some();
+            prop_assert!(trace.info().events() >= spans.len() as u64 || is_reported);
             spanwise_read::fuzzing::walk(&trace);
         }
     }

@@ -119,8 +119,8 @@ pub fn function_places(parts: &[CodePart<'_>], is_go: bool) -> Result<FunctionPl
 /// indirect jumps, which would make the probe slow.
 ///
 /// Fails, with the reason, if no instruction begins there, if the kernel would not execute it
-/// correctly under a probe, or if the function is not understood: what looks like an instruction
-/// may be data.
+/// correctly under a probe, or if the function is not understood: what can be decoded as an
+/// instruction may be data.
 pub fn probe_place(parts: &[CodePart<'_>], address: u64) -> Result<u64, String> {
     let code = Instructions::of(parts)?;
     code.check_targets()?;
@@ -250,7 +250,7 @@ impl<'a> Instructions<'a> {
         if places.is_empty() || first.bytes == ENDBR64 {
             places.push(first.address);
         }
-        // A probe cannot tell a call from the next round.
+        // A probe cannot distinguish a call from the next round.
         places.retain(|&place| !self.is_branched_to(place));
         let is_exit = |place: &&u64| exits.iter().any(|exit| exit.address == **place);
         let apart = places.iter().find(|place| !is_exit(place));

@@ -12,12 +12,12 @@ use spanwise_model::{
     StateRow, ThreadState, Trace, TrackId, WAKEUP_CATEGORY,
 };
 
-/// The trace with states of threads, where its spans tell them.
+/// The trace with states of threads, where its spans are states.
 pub(crate) fn with_states(trace: Trace) -> Trace {
     let kinds = trace.categories().rows();
-    let tells =
+    let is_state =
         |row: &spanwise_model::Category| matches!(row.kind, SpanKind::OffCpu | SpanKind::LockWait);
-    if !trace.thread_states().is_empty() || !kinds.iter().any(tells) {
+    if !trace.thread_states().is_empty() || !kinds.iter().any(is_state) {
         return trace;
     }
     let mut restored = Restored { trace: &trace, wakers: wakers(&trace), rows: Default::default() };

@@ -1,6 +1,6 @@
 //! The Fuchsia trace format: records of 64-bit words.
 //!
-//! Spans (whole, or begin and end), asynchronous ones, moments, counters, flows and names
+//! Spans (whole, or begin and end), asynchronous ones, instants, counters, flows and names
 //! are read; other records are counted and passed over, and arguments are not kept. Every
 //! record says its length, so damage inside one costs that one; a length that cannot be
 //! ends the reading there.
@@ -20,7 +20,7 @@ use crate::json::kineto;
 /// The record that every such file begins with.
 const MAGIC: [u8; 8] = 0x0016_5478_4604_0010u64.to_le_bytes();
 
-/// How many spans of a thread a flow may look back to.
+/// How many earlier spans of a thread are searched for the start of a flow.
 const RECENT_MAX: usize = 64;
 
 pub(crate) fn seems_fxt(head: &[u8]) -> bool {

@@ -29,7 +29,7 @@ pub(crate) type Refusal = String;
 /// Opens the index of `source`, if there is one that fits, is whole, and was written by this
 /// user or by root.
 pub(crate) fn open(source: &Path, threads: usize) -> Result<Trace, Refusal> {
-    // A second look, in case another process swapped the folder under our hands.
+    // A second attempt, in case another process swapped the folder meanwhile.
     open_once(source, threads).or_else(|_| open_once(source, threads))
 }
 
@@ -69,7 +69,7 @@ fn load(folder: &Folder) -> Result<Manifest, Refusal> {
     }
 }
 
-/// Why indexes that are there were not even looked at, in words for whoever may change that.
+/// Why existing indexes were not even examined, in words for whoever may change that.
 pub(crate) fn why_not_trusted(source: &Path) -> Vec<String> {
     let why = |place: IndexLocation| {
         let folder = Folder::open_to_read(&place.folder).ok()?;

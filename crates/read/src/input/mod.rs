@@ -15,7 +15,7 @@ use spanwise_model::{ArgValue, ArgsSource};
 use crate::{ReadErrorKind, json};
 use memory::MemoryShare;
 
-/// How a file is packed, told by its first bytes.
+/// How a file is packed, detected by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
@@ -115,7 +115,7 @@ pub(crate) enum WaveEnd {
     TooLarge(ReadErrorKind),
 }
 
-/// A stretch of inflated text.
+/// A block of inflated text.
 #[derive(Default)]
 pub(crate) struct Wave {
     bytes: Vec<u8>,

@@ -44,7 +44,7 @@ pub(crate) enum RecordContent {
     /// The thread ran, and nothing else is known.
     Seen,
     /// Something that happened, such as a tracepoint.
-    Moment(StrId),
+    Instant(StrId),
     /// A thread and its name.
     Named(ThreadKey, StrId),
     /// A thread of a process.

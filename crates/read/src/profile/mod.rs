@@ -1,6 +1,6 @@
 //! Profile files become profiles.
 //!
-//! [`open_profile`] recognises pprof, speedscope and collapsed stacks by content, plain
+//! [`open_profile`] recognizes pprof, speedscope and collapsed stacks by content, plain
 //! or compressed. Any bytes give a profile or an error with a place: never a panic, and
 //! memory in proportion to the (inflated) input.
 

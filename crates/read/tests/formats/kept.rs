@@ -69,7 +69,7 @@ fn text(trace: &Trace, id: StrId) -> &str {
     trace.strings().get(id)
 }
 
-/// What tells a track from all others.
+/// What distinguishes a track from all others.
 fn place(trace: &Trace, track: u32) -> String {
     let track = trace.tracks().get(TrackId(track));
     format!("{:?} {}/{}", track.kind, text(trace, track.process), text(trace, track.thread))

@@ -173,7 +173,7 @@ pub(crate) fn events_in(text: &[u8]) -> Vec<Range<usize>> {
     events
 }
 
-/// What damage to the text is told: the kinds that speak of the text, not of what
+/// What damage to the text is reported: the kinds that speak of the text, not of what
 /// events say, and that `whole` does not have.
 pub(crate) fn damage_kinds(trace: &Trace, whole: &Trace) -> Vec<NoticeKind> {
     let known = kinds(whole);

@@ -1,7 +1,7 @@
 //! V8's CPU profiles among the events: `Profile` and `ProfileChunk`, or `CpuProfile` whole.
 //!
 //! Chrome's performance panel records JavaScript this way. Nodes of the tree of calls and
-//! samples that name them come in chunks, with the time from each sample to the next. V8 looks at a
+//! samples that name them come in chunks, with the time from each sample to the next. V8 samples a
 //! thread all the time, also while it waits (`(idle)`), so a sample stands for the time until the
 //! next one: that is how V8 and its viewers count it. The blocks of a text are read apart, so the
 //! pieces are kept as they are until all are there.
@@ -157,7 +157,7 @@ pub(crate) fn median(values: &mut [Nanos]) -> Option<Nanos> {
 /// All pieces of one profile.
 #[derive(Default)]
 struct Profile {
-    /// The thread that is looked at, and since when.
+    /// The sampled thread, and since when.
     start: Option<(String, Nanos)>,
     /// Who wrote the chunks, and when first.
     chunk_thread: Option<(String, Nanos)>,

@@ -64,7 +64,7 @@ impl Gathered {
         }
     }
 
-    /// A frame that is told by name; the file may be empty.
+    /// A frame that is identified by name; the file may be empty.
     pub(crate) fn place(&mut self, name: &[u8], file: &[u8]) -> Location {
         let is_inlined = file == b"inlined";
         let file = if is_inlined { b"" } else { file };

@@ -125,7 +125,7 @@ impl Lines for SystemCalls {
     fn is_typical(line: &[u8]) -> bool {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         Parts::read(line).is_some_and(|parts| {
-            // Without a duration, many a text looks like this.
+            // Without a duration, much other text has this form.
             parts.duration.is_some() || parts.thread.tid != 0
         })
     }
@@ -193,7 +193,7 @@ impl SystemCalls {
     fn event(&mut self, parts: &Parts<'_>, line: &[u8], offset: u64, gathered: &mut Gathered) {
         let &Parts { time, duration, comm, thread, body } = parts;
         let Some(start) = time else {
-            // Also where it was told that it began: perf has lost when.
+            // Also if its start is recorded: perf has lost when.
             self.begun.remove(&thread);
             return gathered.notice(NoticeKind::NoTime, offset, line);
         };
@@ -223,7 +223,7 @@ impl SystemCalls {
                     self.await_stack(doer, start, offset, Happened::Scheduled(event));
                 }
                 None => {
-                    let what = RecordContent::Moment(gathered.text(name));
+                    let what = RecordContent::Instant(gathered.text(name));
                     gathered.push(doer, start, offset, what);
                 }
             },

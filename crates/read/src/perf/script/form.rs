@@ -10,7 +10,7 @@ use super::line_head::Header;
 use super::place_text::PlaceText;
 use crate::perf::words::{decimal, split_last_word, split_word};
 
-/// The first part of a text, by which its form is told.
+/// The first part of a text, by which its form is detected.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 /// What events of a text that names none are called, unless its comments do.
@@ -68,7 +68,7 @@ impl Form {
 /// Whole lines without comments.
 struct Lines<'a> {
     lines: Vec<&'a [u8]>,
-    /// The events that the comments before them tell of.
+    /// The events that the comments before them name.
     events: Vec<&'a [u8]>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What lines look like in some form.
+/// How lines are laid out.
 struct ParsedLines<'a> {
     headers: Vec<Header<'a>>,
     /// With a header, or behind one, stood a place in the program.
@@ -320,7 +320,7 @@ mod tests {
         let at = |time: u64| format!("a/7 {time} 5 cycles f");
         let expected = [0, 1_000_000, 1_500_000, 101_500_000].map(at);
         check(&text, &expected.each_ref().map(String::as_str));
-        // Ascending ones are times since the first event (`--reltime`), or cannot be told.
+        // Ascending ones are times since the first event (`--reltime`), or undecidable.
         let text = ["0.000000", "0.000500", "0.001000"].map(line).concat();
         let expected = [0, 500_000, 1_000_000].map(at);
         check(&text, &expected.each_ref().map(String::as_str));

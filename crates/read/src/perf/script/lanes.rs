@@ -20,7 +20,7 @@ use super::parser::{Counts, ParseOptions};
 use super::quick::Quick;
 use crate::perf::record::Record;
 
-/// What a stretch of whole records holds, in the numbers of its lane.
+/// What a block of whole records holds, in the numbers of its lane.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) records: Vec<Record>,
@@ -47,7 +47,7 @@ pub(crate) struct Lane {
     pub(crate) names: Names,
     pub(crate) quick: Quick,
     /// How many of the names went out with blocks.
-    pub(crate) told: NamesLen,
+    pub(crate) sent: NamesLen,
 }
 
 /// The lanes, and how much text one of them reads at a time.
@@ -252,8 +252,8 @@ fn begins_record(text: &[u8], form: &Form) -> bool {
     match text.first() {
         None | Some(b'\t' | b'\n' | b'\r') => false,
         Some(byte) if *byte != b' ' && !form.frames_are_loose => true,
-        // Names are set to the right, and lines of source stand between frames. What a line
-        // is that has not come to its end cannot be told: `7.5:` may go on as `7.5:x`.
+        // Names are set to the right, and lines of source stand between frames. What kind
+        // of line it is, is unknown until its end: `7.5:` may go on as `7.5:x`.
         Some(_) => memchr::memchr(b'\n', text).is_some_and(|end| {
             let line = &text[..end];
             Header::read(line.strip_suffix(b"\r").unwrap_or(line), form).is_some()
@@ -268,7 +268,7 @@ fn record_end(text: &[u8], from: usize, form: &Form) -> usize {
     ends.next().unwrap_or(text.len())
 }
 
-/// How much of a text that goes on is surely whole records.
+/// How much of a text that goes on is certainly whole records.
 pub(crate) fn whole_records(text: &[u8], form: &Form) -> usize {
     let ends = memchr::memrchr_iter(b'\n', text).map(|end| end + 1);
     let mut ends = ends.filter(|&end| begins_record(&text[end..], form));

@@ -42,7 +42,7 @@ impl PerfOptions {
     }
 }
 
-/// How much of a file is looked at to tell what it is.
+/// How much of a file is read to detect its format.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// Opens the text of `perf script` or recordings of perf, never by their index: that knows

@@ -69,7 +69,7 @@ fn packed_in<'a>(record: &RawRecord<'a>) -> Option<&'a [u8]> {
     match record.kind {
         COMPRESSED => Some(record.body),
         COMPRESSED2 => {
-            // Filled up with zeros: how much is meant stands before it.
+            // Padded with zeros: its length stands before it.
             let mut body = record.body();
             let len = usize::try_from(body.u64()?).ok()?.min(body.len());
             body.take(len)
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_ends_it() {
+    fn damage_is_reported_and_ends_it() {
         let unpack = |record: &[u8]| unpacked(record, false, 1 << 20).expect("little");
         assert!(unpack(&record(9, b"plain")).is_none());
         let found = unpack(&record(COMPRESSED, b"no zstd at all")).expect("packed");

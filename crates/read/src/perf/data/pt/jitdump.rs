@@ -37,17 +37,17 @@ pub(super) fn read(
     let is_big_endian = bytes.starts_with(&MAGIC.to_be_bytes());
     let mut rest = Bytes::new(bytes, is_big_endian);
     let Some((len, flags)) = head(&mut rest) else { return found };
-    let time = |told: u64| match (flags & HAS_TICKS != 0, has_same_clock) {
-        (true, _) => scale.nanos(told),
-        (false, true) => told,
+    let time = |stamp: u64| match (flags & HAS_TICKS != 0, has_same_clock) {
+        (true, _) => scale.nanos(stamp),
+        (false, true) => stamp,
         (false, false) => 0,
     };
     let mut at = len as usize;
-    while let Some((kind, size, told)) = prefix(bytes, at, is_big_endian) {
+    while let Some((kind, size, stamp)) = prefix(bytes, at, is_big_endian) {
         let body = Bytes::new(&bytes[at + PREFIX..at + size], is_big_endian);
         let made = match kind {
-            LOAD => load(body, path, at + size, time(told)),
-            MOVE => moved(body, &found, time(told)),
+            LOAD => load(body, path, at + size, time(stamp)),
+            MOVE => moved(body, &found, time(stamp)),
             CLOSE => break,
             _ => None,
         };
@@ -127,11 +127,11 @@ mod tests {
     fn functions_have_their_bytes_and_names() {
         let (bytes, path) = (dump(0), Rc::from("/tmp/jit-7.dump"));
         let found = read(&path, &bytes, TickScale::default(), true);
-        let told: Vec<(u64, u64, u64, &str)> = found
+        let read: Vec<(u64, u64, u64, &str)> = found
             .iter()
             .map(|made| (made.since, made.mapping.start, made.mapping.end, &*made.name))
             .collect();
-        assert_eq!(told, [(100, 0x1000, 0x1003, "first"), (200, 0x2000, 0x2003, "first")]);
+        assert_eq!(read, [(100, 0x1000, 0x1003, "first"), (200, 0x2000, 0x2003, "first")]);
         for made in &found {
             let at = made.mapping.file_offset as usize;
             assert_eq!((made.pid, &bytes[at..at + 3]), (7, &b"abc"[..]));

@@ -1,4 +1,4 @@
-//! Recordings of Intel PT: every call and return of the last moments.
+//! Recordings of Intel PT: every call and return up to the end.
 //!
 //! The hardware's trace is decoded with the files that were mapped, processor by processor or
 //! thread by thread, and sorted in among the other records by time. Code that is in no file is that
@@ -121,7 +121,7 @@ impl State<'_> {
             let mut times = Times { scale: info.scale, first: None, latest: None };
             times.first = parts.iter().flat_map(|part| &part.0).find_map(|(at, _)| times.of(*at));
             if let Some((time, last)) = end {
-                tell_gap(threads, &turns, time, last, times.first);
+                note_gap(threads, &turns, time, last, times.first);
             }
             for (at, event) in parts.into_iter().flat_map(|part| part.0) {
                 let turn = turns.get(at.switch as usize).map(|turn| turn.0);
@@ -160,7 +160,7 @@ impl State<'_> {
     }
 
     /// Says how much of the trace could not be read.
-    pub(super) fn tell_skipped(&mut self) {
+    pub(super) fn report_skipped(&mut self) {
         let skipped = self.hardware.skipped_bytes;
         if skipped > 0 {
             let text =
@@ -200,7 +200,7 @@ impl State<'_> {
             }
             Event::CoreRatio(ratio) => RecordContent::Frequency(self.hardware.info.mhz(ratio)),
             Event::Written(value) => {
-                RecordContent::Moment(self.names().string(&format!("ptwrite {value:#x}")))
+                RecordContent::Instant(self.names().string(&format!("ptwrite {value:#x}")))
             }
         }
     }
@@ -251,15 +251,15 @@ type Threads = BTreeMap<ThreadKey, Vec<(Option<Nanos>, Event)>>;
 /// Times of a stream, which never go back.
 struct Times {
     scale: TickScale,
-    /// Holds for what comes before the first that is told.
+    /// Holds for what comes before the first known time.
     first: Option<Nanos>,
     latest: Option<Nanos>,
 }
 
 impl Times {
     fn of(&self, at: EventTime) -> Option<Nanos> {
-        let is_told = at.ticks != 0 && self.scale.factor != 0;
-        is_told.then(|| Nanos::try_from(self.scale.nanos(at.ticks)).ok()).flatten()
+        let is_known = at.ticks != 0 && self.scale.factor != 0;
+        is_known.then(|| Nanos::try_from(self.scale.nanos(at.ticks)).ok()).flatten()
     }
 
     fn next(&mut self, at: EventTime) -> Option<Nanos> {
@@ -269,7 +269,7 @@ impl Times {
 }
 
 /// Between two streams of a ring nothing was kept: what is known of those who ran ends.
-fn tell_gap(
+fn note_gap(
     threads: &mut Threads,
     turns: &[(Turn, usize)],
     end: Option<Nanos>,

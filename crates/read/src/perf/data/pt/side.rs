@@ -126,7 +126,7 @@ impl Side {
         }
     }
 
-    /// The hardware starts before the kernel says who runs now, and a time that it tells may be
+    /// The hardware starts before the kernel says who runs now, and a time that it reports may be
     /// older still: so a thread has the processor since the one before it left.
     fn comes(&mut self, cpu: Option<u32>, turn: Turn) {
         let Some(cpu) = cpu else { return };

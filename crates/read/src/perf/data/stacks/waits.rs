@@ -69,7 +69,7 @@ impl State<'_> {
         let wait = Nanos::try_from(sample.period).ok().filter(|_| is_exact);
         let since = wait.and_then(|wait| {
             let end = Nanos::try_from(of.time?).ok()?;
-            // The sample is of the moment before.
+            // The sample is of just before.
             Some(end.checked_add(1)?.saturating_sub(wait).max(0))
         });
         let (at, when) = match since {
