@@ -12,7 +12,7 @@ use spanwise_model::{
     StateRow, ThreadState, Trace, TrackId, WAKEUP_CATEGORY,
 };
 
-/// The trace with states of threads, where its spans are states.
+/// The trace with thread states, restored from the spans that stand for them.
 pub(crate) fn with_states(trace: Trace) -> Trace {
     let kinds = trace.categories().rows();
     let is_state =

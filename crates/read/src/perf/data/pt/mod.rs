@@ -1,4 +1,4 @@
-//! Recordings of Intel PT: every call and return up to the end.
+//! Recordings of Intel PT: every call and return of an interval.
 //!
 //! The hardware's trace is decoded with the files that were mapped, processor by processor or
 //! thread by thread, and sorted in among the other records by time. Code that is in no file is that
