@@ -28,7 +28,7 @@ export interface Scene {
 }
 
 /** A track that is on the screen, and which of its rows. */
-interface Shown {
+interface VisibleTrack {
   line: TrackLine;
   pictures: readonly TrackPicture[];
   first: number;
@@ -69,7 +69,7 @@ function paintTracks(scene: Scene, visible: readonly TrackLine[]): number {
   const { context, width, height } = surface;
   const view = state.view.value;
   let lines = 0;
-  const tracks = visible.map((line): Shown => {
+  const tracks = visible.map((line): VisibleTrack => {
     const { first, last } = rowsBetween(line, scrollTop, scrollTop + height);
     const at = lines;
     lines += last - first;
@@ -98,7 +98,7 @@ function paintTracks(scene: Scene, visible: readonly TrackLine[]): number {
   return painted;
 }
 
-function drawRows(context: CanvasRenderingContext2D, rows: PixelRows, { line, first, last, at }: Shown, width: number, foundBelow: number): void {
+function drawRows(context: CanvasRenderingContext2D, rows: PixelRows, { line, first, last, at }: VisibleTrack, width: number, foundBelow: number): void {
   for (let row = first; row < last; row++) {
     const y = rowsTop(line) + row * ROW_HEIGHT;
     rows.draw(context, at + row - first, y, width, ROW_HEIGHT - 1);
