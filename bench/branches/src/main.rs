@@ -14,9 +14,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use spanwise_pt::{Event, EventTime, Image, InstructionRun, Program, Sink, decode, decode_parallel};
-use stepping::perf_data::{File, Kept, Place};
+use stepping::perf_data::{AuxSource, File, PiecePlace};
 use stepping::record::{CRYSTAL, Recorder, RecorderOptions, options, without_repetitions};
-use stepping::step::{Stepped, step};
+use stepping::step::{SteppedProgram, step};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -81,7 +81,7 @@ fn later(bytes: &[u8], by: u64) -> Vec<u8> {
 }
 
 /// Files with code, and a list of where they belong.
-fn write_code(folder: &Path, stepped: &Stepped) {
+fn write_code(folder: &Path, stepped: &SteppedProgram) {
     let mut list = fs::File::create(folder.join("code.txt")).expect("written");
     for (at, code) in stepped.code.iter().enumerate() {
         let path = folder.join(format!("code-{at}.bin"));
@@ -93,18 +93,18 @@ fn write_code(folder: &Path, stepped: &Stepped) {
 
 fn write_recording(
     folder: &Path,
-    stepped: &Stepped,
+    stepped: &SteppedProgram,
     recorder: RecorderOptions,
     stream: &[u8],
 ) {
     let mut file = File::default();
-    file.info(Kept::OfThreads);
+    file.info(AuxSource::OfThreads);
     file.named(stepped.pid, stepped.pid, "stepped");
     for code in stepped.code.iter().filter(|code| code.file.starts_with('/')) {
         file.mapped(stepped.pid, code);
     }
     file.started(stepped.pid, stepped.pid);
-    let place = Place { queue: 0, tid: stepped.pid, cpu: -1, offset: 0 };
+    let place = PiecePlace { queue: 0, tid: stepped.pid, cpu: -1, offset: 0 };
     file.piece(stepped.pid, place, stream, 0);
     fs::write(folder.join("perf.data"), file.finish(&recorder)).expect("written");
 }
