@@ -203,12 +203,12 @@ pub struct NewNames {
 
 /// What the names of one table are called in another, as far as they were taken over.
 #[derive(Debug, Clone, Default)]
-pub struct Adopted {
+pub struct NameTranslation {
     texts: Vec<StrId>,
     functions: Vec<FunctionId>,
 }
 
-impl Adopted {
+impl NameTranslation {
     /// Takes over what came to the other table since the last time.
     pub fn extend(&mut self, names: &mut Names, new: &NewNames) {
         self.texts.extend(new.texts.iter().map(|text| names.strings.intern(text)));
@@ -277,7 +277,7 @@ mod tests {
         one.function("main", "prog");
         let ids =
             [other.function("f", "a.so"), other.unknown("b.so"), other.function("main", "prog")];
-        let (mut adopted, mut known) = (Adopted::default(), NamesLen::default());
+        let (mut adopted, mut known) = (NameTranslation::default(), NamesLen::default());
         adopted.extend(&mut one, &other.take_new(&mut known));
         let ids = [&ids[..], &[other.function("g.cold", "a.so")]].concat();
         adopted.extend(&mut one, &other.take_new(&mut known));

@@ -21,7 +21,7 @@ pub use bytes::{FileBytes, FileState};
 pub use folder::{Folder, NewFile};
 pub use frozen::Frozen;
 pub use mapping::{Access, Mapping};
-pub use output::{Written, write_output};
+pub use output::{OutputSummary, write_output};
 pub use regular::{open_regular, open_unlinked, read_at_most, read_regular};
 pub use temporary::TemporaryFolder;
 pub use trust::{Owner, is_own, is_own_or_root};

@@ -24,9 +24,9 @@ const HANDLER: [u8; 3] = [0x90, 0x48, 0xcf];
 const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
 #[derive(Default)]
-struct Collected(Vec<Event>);
+struct EventList(Vec<Event>);
 
-impl Sink for Collected {
+impl Sink for EventList {
     fn event(&mut self, _: EventTime, event: Event) {
         self.0.push(event);
     }
@@ -70,7 +70,7 @@ fn decoded(packets: &[Write], options: DecodeOptions) -> Vec<Event> {
     image.map(0x1000, &CODE);
     image.map(KERNEL, &HANDLER);
     let program = Program::single(image);
-    decode(&program, options, &bytes(packets), Collected::default()).0.0
+    decode(&program, options, &bytes(packets), EventList::default()).0.0
 }
 
 #[track_caller]
@@ -235,7 +235,7 @@ fn other_modes_have_other_instructions() {
     let program = Program::single(image);
     let mut all = head(None);
     all.extend(packets);
-    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), Collected::default());
+    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), EventList::default());
     let back = branch(BranchKind::InterruptReturn, 0x8100_0002, 0x1000);
     assert_eq!(found.0, [start(0x8100_0000), back]);
 }
@@ -251,7 +251,7 @@ fn code_changes_with_time() {
     let mut all = head(None);
     all.extend([time(499), pge(0x1000), at(Packet::Tip, 0x9000), time(500)]);
     all.extend([Plain(Packet::Ovf), at(Packet::Fup, 0x1000), at(Packet::Tip, 0x1000)]);
-    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), Collected::default());
+    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), EventList::default());
     let expected = [
         start(0x1000),
         branch(BranchKind::Jump, 0x1000, 0x9000),

@@ -6,7 +6,7 @@ mod stepping;
 
 use std::process::Command;
 
-use stepping::perf_data::{Traced, write};
+use stepping::perf_data::{TracedThread, write};
 use stepping::record::{Recorder, without_repetitions};
 use stepping::{RecorderOptions, build, step};
 
@@ -23,7 +23,7 @@ fn perf_reads_the_same_instructions() {
     let path = built.path.with_extension("data");
     for shortens_returns in [true, false] {
         let options = RecorderOptions { shortens_returns, ..RecorderOptions::default() };
-        let traced = [Traced { tid: stepped.pid, steps: &steps }];
+        let traced = [TracedThread { tid: stepped.pid, steps: &steps }];
         let file = write(stepped.pid, &traced, &stepped.code, options);
         std::fs::write(&path, file).expect("written");
         let perf = Command::new("perf")

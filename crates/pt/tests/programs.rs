@@ -10,7 +10,7 @@ use std::process::Command;
 use spanwise_pt::{BranchKind, Event, Kind};
 use stepping::decoded::decoded;
 use stepping::record::{instruction_at, without_repetitions};
-use stepping::{Built, Code, Recorder, RecorderOptions, Step, Stepped, Timing, build, step};
+use stepping::{Built, Code, Recorder, RecorderOptions, Step, SteppedProgram, Timing, build, step};
 
 const LIMIT: usize = 30_000;
 
@@ -65,7 +65,7 @@ fn expected_events(steps: &[Step], code: &[Code]) -> Vec<(BranchKind, u64, u64)>
 
 /// Steps, records and decodes in all ways; the instructions and the branches are the same.
 #[track_caller]
-fn check(stepped: &Stepped, least: usize) {
+fn check(stepped: &SteppedProgram, least: usize) {
     for steps in stepped.threads.values() {
         let steps = without_repetitions(steps, &stepped.code);
         assert!(steps.len() >= least, "only {} steps", steps.len());
@@ -87,7 +87,7 @@ fn check(stepped: &Stepped, least: usize) {
     }
 }
 
-fn stepped(name: &str, flags: &[&str]) -> Option<(Built, Stepped)> {
+fn stepped(name: &str, flags: &[&str]) -> Option<(Built, SteppedProgram)> {
     let built = build(name, flags)?;
     let path = built.path.to_str().expect("a path of ours");
     let main = built.address("main").expect("every program has one");

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use spanwise_probe::raw::{self, Record};
-use spanwise_probe::{Hub, HubOptions, Observer, Saved};
+use spanwise_probe::{Hub, HubOptions, Observer, SessionSummary};
 
 use crate::spans::probes;
 use crate::spans::record_call;
@@ -104,7 +104,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<u32> {
     }
 }
 
-pub(crate) fn close_file(number: u32) -> io::Result<Saved> {
+pub(crate) fn close_file(number: u32) -> io::Result<SessionSummary> {
     match &*hub() {
         Some(hub) => hub.close_file(number),
         None => Err(io::Error::other("nothing is recorded")),

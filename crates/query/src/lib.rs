@@ -29,7 +29,7 @@ use rusqlite::{Connection, OpenFlags};
 use spanwise_analyze::Facts;
 use spanwise_model::Trace;
 
-pub use answer::{Answer, Cut, Limits, Value};
+pub use answer::{Answer, AnswerLimit, Limits, Value};
 pub use library::{TableHelp, tables_help};
 
 use relation::Relation;

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use spanwise_query::{Answer, Cut, Database, Limits, QueryError, Value};
+use spanwise_query::{Answer, AnswerLimit, Database, Limits, QueryError, Value};
 use spanwise_read::{IndexUse, OpenOptions};
 
 const MEMORY_MAX: usize = 8 << 20;
@@ -94,7 +94,7 @@ fn memory_comes_back_with_the_end_of_a_query() {
 
 fn cut_answer(sql: &str, limits: Limits) -> Answer {
     let answer = small().ask(sql, limits).expect("a part of it");
-    assert_eq!(answer.cut, Some(Cut::Bytes), "{sql}");
+    assert_eq!(answer.cut, Some(AnswerLimit::Bytes), "{sql}");
     answer
 }
 

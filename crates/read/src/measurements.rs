@@ -22,7 +22,7 @@ pub enum MeasurementsError {
 /// Tables that people make have some megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-type Malformed = (u64, String);
+type TableError = (u64, String);
 
 /// Reads the file; its content decides on the format: JSON begins with a bracket.
 pub fn open_measurements(path: &Path) -> Result<Measurements, MeasurementsError> {
@@ -34,7 +34,7 @@ pub fn open_measurements(path: &Path) -> Result<Measurements, MeasurementsError>
     read.map_err(|(line, what)| MeasurementsError::Malformed { path: path.to_owned(), line, what })
 }
 
-fn csv(text: &str) -> Result<Measurements, Malformed> {
+fn csv(text: &str) -> Result<Measurements, TableError> {
     let head = text.lines().next().unwrap_or_default();
     let count = |separator: &char| head.matches(*separator).count();
     let separator = [',', ';', '\t'].into_iter().rev().max_by_key(count).unwrap_or(',');
@@ -55,7 +55,7 @@ fn csv(text: &str) -> Result<Measurements, Malformed> {
     Ok(Measurements { columns, rows })
 }
 
-fn check_columns(columns: &[String]) -> Result<(), Malformed> {
+fn check_columns(columns: &[String]) -> Result<(), TableError> {
     for (at, column) in columns.iter().enumerate() {
         if columns[..at].contains(column) {
             return Err((1, format!("two columns are called {column:?}")));
@@ -67,7 +67,7 @@ fn check_columns(columns: &[String]) -> Result<(), Malformed> {
 type Record = (u64, Vec<Option<String>>);
 
 /// Records with the line they begin on; RFC 4180, blank lines passed over.
-fn records(text: &str, separator: char) -> Result<Vec<Record>, Malformed> {
+fn records(text: &str, separator: char) -> Result<Vec<Record>, TableError> {
     let mut records = Vec::new();
     let (mut line, mut rest) = (1, text);
     while !rest.is_empty() {
@@ -123,7 +123,7 @@ fn cell(text: &str, separator: char) -> Option<(String, &str)> {
     }
 }
 
-fn json(text: &str) -> Result<Measurements, Malformed> {
+fn json(text: &str) -> Result<Measurements, TableError> {
     let mut values = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         values.push(value.map_err(|error| (error.line() as u64, error.to_string()))?);
@@ -154,7 +154,7 @@ fn json(text: &str) -> Result<Measurements, Malformed> {
     Ok(Measurements { columns: columns.into_keys().map(str::to_owned).collect(), rows })
 }
 
-fn objects(rows: &[Value]) -> Result<Vec<Map<String, Value>>, Malformed> {
+fn objects(rows: &[Value]) -> Result<Vec<Map<String, Value>>, TableError> {
     let object = |(at, row): (usize, &Value)| match row {
         Value::Object(map) => Ok(map.clone()),
         other => {
@@ -166,7 +166,7 @@ fn objects(rows: &[Value]) -> Result<Vec<Map<String, Value>>, Malformed> {
 }
 
 /// An object of lists has a column each.
-fn transposed(map: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, Malformed> {
+fn transposed(map: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, TableError> {
     let lists = || map.iter().filter_map(|(key, value)| Some((key, value.as_array()?)));
     let length = lists().map(|(_, list)| list.len()).max().unwrap_or(0);
     if let Some((key, list)) = lists().find(|(_, list)| list.len() != length) {
@@ -206,7 +206,7 @@ fn shortened(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    type Read = fn(&str) -> Result<Measurements, Malformed>;
+    type Read = fn(&str) -> Result<Measurements, TableError>;
 
     /// Rows as `place: cell|cell`, a dash where nothing stands.
     #[track_caller]

@@ -155,7 +155,7 @@ fn check_range(text: &[u8], range: Range<usize>, with: &[u8]) {
         }
         Err(_) => true,
     });
-    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&traces::Said>::new(), "{range:?}");
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&traces::SpanText>::new(), "{range:?}");
     // Two halves of events may make a whole one; and nobody reads arguments yet.
     if read.len() + untouched.len() < spans.len() && !with.is_empty() {
         assert!(!damage_kinds(&trace, &whole).is_empty(), "{range:?}: nothing was reported");

@@ -12,7 +12,9 @@ use NoticeKind::{
     InvalidUtf8, MissingComma, UnescapedQuote,
 };
 use spanwise_model::{NoticeKind, Trace};
-use traces::{Said, all_said, at_root, damage_kinds, events_in, gzip, read_bytes, said, text_of};
+use traces::{
+    SpanText, all_said, at_root, damage_kinds, events_in, gzip, read_bytes, said, text_of,
+};
 
 /// What becomes of the damaged event.
 enum Fate {
@@ -31,7 +33,7 @@ fn with_spans() -> Vec<PathBuf> {
 }
 
 /// The spans of `whole`, once the one at `offset` has met its fate.
-fn expected(whole: &Trace, offset: usize, fate: &Fate) -> Vec<Said> {
+fn expected(whole: &Trace, offset: usize, fate: &Fate) -> Vec<SpanText> {
     let mut spans = Vec::new();
     for span in whole.spans().ids() {
         let mut span_said = said(whole, span);

@@ -13,10 +13,10 @@ use shadow::symbols::Symbols;
 use spanwise_model::{NoticeKind, SpanId, Trace, TrackKind};
 use spanwise_read::OpenOptions;
 use stepping::cpus::{Keeping, Sharing, write_on_cpus};
-use stepping::perf_data::{AuxSource, File, PiecePlace, Traced, ZERO, write};
+use stepping::perf_data::{AuxSource, File, PiecePlace, TracedThread, ZERO, write};
 use stepping::record::{Recorder, without_repetitions};
 use stepping::small::{CODE, CODE_AT, check_seed, streams};
-use stepping::{Built, Code, RecorderOptions, Step, Stepped, build, step};
+use stepping::{Built, Code, RecorderOptions, Step, SteppedProgram, build, step};
 
 const STATIC: [&str; 3] = ["-O1", "-static", "-no-pie"];
 
@@ -27,7 +27,7 @@ const OPTIONS: fn() -> RecorderOptions =
 /// A program and its steps; the program stays, for its code is in no recording.
 struct Case {
     built: Built,
-    stepped: Stepped,
+    stepped: SteppedProgram,
     /// Functions that no file names: address, size, name.
     made: Vec<(u64, u64, &'static str)>,
 }
@@ -41,16 +41,16 @@ impl Case {
         Some(Case::of(built, stepped))
     }
 
-    fn of(built: Built, mut stepped: Stepped) -> Case {
+    fn of(built: Built, mut stepped: SteppedProgram) -> Case {
         for steps in stepped.threads.values_mut() {
             *steps = without_repetitions(steps, &stepped.code);
         }
         Case { built, stepped, made: Vec::new() }
     }
 
-    fn threads(&self) -> Vec<Traced<'_>> {
+    fn threads(&self) -> Vec<TracedThread<'_>> {
         let threads = self.stepped.threads.iter();
-        threads.map(|(&tid, steps)| Traced { tid, steps }).collect()
+        threads.map(|(&tid, steps)| TracedThread { tid, steps }).collect()
     }
 
     fn apart(&self) -> Vec<u8> {

@@ -9,7 +9,7 @@ use spanwise_model::Trace;
 use spanwise_query::{Database, QueryError};
 use spanwise_report::{LiveTrace, LiveUpdate};
 
-use crate::viewed::Viewed;
+use crate::viewed::TraceView;
 
 /// How often a session that grows is polled.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(crate) const QUERIES_MAX: usize = 4;
 pub struct Session {
     /// The latest reads of each, the newest first: a page has numbers of spans from the read
     /// before for a short time.
-    traces: Vec<RwLock<Vec<Arc<Viewed>>>>,
+    traces: Vec<RwLock<Vec<Arc<TraceView>>>>,
     /// Which of them grow.
     growing: Mutex<Vec<(usize, LiveTrace)>>,
     database: Mutex<Option<QueryTables>>,
@@ -35,12 +35,12 @@ pub struct Session {
 
 /// Tables of SQL, and the traces that they are made of.
 struct QueryTables {
-    traces: Vec<Arc<Viewed>>,
+    traces: Vec<Arc<TraceView>>,
     database: Arc<Database>,
 }
 
 impl Session {
-    pub fn new(traces: Vec<Viewed>) -> Self {
+    pub fn new(traces: Vec<TraceView>) -> Self {
         let traces = traces.into_iter().map(|it| RwLock::new(vec![Arc::new(it)])).collect();
         Session {
             traces,
@@ -76,18 +76,18 @@ impl Session {
         reads.truncate(READS_KEPT);
     }
 
-    pub(crate) fn trace(&self, at: usize) -> Option<Arc<Viewed>> {
+    pub(crate) fn trace(&self, at: usize) -> Option<Arc<TraceView>> {
         self.trace_of_read(at, None)
     }
 
     /// The trace as it was at a read, or now where that is no longer known.
-    pub(crate) fn trace_of_read(&self, at: usize, read: Option<i64>) -> Option<Arc<Viewed>> {
+    pub(crate) fn trace_of_read(&self, at: usize, read: Option<i64>) -> Option<Arc<TraceView>> {
         let reads = self.traces.get(at)?.read().unwrap_or_else(PoisonError::into_inner);
         let known = reads.iter().find(|viewed| Some(viewed.read) == read);
         known.or(reads.first()).map(Arc::clone)
     }
 
-    pub(crate) fn traces(&self) -> Vec<Arc<Viewed>> {
+    pub(crate) fn traces(&self) -> Vec<Arc<TraceView>> {
         (0..self.traces.len()).filter_map(|at| self.trace(at)).collect()
     }
 

@@ -12,7 +12,7 @@ pub const ZERO: u64 = 1_000_000;
 const EVENT_ID: u64 = 7;
 
 /// A thread that was traced.
-pub struct Traced<'a> {
+pub struct TracedThread<'a> {
     pub tid: i32,
     pub steps: &'a [Step],
 }
@@ -47,7 +47,12 @@ const ATTR_LEN: u64 = 128;
 const DATA_AT: u64 = HEADER_LEN + ATTR_LEN + 16 + 8;
 
 /// One file with the trace of each thread.
-pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderOptions) -> Vec<u8> {
+pub fn write(
+    pid: i32,
+    threads: &[TracedThread<'_>],
+    code: &[Code],
+    options: RecorderOptions,
+) -> Vec<u8> {
     let mut file = File::default();
     file.info(AuxSource::OfThreads);
     for thread in threads {

@@ -53,7 +53,7 @@ pub const FIRST_TICK: u64 = 1 << 40;
 const RATIO: u8 = 24;
 
 #[derive(Debug, Default)]
-pub struct Recorded {
+pub struct TraceRecord {
     pub bytes: Vec<u8>,
     /// The instructions that the packets show, in order.
     pub instructions: Vec<u64>,
@@ -71,7 +71,7 @@ pub struct Recorder {
     cycles_at: u64,
     crystal_at: u64,
     psb_at: usize,
-    out: Recorded,
+    out: TraceRecord,
 }
 
 /// The instruction at an address of the code.
@@ -109,7 +109,7 @@ pub fn without_repetitions(steps: &[Step], code: &[Code]) -> Vec<Step> {
 }
 
 impl Recorder {
-    pub fn record(steps: &[Step], code: &[Code], options: RecorderOptions) -> Recorded {
+    pub fn record(steps: &[Step], code: &[Code], options: RecorderOptions) -> TraceRecord {
         let mut recorder = Recorder::new(options, FIRST_TICK);
         recorder.run(steps, code);
         recorder.out.bytes = recorder.writer.into_bytes();
@@ -122,7 +122,7 @@ impl Recorder {
         code: &[Code],
         options: RecorderOptions,
         since: u64,
-    ) -> (Recorded, u64) {
+    ) -> (TraceRecord, u64) {
         let mut recorder = Recorder::new(options, since);
         recorder.run(steps, code);
         recorder.now += options.ticks_per_instruction;
@@ -145,7 +145,7 @@ impl Recorder {
             cycles_at: since,
             crystal_at: since / CRYSTAL,
             psb_at: 0,
-            out: Recorded::default(),
+            out: TraceRecord::default(),
         }
     }
 

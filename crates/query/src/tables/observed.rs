@@ -39,15 +39,15 @@ pub(super) fn stack_rows(trace: &Trace) -> usize {
 }
 
 /// What tables need of samples; nothing is worked out before somebody asks for it.
-pub(super) struct Observed {
+pub(super) struct SampleLookups {
     first: FirstRows,
     by_stack: OnceLock<CpuByStack>,
     depths: OnceLock<Vec<u32>>,
 }
 
-impl Observed {
+impl SampleLookups {
     pub(super) fn new(first: FirstRows) -> Self {
-        Observed { first, by_stack: OnceLock::new(), depths: OnceLock::new() }
+        SampleLookups { first, by_stack: OnceLock::new(), depths: OnceLock::new() }
     }
 }
 

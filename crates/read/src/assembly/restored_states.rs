@@ -20,7 +20,8 @@ pub(crate) fn with_states(trace: Trace) -> Trace {
     if !trace.thread_states().is_empty() || !kinds.iter().any(is_state) {
         return trace;
     }
-    let mut restored = Restored { trace: &trace, wakers: wakers(&trace), rows: Default::default() };
+    let mut restored =
+        StateRestorer { trace: &trace, wakers: wakers(&trace), rows: Default::default() };
     for (track, _) in trace.tracks().iter() {
         restored.track(track);
     }
@@ -39,13 +40,13 @@ fn wakers(trace: &Trace) -> HashMap<SpanId, SpanId> {
     arrows.filter(|&(_, &category)| is_wakeup(category)).map(|((from, to), _)| (to, from)).collect()
 }
 
-struct Restored<'a> {
+struct StateRestorer<'a> {
     trace: &'a Trace,
     wakers: HashMap<SpanId, SpanId>,
     rows: ObservedRows,
 }
 
-impl Restored<'_> {
+impl StateRestorer<'_> {
     fn track(&mut self, track: TrackId) {
         let (trace, spans) = (self.trace, self.trace.spans());
         let mut found: Vec<StateRow> = Vec::new();

@@ -96,14 +96,14 @@ pub(crate) fn before_reading(source: &Path) -> io::Result<Before> {
 }
 
 /// Where an index was written, and what is worth knowing about it.
-pub(crate) struct Written {
+pub(crate) struct IndexOutcome {
     pub(crate) place: io::Result<PathBuf>,
     pub(crate) notes: Vec<String>,
 }
 
 /// Writes the index of `trace`, which was read from `source`.
-pub(crate) fn write(source: &Path, before: Before, trace: &Trace) -> Written {
-    let failed = |error| Written { place: Err(error), notes: Vec::new() };
+pub(crate) fn write(source: &Path, before: Before, trace: &Trace) -> IndexOutcome {
+    let failed = |error| IndexOutcome { place: Err(error), notes: Vec::new() };
     match Identity::of(source) {
         Ok(now) if now == before.0 => {}
         Ok(_) => return failed(io::Error::other("the trace changed while it was read")),
@@ -148,5 +148,5 @@ pub(crate) fn write(source: &Path, before: Before, trace: &Trace) -> Written {
         }
     };
     let notes = occupied.map(note).into_iter().collect();
-    Written { place, notes }
+    IndexOutcome { place, notes }
 }

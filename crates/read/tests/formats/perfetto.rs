@@ -52,7 +52,7 @@ fn new() -> Bytes {
 }
 
 fn said(trace: &Trace) -> Vec<String> {
-    let said = |said: &traces::Said| {
+    let said = |said: &traces::SpanText| {
         format!(
             "{}/{} {} {} {}+{}",
             said.process, said.thread, said.category, said.name, said.start, said.dur

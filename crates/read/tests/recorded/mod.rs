@@ -79,21 +79,21 @@ const MAKING: Making = Making {
     records_max: usize::MAX,
 };
 
-struct Made {
+struct Recording {
     trace: Trace,
     counts: TraceRecorded,
     /// What the processors had to write.
     stream_bytes: usize,
 }
 
-impl Made {
+impl Recording {
     fn count(&self, kind: NoticeKind) -> u64 {
         let notices = self.trace.notices().iter().filter(|notice| notice.kind == kind);
         notices.map(|notice| notice.count).sum()
     }
 }
 
-fn record(case: &Case, making: Making) -> Made {
+fn record(case: &Case, making: Making) -> Recording {
     let threads = case.threads();
     let (pid, code) = (case.stepped.pid, &case.stepped.code);
     let sharing = Sharing { cpus: making.cpus, turn: making.turn, keeping: Keeping::Whole };
@@ -134,7 +134,7 @@ fn record(case: &Case, making: Making) -> Made {
     };
     let (_, counts) =
         record_rings(&mut rings, &source, &how(&folder, making.keeps_last), run).expect("recorded");
-    Made { trace: read(&folder), counts, stream_bytes }
+    Recording { trace: read(&folder), counts, stream_bytes }
 }
 
 fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {

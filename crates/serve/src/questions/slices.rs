@@ -9,7 +9,7 @@ use spanwise_model::{Nanos, StrId, map_indices, threads_available};
 
 use crate::connection::http::Response;
 use crate::route::{Refusal, ViewerRequest};
-use crate::viewed::Viewed;
+use crate::viewed::TraceView;
 
 /// More rows than a screen has lines are not sent.
 const ROWS_MAX: usize = 512;
@@ -47,7 +47,7 @@ pub(crate) fn slices(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
 }
 
 /// The names of what is painted, by their numbers.
-fn names<'a>(viewed: &'a Viewed, slices: &[Slice]) -> BTreeMap<u32, &'a str> {
+fn names<'a>(viewed: &'a TraceView, slices: &[Slice]) -> BTreeMap<u32, &'a str> {
     let (spans, strings) = (viewed.trace.spans(), viewed.trace.strings());
     // Few names stand for many rectangles: reading a flag is cheaper than a map lookup.
     let mut is_named = vec![false; strings.len()];
@@ -62,7 +62,7 @@ fn names<'a>(viewed: &'a Viewed, slices: &[Slice]) -> BTreeMap<u32, &'a str> {
 }
 
 /// What to paint instead of names that are long and could be said in a few words.
-fn labels(viewed: &Viewed, names: &BTreeMap<u32, &str>) -> BTreeMap<u32, String> {
+fn labels(viewed: &TraceView, names: &BTreeMap<u32, &str>) -> BTreeMap<u32, String> {
     let labels = viewed.labels(names.keys().map(|&name| StrId(name)));
     labels.into_iter().map(|(name, label)| (name.0, short(&label).to_owned())).collect()
 }
@@ -77,7 +77,7 @@ pub(super) fn short(name: &str) -> &str {
 }
 
 /// The answer's bytes: docs/reference/formats/viewer-protocol.md.
-fn columns(viewed: &Viewed, head: &str, slices: &[Slice]) -> Vec<u8> {
+fn columns(viewed: &TraceView, head: &str, slices: &[Slice]) -> Vec<u8> {
     const SLICE_BYTES: usize = 2 * 8 + 4 * 4 + 4 + 1;
     let spans = viewed.trace.spans();
     // The columns behind it begin at a multiple of 8.

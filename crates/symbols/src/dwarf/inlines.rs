@@ -75,7 +75,7 @@ impl<'a> Inlines<'a> {
     }
 
     /// Where the code at this address stands in the source.
-    pub fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Located {
+    pub fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> AddressLines {
         let shelf = self.shelf;
         let file = self.files.entry(Rc::clone(&mapping.path)).or_insert_with(|| {
             let bytes = files.get(&mapping.path)?;
@@ -89,7 +89,7 @@ impl<'a> Inlines<'a> {
 
 /// What debug information says about an address.
 #[derive(Debug, Default)]
-pub struct Located {
+pub struct AddressLines {
     /// Where the function itself stands.
     pub own: SourceLine,
     /// The functions that were put into it, from the outermost on.
@@ -197,7 +197,7 @@ impl<'a> DebugFile<'a> {
         Some(())
     }
 
-    fn find(&mut self, file_offset: u64, work: &mut Work) -> Option<Located> {
+    fn find(&mut self, file_offset: u64, work: &mut Work) -> Option<AddressLines> {
         let address = self.segments.address(file_offset)?;
         let number = at(&self.reaches, address)?;
         let opened = self.open(number)?;
@@ -216,7 +216,7 @@ impl<'a> DebugFile<'a> {
             self.walk(&opened.unit, function, address, &mut calls, work);
         }
         let source = |file, line| SourceLine::of(&self.dwarf, &opened.unit, file, line);
-        let mut located = Located::default();
+        let mut located = AddressLines::default();
         let mut around = None;
         // A caller stands where it called what was put into it; the innermost where the
         // line table says.

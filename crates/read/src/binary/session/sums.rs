@@ -56,12 +56,12 @@ struct Thread {
     busy_ns: i128,
     reported_busy_ns: i128,
     last: Nanos,
-    ended: VecDeque<Ended>,
+    ended: VecDeque<ClosedSpan>,
 }
 
 /// A span that has ended, with all that lies inside of it.
 #[derive(Debug, Clone, Copy)]
-struct Ended {
+struct ClosedSpan {
     start: Nanos,
     end: Nanos,
     /// Of its time, what no span before it has.
@@ -84,7 +84,7 @@ impl Thread {
         if self.ended.len() >= ENDED_MAX {
             self.join_oldest();
         }
-        self.ended.push_back(Ended { start, end, covered_ns: own_ns + inside_ns });
+        self.ended.push_back(ClosedSpan { start, end, covered_ns: own_ns + inside_ns });
         self.busy_ns += own_ns;
         self.spans += 1;
         own_ns

@@ -134,7 +134,7 @@ pub(crate) fn samples(pieces: Vec<ProfilePiece>) -> Option<Batch> {
             }
         }
     }
-    let profiles: Vec<(String, Timed)> =
+    let profiles: Vec<(String, TimedProfile)> =
         profiles.into_iter().map(|((process, ..), profile)| (process, profile.timed())).collect();
     let mut gaps: Vec<Nanos> = profiles.iter().flat_map(|(_, profile)| profile.gaps()).collect();
     let interval_ns = median(&mut gaps);
@@ -165,7 +165,7 @@ struct Profile {
 }
 
 /// A profile with the times of its samples.
-struct Timed {
+struct TimedProfile {
     thread: String,
     end: Option<Nanos>,
     nodes: Vec<Node>,
@@ -174,7 +174,7 @@ struct Timed {
 }
 
 impl Profile {
-    fn timed(mut self) -> Timed {
+    fn timed(mut self) -> TimedProfile {
         self.chunks.sort_by_key(|(time, _)| *time);
         let said = self.chunks.first().and_then(|(_, chunk)| chunk.start);
         let started = self.start.map(|(thread, start)| (thread, Some(start)));
@@ -184,7 +184,7 @@ impl Profile {
             })
             .unwrap_or_default();
         let mut time = start.unwrap_or(0);
-        let mut timed = Timed { thread, end: None, nodes: Vec::new(), samples: Vec::new() };
+        let mut timed = TimedProfile { thread, end: None, nodes: Vec::new(), samples: Vec::new() };
         for (_, chunk) in self.chunks {
             timed.nodes.extend(chunk.nodes);
             timed.end = chunk.end.or(timed.end);
@@ -201,7 +201,7 @@ impl Profile {
     }
 }
 
-impl Timed {
+impl TimedProfile {
     fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
         self.samples.windows(2).map(|two| two[1].0.saturating_sub(two[0].0))
     }

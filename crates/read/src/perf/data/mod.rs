@@ -25,7 +25,7 @@ use spanwise_symbols::{
     Files, Inlines, JitMap, JitMaps, KernelCode, Mapping, Maps, Shelf, Symbols, Unwinders,
 };
 
-use super::record::{Record, RecordContent, Sample, Scheduled};
+use super::record::{Record, RecordContent, Sample, SchedRecord};
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
 use crate::perf::event_names::{EventClass, EventRate, event_class_of};
@@ -396,7 +396,7 @@ impl State<'_> {
         match frames {
             Some(frames) => {
                 let event = SchedEvent::Out { is_preempted };
-                RecordContent::Sched(Box::new(Scheduled { event, frames }))
+                RecordContent::Sched(Box::new(SchedRecord { event, frames }))
             }
             None => RecordContent::Switch { is_out, is_preempted },
         }
@@ -486,7 +486,7 @@ impl State<'_> {
     ) -> RecordContent {
         let known = self.formats.content(sample.raw).and_then(|content| content.scheduled(name));
         match known.or_else(|| super::tracepoint_text::probe(name.as_bytes(), self.names())) {
-            Some(event) => RecordContent::Sched(Box::new(Scheduled { event, frames })),
+            Some(event) => RecordContent::Sched(Box::new(SchedRecord { event, frames })),
             None => RecordContent::Instant(self.names().string(name)),
         }
     }
@@ -537,7 +537,7 @@ impl State<'_> {
             let thread = ThreadKey { pid: first.pid.into(), tid: tid.into() };
             let (time, what) = (self.python.last_time(tid), SchedEvent::In);
             let what =
-                RecordContent::Sched(Box::new(Scheduled { event: what, frames: Vec::new() }));
+                RecordContent::Sched(Box::new(SchedRecord { event: what, frames: Vec::new() }));
             self.push_made(thread, time, what);
         }
     }
@@ -547,7 +547,7 @@ impl State<'_> {
         let frames = self.python.places(first, self.timeline.names());
         let thread = ThreadKey { pid: first.pid.into(), tid: tid.into() };
         let event = SchedEvent::Out { is_preempted: false };
-        let what = RecordContent::Sched(Box::new(Scheduled { event, frames }));
+        let what = RecordContent::Sched(Box::new(SchedRecord { event, frames }));
         self.push_made(thread, Some(first.time), what);
     }
 

@@ -219,7 +219,7 @@ fn untimed_period<'a>(before: &'a [u8], form: &Form) -> (Option<u64>, &'a [u8]) 
 
 #[cfg(test)]
 mod tests {
-    use spanwise_callstack::{Adopted, Names};
+    use spanwise_callstack::{NameTranslation, Names};
 
     use super::*;
     use crate::perf::record::{Record, RecordContent};
@@ -229,17 +229,17 @@ mod tests {
     use spanwise_symbols::JitMap;
 
     #[derive(Default)]
-    struct Collected {
+    struct RecordCollector {
         names: Names,
         records: Vec<Record>,
     }
 
-    impl Join for Collected {
+    impl Join for RecordCollector {
         fn names(&mut self) -> &mut Names {
             &mut self.names
         }
 
-        fn block(&mut self, block: Block, numbers: &Adopted) {
+        fn block(&mut self, block: Block, numbers: &NameTranslation) {
             let records = block.records.into_iter();
             self.records.extend(records.map(|record| renumbered(record, numbers)));
         }
@@ -248,10 +248,10 @@ mod tests {
     /// A line for each sample: who, when, and of what, with the names of its stack.
     fn samples(text: &str, block_bytes: usize) -> Vec<String> {
         let (map, form) = (&JitMap::default(), &Form::of(text.as_bytes()));
-        let mut collected = Collected::default();
+        let mut collected = RecordCollector::default();
         let options = ParseOptions { map, form, keeps_all: true };
         Lanes::new(2, block_bytes).read(text.as_bytes(), 0, options, &mut collected);
-        let Collected { names, records } = &collected;
+        let RecordCollector { names, records } = &collected;
         let line = |record: &Record| {
             let RecordContent::Sample(sample) = &record.what else {
                 return format!("{:?}", record.what);

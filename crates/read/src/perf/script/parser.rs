@@ -15,9 +15,9 @@ use super::lanes::{Block, Lane};
 use super::line_head::Header;
 use super::meta_lines;
 use super::place_text::PlaceText;
-use super::quick::{Learned, Quick, QuickLine};
+use super::quick::{LearnedLine, Quick, QuickLine};
 use crate::perf::event_names::{EventClass, event_name};
-use crate::perf::record::{Record, RecordContent, Sample, Scheduled};
+use crate::perf::record::{Record, RecordContent, Sample, SchedRecord};
 use crate::perf::tracepoint_text;
 use crate::perf::words::{decimal, split_word};
 
@@ -217,7 +217,11 @@ impl Parser<'_> {
         let Some(time) = time else { return Some(branch) };
         let comm = self.text(header.comm);
         let flags = line.len() - rest.len();
-        self.quick.learn(Learned { line, colon, flags, thread, comm, time, cpu }, text, &branch);
+        self.quick.learn(
+            LearnedLine { line, colon, flags, thread, comm, time, cpu },
+            text,
+            &branch,
+        );
         let is_kept = self.options.keeps_all || !self.says_nothing_new(&branch, thread, comm, time);
         is_kept.then_some(branch)
     }
@@ -288,7 +292,7 @@ impl Parser<'_> {
         match tracepoint_text::read(name, rest, self.names) {
             Some(event) => {
                 self.is_sample_open = true;
-                RecordContent::Sched(Box::new(Scheduled { event, frames: Vec::new() }))
+                RecordContent::Sched(Box::new(SchedRecord { event, frames: Vec::new() }))
             }
             None => RecordContent::Instant(self.text(name)),
         }

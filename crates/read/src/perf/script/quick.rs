@@ -48,7 +48,7 @@ pub(crate) struct QuickLine {
 
 /// A line that was taken apart.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Learned<'a> {
+pub(crate) struct LearnedLine<'a> {
     pub(crate) line: &'a [u8],
     /// Where the colon behind the time stands, and where the flags begin.
     pub(crate) colon: usize,
@@ -94,10 +94,15 @@ impl Quick {
     }
 
     /// Keeps what the line of a branch says.
-    pub(crate) fn learn(&mut self, learned: Learned<'_>, text: &BranchText<'_>, branch: &Branch) {
+    pub(crate) fn learn(
+        &mut self,
+        learned: LearnedLine<'_>,
+        text: &BranchText<'_>,
+        branch: &Branch,
+    ) {
         self.places.learn(&text.from, branch.from);
         self.places.learn(&text.to, branch.to);
-        let Learned { line, colon, flags, thread, comm, time, cpu } = learned;
+        let LearnedLine { line, colon, flags, thread, comm, time, cpu } = learned;
         let Some(point) = memchr::memrchr(b'.', &line[..colon]) else { return };
         if self.between != line[colon..flags] {
             self.between.clear();

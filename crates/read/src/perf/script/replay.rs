@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use spanwise_callstack::compat::{Line, Machine, STREAM_ENDED, Scope};
-use spanwise_callstack::{Adopted, Names, Traps};
+use spanwise_callstack::{NameTranslation, Names, Traps};
 use spanwise_files::FileBytes;
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 use spanwise_symbols::JitMap;
@@ -236,7 +236,7 @@ impl Join for Lines<'_> {
         &mut self.machine.names
     }
 
-    fn block(&mut self, block: Block, numbers: &Adopted) {
+    fn block(&mut self, block: Block, numbers: &NameTranslation) {
         if self.failed.is_err() {
             return;
         }
@@ -250,7 +250,7 @@ impl Join for Lines<'_> {
 }
 
 impl Lines<'_> {
-    fn record(&mut self, record: Record, numbers: &Adopted) {
+    fn record(&mut self, record: Record, numbers: &NameTranslation) {
         let Record { thread, time, what, .. } = renumbered(record, numbers);
         match what {
             RecordContent::Branch(branch) => self.machine.branch(thread, time, &branch),

@@ -7,7 +7,7 @@ mod off_cpu;
 use std::collections::{BTreeMap, HashMap};
 
 use spanwise_callstack::{
-    Adopted, Anomalies, Call, EventTime, Flow, FlowOptions, FunctionId, Location, Names,
+    Anomalies, Call, EventTime, Flow, FlowOptions, FunctionId, Location, NameTranslation, Names,
     SampleReach, SchedEvent, StackRef, ThreadCalls, ThreadKey,
 };
 use spanwise_model::{
@@ -394,7 +394,7 @@ impl Join for Timeline {
         &mut self.flow.names
     }
 
-    fn block(&mut self, block: Block, numbers: &Adopted) {
+    fn block(&mut self, block: Block, numbers: &NameTranslation) {
         self.notices.merge(&block.notices);
         self.counts.branches += block.counts.branches;
         self.counts.samples += block.counts.samples;
@@ -411,7 +411,7 @@ fn report_anomalies(notices: &mut Notices, oddities: Anomalies) {
 }
 
 /// The record with the numbers of the common names.
-pub(crate) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
+pub(crate) fn renumbered(mut record: Record, numbers: &NameTranslation) -> Record {
     let text = |id: &mut StrId| *id = numbers.text(*id);
     let function = |id: &mut FunctionId| *id = numbers.function(*id);
     let place = |place: &mut Location| {

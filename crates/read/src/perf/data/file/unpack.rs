@@ -12,7 +12,7 @@ use spanwise_recording::perf::record_kind::{COMPRESSED, COMPRESSED2};
 use crate::input::memory;
 
 /// The records of a recording, unpacked.
-pub(crate) struct Unpacked {
+pub(crate) struct UnpackedRecords {
     pub(crate) records: Vec<u8>,
     /// Nothing of the stream was damaged or left out.
     pub(crate) is_whole: bool,
@@ -35,7 +35,7 @@ pub(crate) fn unpacked(
     data: &[u8],
     is_big_endian: bool,
     bytes_max: u64,
-) -> Result<Option<Unpacked>, TooMuch> {
+) -> Result<Option<UnpackedRecords>, TooMuch> {
     let mut bytes = Bytes::new(data, is_big_endian);
     let Some(mut stream) = Stream::new(bytes_max) else { return Ok(None) };
     let mut records = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn unpacked(
         }
     }
     is_whole &= stream.rest.is_empty();
-    Ok(is_packed.then_some(Unpacked { records, is_whole }))
+    Ok(is_packed.then_some(UnpackedRecords { records, is_whole }))
 }
 
 /// What is packed in a record, if that is what it is for.

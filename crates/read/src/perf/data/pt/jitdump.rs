@@ -9,7 +9,7 @@ use crate::perf::data::file::bytes::Bytes;
 
 /// A function that was made: since when, where its bytes are in the dump, and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct JitFunction {
     pub(super) pid: i32,
     pub(super) since: u64,
     pub(super) mapping: Mapping,
@@ -32,7 +32,7 @@ pub(super) fn read(
     bytes: &[u8],
     scale: TickScale,
     has_same_clock: bool,
-) -> Vec<Made> {
+) -> Vec<JitFunction> {
     let mut found = Vec::new();
     let is_big_endian = bytes.starts_with(&MAGIC.to_be_bytes());
     let mut rest = Bytes::new(bytes, is_big_endian);
@@ -75,7 +75,7 @@ fn prefix(bytes: &[u8], at: usize, is_big_endian: bool) -> Option<(u32, usize, u
     (PREFIX..=rest.len()).contains(&size).then_some((kind, size, time))
 }
 
-fn load(mut body: Bytes<'_>, path: &Rc<str>, end: usize, since: u64) -> Option<Made> {
+fn load(mut body: Bytes<'_>, path: &Rc<str>, end: usize, since: u64) -> Option<JitFunction> {
     let (pid, _tid, _vma) = (body.i32()?, body.i32()?, body.u64()?);
     let (start, len, _index) = (body.u64()?, body.u64()?, body.u64()?);
     let name = body.text();
@@ -83,17 +83,17 @@ fn load(mut body: Bytes<'_>, path: &Rc<str>, end: usize, since: u64) -> Option<M
     let file_offset = (end as u64).checked_sub(len).filter(|_| len <= body.len() as u64)?;
     let mapping =
         Mapping { start, end: start.checked_add(len)?, file_offset, path: Rc::clone(path) };
-    Some(Made { pid, since, mapping, name })
+    Some(JitFunction { pid, since, mapping, name })
 }
 
-fn moved(mut body: Bytes<'_>, made: &[Made], since: u64) -> Option<Made> {
+fn moved(mut body: Bytes<'_>, made: &[JitFunction], since: u64) -> Option<JitFunction> {
     let (pid, _tid, _vma) = (body.i32()?, body.i32()?, body.u64()?);
     let (old, new, _len) = (body.u64()?, body.u64()?, body.u64()?);
-    let is_it = |made: &&Made| made.pid == pid && made.mapping.start == old;
+    let is_it = |made: &&JitFunction| made.pid == pid && made.mapping.start == old;
     let mut made = made.iter().rev().find(is_it)?.clone();
     let len = made.mapping.end - made.mapping.start;
     (made.mapping.start, made.mapping.end) = (new, new.checked_add(len)?);
-    Some(Made { since, ..made })
+    Some(JitFunction { since, ..made })
 }
 
 #[cfg(test)]

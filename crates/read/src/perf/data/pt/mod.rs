@@ -25,7 +25,7 @@ use crate::perf::data::file::records;
 use crate::perf::record::RecordContent;
 use aux::Info;
 use code::Codes;
-use jitdump::Made;
+use jitdump::JitFunction;
 use side::{Side, Turn};
 use streams::{Queue, queues};
 
@@ -48,9 +48,9 @@ struct Thread {
 }
 
 #[derive(Default)]
-struct Collected(Vec<(EventTime, Event)>);
+struct EventList(Vec<(EventTime, Event)>);
 
-impl Sink for Collected {
+impl Sink for EventList {
     fn event(&mut self, at: EventTime, event: Event) {
         self.0.push((at, event));
     }
@@ -72,7 +72,7 @@ impl State<'_> {
     }
 
     /// The code that runtimes made while they were recorded, as they wrote it down.
-    fn made_code(&mut self, header: &Header<'_>, scale: TickScale) -> Vec<Made> {
+    fn made_code(&mut self, header: &Header<'_>, scale: TickScale) -> Vec<JitFunction> {
         let mut dumps: BTreeSet<(Rc<str>, i32)> = BTreeSet::new();
         records::each_record(header, |record| match record.what {
             records::Body::Mapped { path, pid, .. } if is_jit_dump(&path) => {
@@ -89,7 +89,7 @@ impl State<'_> {
                 let (name, bytes) = (Rc::from(name), FileBytes::from(bytes));
                 if known.insert(Rc::clone(&name)) {
                     let own = jitdump::read(&name, bytes.as_ref(), scale, has_same_clock);
-                    made.extend(own.into_iter().map(|made| Made { pid, ..made }));
+                    made.extend(own.into_iter().map(|made| JitFunction { pid, ..made }));
                     self.files.add(&name, bytes);
                 }
             } else if known.insert(Rc::clone(&path))
@@ -99,7 +99,7 @@ impl State<'_> {
             }
         }
         made.sort_by_key(|made| made.since);
-        let names = made.iter().map(|Made { pid, mapping, name, .. }| {
+        let names = made.iter().map(|JitFunction { pid, mapping, name, .. }| {
             ((i64::from(*pid), mapping.start), (mapping.end, name.clone()))
         });
         self.hardware.made = names.collect();
@@ -116,7 +116,7 @@ impl State<'_> {
         let mut end = None;
         for stream in &queue.streams {
             let (parts, counts) =
-                decode_parallel::<Collected>(&program, info.options, stream, cores);
+                decode_parallel::<EventList>(&program, info.options, stream, cores);
             self.hardware.skipped_bytes += counts.skipped_bytes;
             let mut times = Times { scale: info.scale, first: None, latest: None };
             times.first = parts.iter().flat_map(|part| &part.0).find_map(|(at, _)| times.of(*at));
