@@ -12,11 +12,26 @@ use spanwise_model::{MeasuredRow, Measurements};
 
 /// Why a table could not be read: file, place and what was found.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MeasurementsError {
+    /// The system did not give the file's bytes.
     #[error("{}: {error}", path.display())]
-    Io { path: PathBuf, error: std::io::Error },
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The file is no table that is read here.
     #[error("{}:{line}: {what}", path.display())]
-    Malformed { path: PathBuf, line: u64, what: String },
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong there, with what was found.
+        what: String,
+    },
 }
 
 /// Tables that people make have some megabytes.
@@ -25,6 +40,16 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 type TableError = (u64, String);
 
 /// Reads the file; its content decides on the format: JSON begins with a bracket.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("runs.csv");
+/// std::fs::write(&path, "run,loss\nfirst,0.25\nsecond,0.5\n")?;
+/// let table = spanwise_read::open_measurements(&path)?;
+/// assert_eq!(table.columns, ["run", "loss"]);
+/// assert_eq!(table.rows[1].cells[1].as_deref(), Some("0.5"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn open_measurements(path: &Path) -> Result<Measurements, MeasurementsError> {
     let bytes = spanwise_files::read_at_most(path, FILE_BYTES_MAX)
         .map_err(|error| MeasurementsError::Io { path: path.to_owned(), error })?;

@@ -22,6 +22,22 @@ const PIECE_BYTES: u64 = 4 << 20;
 const IDENTITY_BYTES: usize = 64;
 
 /// Follows one file.
+///
+/// ```
+/// use spanwise_read::SessionFollower;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("run.spanwise-session");
+/// let session = spanwise_probe::Session::start(&path)?;
+/// drop(spanwise_probe::span!("step"));
+/// # session.finish()?;
+///
+/// // Usually in another process, and again and again until `has_ended`.
+/// let mut follower = SessionFollower::open(&path)?;
+/// let sums = follower.poll()?;
+/// assert_eq!((sums.spans[0].name.as_str(), sums.spans[0].count), ("step", 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct SessionFollower {
     path: PathBuf,
     /// What the file began with.

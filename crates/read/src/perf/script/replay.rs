@@ -47,6 +47,17 @@ const HEAD_BYTES: usize = 64 << 10;
 
 /// Opens the text of `perf script` or recordings of perf, never by their index: that knows
 /// nothing of the options. Each file is a snapshot of its own, and all are of one sort.
+///
+/// ```
+/// use spanwise_read::{OpenOptions, PerfOptions, open_perf};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("calls.txt");
+/// std::fs::write(&path, "a 7 [000] 1.0: 5 cycles: \n\t40 work+0x0 (/bin/a)\n\n")?;
+/// let trace = open_perf(&[path], &OpenOptions::default(), &PerfOptions::default())?;
+/// assert_eq!(trace.samples().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn open_perf(
     paths: &[PathBuf],
     options: &OpenOptions<'_>,
