@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from install import DEFAULT_BINARY, say, spanwise, version_told
+from install import DEFAULT_BINARY, say, spanwise, version_of
 from process import Failed, run_once, touch_memory
 from report import Row
 from traces import Trace, warm
 
 #: Short enough that nobody takes a slow peer for one that hangs.
-TELL_EVERY_S = 20
+SAY_EVERY_S = 20
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def measure_case(case: Case, trace: Trace, options: argparse.Namespace) -> Row:
         ours = [] if case.peer else [spanwise(options.binary)]
         command = case.peer() if case.peer else [*ours, *case.spanwise]
         with trace.form(case.form) as (path, env), tempfile.TemporaryDirectory() as folder:
-            row.version = version_told([*ours, "--version"] if ours else case.version)
+            row.version = version_of([*ours, "--version"] if ours else case.version)
             if case.before:
                 before = filled([*ours, *case.before], path, folder)
                 run_once(before, env, timeout_s=options.timeout)
@@ -122,7 +122,7 @@ def measure_case(case: Case, trace: Trace, options: argparse.Namespace) -> Row:
             touch_memory(size * (case.memory_x or (10 if case.peer else 2)))
             for _ in range(options.repeat or case.repeat):
                 warm(path)
-                with told_to_run(case.title, options.timeout):
+                with progress_said(case.title, options.timeout):
                     run, said = run_once(
                         filled(command, path, folder), env, timeout_s=options.timeout
                     )
@@ -138,22 +138,22 @@ def measure_case(case: Case, trace: Trace, options: argparse.Namespace) -> Row:
 
 
 @contextlib.contextmanager
-def told_to_run(title: str, timeout_s: float) -> Iterator[None]:
+def progress_said(title: str, timeout_s: float) -> Iterator[None]:
     """Say now and then that a run goes on: slow peers say nothing for minutes."""
     over, start = threading.Event(), time.monotonic()
 
-    def tell() -> None:
-        while not over.wait(TELL_EVERY_S):
+    def say_progress() -> None:
+        while not over.wait(SAY_EVERY_S):
             so_far_s = time.monotonic() - start
             say(f"  {title} has run {so_far_s:.0f} s, at most {timeout_s:g} s")
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    speaker = threading.Thread(target=say_progress, daemon=True)
+    speaker.start()
     try:
         yield
     finally:
         over.set()
-        teller.join()
+        speaker.join()
 
 
 def filled(command: Sequence[str], trace: Path, folder: str) -> list[str]:

@@ -37,12 +37,12 @@ def spanwise(binary: Path) -> str:
     return str(binary.resolve())
 
 
-def version_told(command: Sequence[str]) -> str:
+def version_of(command: Sequence[str]) -> str:
     """The first number in what a program says of itself."""
     if not command:
         return ""
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    number = re.search(r"\d+(\.\d+)+\S*", told.stdout)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    number = re.search(r"\d+(\.\d+)+\S*", done.stdout)
     return number.group() if number else ""
 
 

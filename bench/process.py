@@ -1,4 +1,4 @@
-"""Run one process to its end and tell what it cost in time and memory.
+"""Run one process to its end and report what it cost in time and memory.
 
 Sampled from outside, so that the same figures exist for a program in any
 language and nothing has to be built into it.
@@ -35,7 +35,7 @@ class Run:
 
     @property
     def compared_s(self) -> float:
-        """The time to compare: without start-up, if the process tells it apart."""
+        """The time to compare: without start-up, if the process reports it separately."""
         return self.process_s if self.load_s is None else self.load_s
 
 

@@ -153,16 +153,16 @@ class Report:
         }
 
     def row_as_json(self, row: Row) -> dict[str, object]:
-        told: dict[str, object] = {
+        head: dict[str, object] = {
             "name": row.name,
             "title": row.title,
             "version": row.version,
         }
         if row.failure:
-            return {**told, "failure": row.failure}
+            return {**head, "failure": row.failure}
         base = self.base_of(row)
         return {
-            **told,
+            **head,
             "read": row.read,
             "load_s": row.load_s,
             "process_s": row.process_s,

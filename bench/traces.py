@@ -34,7 +34,7 @@ RANK = re.compile(rb'("distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*)\d+')
 class Trace:
     """The trace as plain JSON, and the files made from it.
 
-    `key` tells apart the files of two traces that have the same name.
+    `key` distinguishes the files of two traces that have the same name.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Ask HolisticTraceAnalysis what a report of ours tells: `hta_report.py TRACE`.
+"""Ask HolisticTraceAnalysis what a report of ours answers: `hta_report.py TRACE`.
 
 The trace is loaded as one rank, and the questions that both programs answer are asked
 one after the other, without drawing. One that fails is named and the others go on.
@@ -37,12 +37,12 @@ def main() -> None:
         question_s = time.perf_counter() - start
         total_s += question_s
         took.append(f"{name} {question_s:.1f} s{word}")
-    told = {
+    result = {
         "load_s": total_s,
         "version": version("HolisticTraceAnalysis"),
         "read": ", ".join(took),
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """GPU time by the Python function that was open where it was launched, with pandas.
 
 What two peers share once they have data frames: each launching call is joined with the innermost
-Python function that was open on its thread, which is looked for level by level among the last
+Python function that was open on its thread, which is searched level by level among the last
 ones that began before it. As ours, they ask for lines of models and programs: functions without a
 line and those of torch itself are left out.
 """
 
 import pandas as pd
 
-# How far up a call looks for a function that is still open.
+# How far up a call is searched for a function that is still open.
 LEVELS_MAX = 64
 
 
@@ -30,10 +30,10 @@ def gpu_by_function(calls: pd.DataFrame, python: pd.DataFrame) -> list[tuple]:
         starts, names = frames["ts"].to_numpy(), frames["name"].to_numpy()
         ends = (frames["ts"] + frames["dur"]).to_numpy()
         places = starts.searchsorted(asked["ts"].to_numpy(), side="right") - 1
-        for place, moment, gpu in zip(places, asked["ts"], asked["gpu"]):
+        for place, time, gpu in zip(places, asked["ts"], asked["gpu"]):
             levels = 0
-            while place >= 0 and ends[place] < moment and levels < LEVELS_MAX:
+            while place >= 0 and ends[place] < time and levels < LEVELS_MAX:
                 place, levels = place - 1, levels + 1
-            if place >= 0 and ends[place] >= moment:
+            if place >= 0 and ends[place] >= time:
                 by_function[names[place]] = by_function.get(names[place], 0) + gpu
     return sorted(by_function.items(), key=lambda row: -row[1])

@@ -75,7 +75,7 @@ export class Engine {
         this.response = readFileSync(join(folder, basename(this.name)));
       }
     };
-    // What the script looks at to tell Node from a browser; it refuses Node.
+    // What the script checks to distinguish Node from a browser; it refuses Node.
     process.type = "renderer";
     // It logs to the console; standard output is for results alone.
     console.log = console.warn = console.error = () => {};

@@ -94,12 +94,12 @@ def main() -> None:
     start = time.perf_counter()
     samples = convert(sys.argv[1], sys.argv[2], Profile)
     load_s = time.perf_counter() - start
-    told = {
+    result = {
         "load_s": load_s,
         "version": version("protobuf"),
         "read": f"{samples:,} samples of one frame",
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

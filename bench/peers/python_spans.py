@@ -101,7 +101,7 @@ def ours(folder: str) -> None:
     measured("ours: decorator, no session", calling(profile_function()(empty)))
     measured("ours: with, no session", entering(spanwise.span("block")))
     for level in (ProfilerLevel.BASIC, ProfilerLevel.DETAILED, ProfilerLevel.COMPREHENSIVE):
-        # Without the budget, which would soon turn the dearer levels into the cheapest.
+        # Without the budget, which would soon turn the more expensive levels into the cheapest.
         config = ProfilerConfig(
             level=level,
             profile_compute=True,

@@ -1,6 +1,6 @@
 """Decode text of `perf script` the plain way: a regular expression a line, a list as stack.
 
-Calls push, returns pop, everything else is looked at and let go. It is what a script of a
+Calls push, returns pop, everything else is read and dropped. It is what a script of a
 page does, and what most such scripts do.
 """
 

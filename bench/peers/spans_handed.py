@@ -2,7 +2,7 @@
 
 What counts is the handing alone, with the trace open and the library imported: its time, and the
 memory that the process has more of after it, while the library holds what it got. The same is
-then done over and over, and the middle of that is told as well.
+then done over and over, and the median of that is reported as well.
 """
 
 import json
@@ -22,7 +22,7 @@ def own_bytes() -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
-    raise SystemExit("this system does not tell memory apart")
+    raise SystemExit("this system does not separate kinds of memory")
 
 
 def to_pyarrow(table):

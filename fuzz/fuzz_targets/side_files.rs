@@ -1,4 +1,4 @@
-//! A recording with any file, pipe or link beside its records: read, or told as damaged.
+//! A recording with any file, pipe or link beside its records: read, or reported as damaged.
 #![no_main]
 
 use spanwise_read::fuzzing::side_files;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PAINTS } from "../src/drawing/colour";
+import { PAINTS } from "../src/drawing/color";
 import { Labels } from "../src/timeline/painting/labels";
 
 /** The labels that are painted, "text at x", where every letter is ten wide. */

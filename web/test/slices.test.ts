@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PAINTS, pixelOf, pixelOfHex, spanHsl } from "../src/drawing/colour";
+import { PAINTS, pixelOf, pixelOfHex, spanHsl } from "../src/drawing/color";
 import type { SliceTable } from "../src/server/decode";
 import { learnKinds } from "../src/drawing/kinds";
 import { Labels } from "../src/timeline/painting/labels";
@@ -29,22 +29,22 @@ function table(rows: Row[]): SliceTable {
 /** A line of pixels as letters: names as they are, "'" for the half pixel behind wide ones, large
  * letters for pale ones, "^" for what was found, a dot for nothing. */
 function line(pixels: Uint32Array, from: number, width: number): string {
-  const colour = (name: string): number => pixelOf(spanHsl(2, name, "light")) & 0xffffff;
+  const color = (name: string): number => pixelOf(spanHsl(2, name, "light")) & 0xffffff;
   const letter = (pixel: number): string => {
     if (pixel === 0) return ".";
     if (pixel === pixelOfHex(PAINTS.light.hit)) return "^";
     const alpha = pixel >>> 24;
-    const name = (pixel & 0xffffff) === colour("a") ? "a" : (pixel & 0xffffff) === colour("b") ? "b" : "?";
+    const name = (pixel & 0xffffff) === color("a") ? "a" : (pixel & 0xffffff) === color("b") ? "b" : "?";
     return alpha === 255 ? name : alpha === 127 ? "'" : name.toUpperCase();
   };
   return [...pixels.slice(from, from + width)].map(letter).join("");
 }
 
-interface Look { from?: number; width?: number; ratio?: number; rows?: [number, number]; search?: string }
+interface ViewOptions { from?: number; width?: number; ratio?: number; rows?: [number, number]; search?: string }
 
 /** What is filled of a table when a nanosecond is a pixel: a text for each row, and below each
  * where something is sought. */
-function filled(rows: Row[], { from = 0, width = 12, ratio = 1, rows: [firstRow, lastRow] = [0, 1], search = "" }: Look = {}): string[] {
+function filled(rows: Row[], { from = 0, width = 12, ratio = 1, rows: [firstRow, lastRow] = [0, 1], search = "" }: ViewOptions = {}): string[] {
   learnKinds(["other", "python", "operator"]);
   const lines = lastRow - firstRow;
   const wide = width * ratio;
@@ -84,7 +84,7 @@ test("only what is on the screen is filled", () => {
   assert.deepEqual(filled([[0, 11.9, 0.05, 0], [0, 12, 3, 1]]), ["...........a"]);
 });
 
-test("of those that share a pixel the one that covers most is seen, and none hides its neighbour", () => {
+test("of those that share a pixel the one that covers most is seen, and none hides its neighbor", () => {
   assert.deepEqual(filled([[0, 0, 0.3, 0, 0.1], [0, 0.4, 0.3, 1, 0.9]], { width: 3 }), ["B.."]);
   assert.deepEqual(filled([[0, 0, 0.3, 0, 0.9], [0, 0.4, 0.3, 1, 0.1]], { width: 3 }), ["A.."]);
   assert.deepEqual(filled([[0, 0, 0.1, 0], [0, 0.2, 2.5, 1]], { width: 3 }), ["abb"]);

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::{Failure, licence};
+use crate::{Failure, license};
 
 /// A crate of ours; then what it may use: of ours, from outside, in its tests only.
 const ROOMS: &[[&str; 4]] = &[
@@ -83,10 +83,10 @@ pub(crate) fn check(metadata: &Value) -> Vec<Failure> {
     let mut failures = Vec::new();
     for package in list(metadata, "packages") {
         let name = text(package, "name");
-        let licence = text(package, "license");
-        if !licence::is_allowed(licence) {
-            let what = format!("licence `{licence}` is not among those we accept");
-            let cure = "choose another crate; xtask/src/licence.rs has the list";
+        let license = text(package, "license");
+        if !license::is_allowed(license) {
+            let what = format!("license `{license}` is not among those we accept");
+            let cure = "choose another crate; xtask/src/license.rs has the list";
             failures.push(Failure::new(name, what, cure));
         }
         if package["source"].is_null() {

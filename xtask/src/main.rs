@@ -1,7 +1,7 @@
 //! The project's own checks: `cargo run -p xtask -- tidy`.
 //!
 //! They hold what a machine can check of ARCHITECTURE.md and STYLE.md. Every
-//! failure names its cure, so that nobody has to look a rule up. The same checks
+//! failure names its cure, so that nobody has to search for a rule. The same checks
 //! run under `cargo test`, since a rule outside the tests is soon forgotten.
 
 use std::fmt;
@@ -15,7 +15,7 @@ mod code;
 mod crates;
 mod documents;
 mod folders;
-mod licence;
+mod license;
 mod rust_files;
 mod signatures;
 mod tree;

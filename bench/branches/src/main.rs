@@ -3,7 +3,7 @@
 //! `make FOLDER INSTRUCTIONS STEPS [@FILE:ADDRESS…] PROGRAM…` runs a program up to the last of
 //! some places, then one instruction at a time, for so many steps, and writes what a processor
 //! would have written, over and over with times that go
-//! on, until so many instructions are told: `stream.pt` for decoders alone, `perf.data` for
+//! on, until so many instructions are recorded: `stream.pt` for decoders alone, `perf.data` for
 //! whole programs, and the code beside them. `decode FOLDER THREADS ROUNDS` decodes the stream.
 
 mod stepping;
@@ -14,9 +14,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use spanwise_pt::{Event, EventTime, Image, InstructionRun, Program, Sink, decode, decode_parallel};
-use stepping::perf_data::{File, Kept, Place};
+use stepping::perf_data::{AuxSource, File, PiecePlace};
 use stepping::record::{CRYSTAL, Recorder, RecorderOptions, options, without_repetitions};
-use stepping::step::{Stepped, step};
+use stepping::step::{SteppedProgram, step};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -51,7 +51,7 @@ fn make(folder: &Path, instructions: usize, steps: usize, words: &[&str]) {
     let recorder = RecorderOptions { ticks_per_instruction: 1, ..RecorderOptions::default() };
     let (first, end) = Recorder::turn(&steps, &stepped.code, recorder, FIRST);
     let apart = (end - FIRST).next_multiple_of(APART);
-    let copies = instructions.div_ceil(first.told.len());
+    let copies = instructions.div_ceil(first.instructions.len());
     fs::create_dir_all(folder).expect("the folder can be made");
     let mut stream = Vec::with_capacity(first.bytes.len() * copies);
     for copy in 0..copies as u64 {
@@ -60,7 +60,7 @@ fn make(folder: &Path, instructions: usize, steps: usize, words: &[&str]) {
     fs::write(folder.join("stream.pt"), &stream).expect("written");
     write_code(folder, &stepped);
     write_recording(folder, &stepped, recorder, &stream);
-    println!("{} {}", first.told.len() * copies, stream.len());
+    println!("{} {}", first.instructions.len() * copies, stream.len());
 }
 
 const FIRST: u64 = stepping::record::FIRST_TICK;
@@ -81,7 +81,7 @@ fn later(bytes: &[u8], by: u64) -> Vec<u8> {
 }
 
 /// Files with code, and a list of where they belong.
-fn write_code(folder: &Path, stepped: &Stepped) {
+fn write_code(folder: &Path, stepped: &SteppedProgram) {
     let mut list = fs::File::create(folder.join("code.txt")).expect("written");
     for (at, code) in stepped.code.iter().enumerate() {
         let path = folder.join(format!("code-{at}.bin"));
@@ -93,18 +93,18 @@ fn write_code(folder: &Path, stepped: &Stepped) {
 
 fn write_recording(
     folder: &Path,
-    stepped: &Stepped,
+    stepped: &SteppedProgram,
     recorder: RecorderOptions,
     stream: &[u8],
 ) {
     let mut file = File::default();
-    file.info(Kept::OfThreads);
+    file.info(AuxSource::OfThreads);
     file.named(stepped.pid, stepped.pid, "stepped");
     for code in stepped.code.iter().filter(|code| code.file.starts_with('/')) {
         file.mapped(stepped.pid, code);
     }
     file.started(stepped.pid, stepped.pid);
-    let place = Place { queue: 0, tid: stepped.pid, cpu: -1, offset: 0 };
+    let place = PiecePlace { queue: 0, tid: stepped.pid, cpu: -1, offset: 0 };
     file.piece(stepped.pid, place, stream, 0);
     fs::write(folder.join("perf.data"), file.finish(&recorder)).expect("written");
 }

@@ -60,7 +60,7 @@ pub enum BranchKind {
     /// None was said: tracing began or ended.
     #[default]
     None,
-    /// Recorded without saying what it is; told from where it leads.
+    /// Recorded without saying what it is; inferred from where it leads.
     Unsaid,
 }
 
@@ -71,7 +71,7 @@ pub enum TraceEdge {
     Within,
     Start,
     End,
-    /// Both at once: nothing can be told from it.
+    /// Both at once: it gives no information.
     Blink,
 }
 

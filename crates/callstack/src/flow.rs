@@ -40,8 +40,8 @@ pub(crate) struct Thread {
     key: ThreadKey,
     pub(crate) stack: Stack,
     pub(crate) last_time: Nanos,
-    /// The time of the latest event as it was told.
-    told_time: Nanos,
+    /// The time of the latest event as it was reported.
+    reported_time: Nanos,
     pub(crate) has_branches: bool,
     /// Branches of a transaction that may yet be aborted.
     transaction: Vec<(Nanos, Branch)>,
@@ -58,7 +58,7 @@ pub(crate) struct Thread {
     errors: Vec<(Nanos, StrId)>,
 }
 
-/// What a step of a thread may look at.
+/// What a step of a thread may read.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) names: &'a Names,
@@ -188,10 +188,10 @@ impl Flow {
         self.latest = Some((key, id));
         let thread = &mut self.threads[id];
         let time = time.unwrap_or(thread.last_time);
-        // Against what was told last, not what was reached: so it does not matter whether
+        // Compared with the last reported time, not the reached one: so it does not matter whether
         // events that change nothing were left out in between.
-        self.oddities.time_went_back += u64::from(time < thread.told_time);
-        thread.told_time = time;
+        self.oddities.time_went_back += u64::from(time < thread.reported_time);
+        thread.reported_time = time;
         thread.last_time = time.max(thread.last_time);
         if std::mem::take(&mut thread.is_new_snapshot) {
             thread.stack.restart(thread.last_time);
@@ -206,7 +206,7 @@ impl Thread {
             key,
             stack: Stack::new(time),
             last_time: time,
-            told_time: time,
+            reported_time: time,
             has_branches: false,
             transaction: Vec::new(),
             last_ip: 0,

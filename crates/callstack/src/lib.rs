@@ -22,7 +22,7 @@ mod step;
 pub use branch::{Branch, BranchKind, Location, ThreadKey, TraceEdge};
 pub use calls::{Call, ThreadCalls};
 pub use flow::{Anomalies, Flow, FlowOptions};
-pub use names::{Adopted, FunctionId, Names, NamesLen, NewNames};
+pub use names::{FunctionId, NameTranslation, Names, NamesLen, NewNames};
 pub use ocaml::Traps;
 pub use samples::SampleReach;
 pub use sched::{

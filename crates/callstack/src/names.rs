@@ -40,7 +40,7 @@ struct Function {
     resumes: bool,
 }
 
-/// Texts and functions. A function is told by its name and the file that holds it, so
+/// Texts and functions. A function is identified by its name and the file that holds it, so
 /// that two of one name in two libraries stay two.
 #[derive(Debug)]
 pub struct Names {
@@ -174,14 +174,14 @@ impl Names {
         self.functions.is_empty()
     }
 
-    /// What came since the last time, when the table was as long as `told` says.
-    pub fn take_new(&self, told: &mut NamesLen) -> NewNames {
-        let texts = (told.texts..self.strings.len())
+    /// What came since the last time, when the table was as long as `known` says.
+    pub fn take_new(&self, known: &mut NamesLen) -> NewNames {
+        let texts = (known.texts..self.strings.len())
             .map(|id| self.text(StrId(id as u32)).to_owned())
             .collect();
         let function = |function: &Function| (function.name, function.file, function.is_unknown);
-        let functions = self.functions[told.functions..].iter().map(function).collect();
-        *told = NamesLen { texts: self.strings.len(), functions: self.functions.len() };
+        let functions = self.functions[known.functions..].iter().map(function).collect();
+        *known = NamesLen { texts: self.strings.len(), functions: self.functions.len() };
         NewNames { texts, functions }
     }
 }
@@ -203,12 +203,12 @@ pub struct NewNames {
 
 /// What the names of one table are called in another, as far as they were taken over.
 #[derive(Debug, Clone, Default)]
-pub struct Adopted {
+pub struct NameTranslation {
     texts: Vec<StrId>,
     functions: Vec<FunctionId>,
 }
 
-impl Adopted {
+impl NameTranslation {
     /// Takes over what came to the other table since the last time.
     pub fn extend(&mut self, names: &mut Names, new: &NewNames) {
         self.texts.extend(new.texts.iter().map(|text| names.strings.intern(text)));
@@ -277,11 +277,11 @@ mod tests {
         one.function("main", "prog");
         let ids =
             [other.function("f", "a.so"), other.unknown("b.so"), other.function("main", "prog")];
-        let (mut adopted, mut told) = (Adopted::default(), NamesLen::default());
-        adopted.extend(&mut one, &other.take_new(&mut told));
+        let (mut adopted, mut known) = (NameTranslation::default(), NamesLen::default());
+        adopted.extend(&mut one, &other.take_new(&mut known));
         let ids = [&ids[..], &[other.function("g.cold", "a.so")]].concat();
-        adopted.extend(&mut one, &other.take_new(&mut told));
-        assert_eq!(other.take_new(&mut told), NewNames::default());
+        adopted.extend(&mut one, &other.take_new(&mut known));
+        assert_eq!(other.take_new(&mut known), NewNames::default());
         for id in ids {
             let new = adopted.function(id);
             assert_eq!(one.name_text(new), other.name_text(id));

@@ -3,7 +3,7 @@
 //! A frame is a node that knows its caller and never changes its place. Below the lowest
 //! known frame lies a *sentinel*: a caller that must exist but has not been seen. When a
 //! return shows who it was, the sentinel becomes that frame and a new sentinel is put
-//! below it, which mends the roots of all earlier stacks at once.
+//! below it, which corrects the roots of all earlier stacks at once.
 //!
 //! Recorders stamp many events with one time. Calls that share a time are spread evenly
 //! up to the next one; returns take no time.
@@ -18,7 +18,7 @@ const SENTINEL: FunctionId = FunctionId(u32::MAX);
 /// The caller of a sentinel.
 const NO_NODE: u32 = u32::MAX;
 
-/// How far up a frame is looked for. Real stacks are shallower; it bounds the time that
+/// How far up a frame is searched for. Real stacks are shallower; it bounds the time that
 /// a recording without a single matching return can take.
 const SEARCH_MAX: usize = 2048;
 
@@ -34,7 +34,7 @@ pub(crate) struct Node {
     pub(crate) is_sampled: bool,
     /// Nobody below has called it, but the kernel: a signal handler.
     pub(crate) is_from_outside: bool,
-    /// A handler has returned to it, so that it tells the kernel to go back to what was
+    /// A handler has returned to it, so that it makes the kernel go back to what was
     /// interrupted.
     pub(crate) is_restorer: bool,
 }
@@ -131,7 +131,7 @@ impl Stack {
     }
 
     /// How many frames lie above the nearest one that `is_wanted`, `skip` of them at least,
-    /// not looking beyond one that `is_barrier`.
+    /// not searching beyond one that `is_barrier`.
     pub(crate) fn find(
         &self,
         skip: usize,

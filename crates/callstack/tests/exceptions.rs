@@ -10,7 +10,7 @@ type Spot = (usize, u64);
 const NAMES: [&str; 5] = ["main", "dive", "_Unwind_RaiseException", "_Unwind_Resume", "clean"];
 
 /// Branches are a kind, where they come from and where they lead to; the calls that they make are
-/// told by depth and name.
+/// identified by depth and name.
 #[track_caller]
 fn check(branches: &[(BranchKind, Spot, Spot)], expected: &[(usize, &str)]) {
     let mut flow = Flow::new(FlowOptions::default());

@@ -1,4 +1,4 @@
-//! States of threads against an oracle that asks, for every moment by itself, what the
+//! States of threads against an oracle that asks, for every instant by itself, what the
 //! events around it say.
 
 use proptest::collection::vec;
@@ -12,7 +12,7 @@ use spanwise_model::{BlockedOn, Nanos, RunnableSince, ThreadState};
 const THREAD: i64 = 7;
 const OTHER: i64 = 8;
 
-/// What is told of the thread.
+/// What is reported of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reported {
     Out {
@@ -27,7 +27,7 @@ enum Reported {
     Mentioned,
 }
 
-fn told() -> impl Strategy<Value = Reported> {
+fn reports() -> impl Strategy<Value = Reported> {
     prop_oneof![
         3 => any::<bool>().prop_map(|is_preempted| Reported::Out { is_preempted }),
         3 => Just(Reported::In),
@@ -39,17 +39,17 @@ fn told() -> impl Strategy<Value = Reported> {
 
 /// Events at times that ascend; no two at once, so that the oracle needs no ties.
 fn events() -> impl Strategy<Value = Vec<(Nanos, Reported)>> {
-    vec((1..6_i64, told()), 0..40).prop_map(|steps| {
-        let ascend = |time: &mut i64, (step, told)| {
+    vec((1..6_i64, reports()), 0..40).prop_map(|steps| {
+        let ascend = |time: &mut i64, (step, report)| {
             *time += step;
-            Some((*time, told))
+            Some((*time, report))
         };
         steps.into_iter().scan(0, ascend).collect()
     })
 }
 
-/// The thread's events as the scheduler's tracepoint would tell them, or the recorder.
-fn feed(sched: &mut Sched, time: Nanos, told: Reported, by_tracepoint: bool) {
+/// The thread's events as the scheduler's tracepoint would report them, or the recorder.
+fn feed(sched: &mut Sched, time: Nanos, report: Reported, by_tracepoint: bool) {
     let names = Names::default();
     let key = |tid| ThreadKey { pid: 1, tid };
     let at = EventTime { time, cpu: None };
@@ -57,7 +57,7 @@ fn feed(sched: &mut Sched, time: Nanos, told: Reported, by_tracepoint: bool) {
         let stack = EventStack { frames: &[], number: StackRef::NONE, names: &names };
         sched.event(key(tid), at, event, stack);
     };
-    match told {
+    match report {
         Reported::Out { is_preempted } if by_tracepoint => {
             let left = if is_preempted { LeftAs::Preempted } else { LeftAs::Waiting };
             raise(THREAD, SchedEvent::Switch { prev: THREAD, left, next: 0 });
@@ -73,26 +73,26 @@ fn feed(sched: &mut Sched, time: Nanos, told: Reported, by_tracepoint: bool) {
     }
 }
 
-fn stretches(sched: Sched) -> Vec<StateInterval> {
+fn intervals(sched: Sched) -> Vec<StateInterval> {
     let (threads, _) = sched.finish();
     let this = threads.into_iter().find(|thread: &ThreadSched| thread.tid == THREAD);
-    this.map(|thread| thread.stretches).unwrap_or_default()
+    this.map(|thread| thread.intervals).unwrap_or_default()
 }
 
 fn first_switch(events: &[(Nanos, Reported)]) -> Option<Nanos> {
-    let is_switch = |told: &Reported| matches!(told, Reported::Out { .. } | Reported::In);
-    events.iter().find(|(_, told)| is_switch(told)).map(|first| first.0)
+    let is_switch = |report: &Reported| matches!(report, Reported::Out { .. } | Reported::In);
+    events.iter().find(|(_, report)| is_switch(report)).map(|first| first.0)
 }
 
 /// When anything but bookkeeping was recorded first.
 fn began(events: &[(Nanos, Reported)]) -> Option<Nanos> {
-    events.iter().find(|(_, told)| *told != Reported::Mentioned).map(|first| first.0)
+    events.iter().find(|(_, report)| *report != Reported::Mentioned).map(|first| first.0)
 }
 
 /// The state in `[time, time + 1)`, from the events alone.
 fn oracle(events: &[(Nanos, Reported)], time: Nanos) -> Option<ThreadState> {
     let state = state_between(events, time)?;
-    // Before the first switch of all, nothing is missing: switches were not yet told of.
+    // Before the first switch of all, nothing is missing: switches were not yet reported.
     let is_too_early = match state {
         ThreadState::Unrecorded => Some(time) < first_switch(events),
         // Bookkeeping comes first: before anything else, nothing was recorded.
@@ -103,12 +103,12 @@ fn oracle(events: &[(Nanos, Reported)], time: Nanos) -> Option<ThreadState> {
 }
 
 fn state_between(events: &[(Nanos, Reported)], time: Nanos) -> Option<ThreadState> {
-    let own = |told: &Reported| *told != Reported::Woken;
-    let before = events.iter().rfind(|(at, told)| *at <= time && own(told))?;
-    let after = events.iter().find(|(at, told)| *at > time && own(told))?;
+    let own = |report: &Reported| *report != Reported::Woken;
+    let before = events.iter().rfind(|(at, report)| *at <= time && own(report))?;
+    let after = events.iter().find(|(at, report)| *at > time && own(report))?;
     let first_woken = events
         .iter()
-        .find(|(at, told)| *at > before.0 && *at < after.0 && *told == Reported::Woken)
+        .find(|(at, report)| *at > before.0 && *at < after.0 && *report == Reported::Woken)
         .map(|woken| woken.0);
     let is_woken = first_woken.is_some_and(|at| at <= time);
     let blocked = ThreadState::Blocked(BlockedOn::Unknown);
@@ -138,18 +138,18 @@ proptest! {
     })]
 
     /// Whatever is lost between them, events make exactly the states that they show, and
-    /// every moment between the first and the last has one.
+    /// every instant between the first and the last has one.
     #[test]
-    fn states_are_what_the_events_around_each_moment_say(
+    fn states_are_what_the_events_around_each_instant_say(
         events in events(), by_tracepoint: bool,
     ) {
         let mut sched = Sched::default();
-        events.iter().for_each(|&(time, told)| feed(&mut sched, time, told, by_tracepoint));
-        let found = stretches(sched);
+        events.iter().for_each(|&(time, report)| feed(&mut sched, time, report, by_tracepoint));
+        let found = intervals(sched);
         let first_switch = first_switch(&events);
         let is_recorded = !by_tracepoint
-            || events.iter().any(|(_, told)| {
-                matches!(told, Reported::Out { .. } | Reported::Seen | Reported::Mentioned)
+            || events.iter().any(|(_, report)| {
+                matches!(report, Reported::Out { .. } | Reported::Seen | Reported::Mentioned)
             });
         for pair in found.windows(2) {
             let (end, start) = (pair[0].end, pair[1].start);
@@ -160,30 +160,30 @@ proptest! {
         for time in 0..=last {
             let mut here = found.iter().filter(|s| s.start <= time && time < s.end);
             let expected = oracle(&events, time).filter(|_| first_switch.is_some() && is_recorded);
-            prop_assert_eq!(here.next().map(|stretch| stretch.state), expected, "at {}", time);
+            prop_assert_eq!(here.next().map(|interval| interval.state), expected, "at {}", time);
         }
     }
 
-    /// A second source that tells of the same switches changes nothing.
+    /// A second source that reports the same switches changes nothing.
     #[test]
-    fn what_two_sources_tell_counts_once(events in events()) {
+    fn what_two_sources_report_counts_once(events in events()) {
         let mut one = Sched::default();
         let mut both = Sched::default();
         // A tracepoint's mention alone does not make a thread a recorded one.
         one.seen(THREAD, EventTime { time: 0, cpu: None });
         both.seen(THREAD, EventTime { time: 0, cpu: None });
-        for &(time, told) in &events {
-            feed(&mut one, 10 * time, told, true);
-            feed(&mut both, 10 * time, told, true);
-            if matches!(told, Reported::Out { .. } | Reported::In) {
-                feed(&mut both, 10 * time + 4, told, false);
+        for &(time, report) in &events {
+            feed(&mut one, 10 * time, report, true);
+            feed(&mut both, 10 * time, report, true);
+            if matches!(report, Reported::Out { .. } | Reported::In) {
+                feed(&mut both, 10 * time + 4, report, false);
             }
         }
-        prop_assert_eq!(stretches(both), stretches(one));
+        prop_assert_eq!(intervals(both), intervals(one));
     }
 }
 
-/// A processor that idles takes a thread as soon as that is woken, told of or not.
+/// A processor that idles takes a thread as soon as that is woken, reported or not.
 #[test]
 fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
     let check = |idle_at: Nanos, woken: Option<Nanos>, expected: &[(ThreadState, Nanos, Nanos)]| {
@@ -199,9 +199,9 @@ fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
         if let Some(time) = woken {
             raise(OTHER, (time, 0), SchedEvent::Wake { woken: THREAD });
         }
-        // Nobody told that it came, but it leaves.
+        // Its coming was not reported, but it leaves.
         raise(THREAD, (50, 1), switch(THREAD, 0));
-        let found = stretches(sched);
+        let found = intervals(sched);
         let found: Vec<_> = found.iter().map(|s| (s.state, s.start, s.end)).collect();
         assert_eq!(found, expected, "idle at {idle_at}, woken at {woken:?}");
     };
@@ -212,7 +212,7 @@ fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
     check(20, None, &[(ThreadState::Unrecorded, 10, 50)]);
 }
 
-/// While nobody tells of switches, neither running nor waiting is made up.
+/// While no switches are reported, neither running nor waiting is made up.
 #[test]
 fn nothing_is_known_of_times_in_which_switches_are_not_recorded() {
     use Reported::{In, Seen};
@@ -223,18 +223,18 @@ fn nothing_is_known_of_times_in_which_switches_are_not_recorded() {
                  after: &[(Nanos, Reported)],
                  expected: &[(ThreadState, Nanos, Nanos)]| {
         let mut sched = Sched::default();
-        before.iter().for_each(|&(time, told)| feed(&mut sched, time, told, false));
+        before.iter().for_each(|&(time, report)| feed(&mut sched, time, report, false));
         sched.pause(pause);
-        during.iter().for_each(|&(time, told)| feed(&mut sched, time, told, false));
+        during.iter().for_each(|&(time, report)| feed(&mut sched, time, report, false));
         sched.resume();
-        after.iter().for_each(|&(time, told)| feed(&mut sched, time, told, false));
-        let found = stretches(sched);
+        after.iter().for_each(|&(time, report)| feed(&mut sched, time, report, false));
+        let found = intervals(sched);
         let found: Vec<_> = found.iter().map(|s| (s.state, s.start, s.end)).collect();
         assert_eq!(found, expected, "{before:?}, {during:?}, {after:?}");
     };
     let (running, unknown) = (ThreadState::Running, ThreadState::Unrecorded);
     let blocked = ThreadState::Blocked(BlockedOn::Unknown);
-    // It ran, was seen, and is told of again.
+    // It ran, was seen, and is reported again.
     check(
         &[(10, In)],
         20,
@@ -250,7 +250,7 @@ fn nothing_is_known_of_times_in_which_switches_are_not_recorded() {
         &[(40, out), (45, In)],
         &[(running, 5, 10), (unknown, 10, 40), (blocked, 40, 45)],
     );
-    // Nothing is told any more: up to where it was last seen.
+    // Nothing is reported any more: up to where it was last seen.
     check(&[(10, In)], 20, &[(30, Seen)], &[], &[(running, 10, 20), (unknown, 20, 30)]);
     // One that was never seen before, and one that is seen again before its next switch.
     check(&[], 20, &[(30, Seen)], &[(40, out)], &[]);

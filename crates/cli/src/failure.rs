@@ -83,5 +83,6 @@ fn hint(error: &ReadError) -> Option<&'static str> {
         ReadErrorKind::Index(_) => {
             Some("commands that read a trace work without an index, if slower: use --no-index")
         }
+        _ => None,
     }
 }

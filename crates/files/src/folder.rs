@@ -28,7 +28,7 @@ const NAMES_MAX: u32 = 16;
 
 /// A folder that is open.
 ///
-/// Its path is where it was when it was opened, for messages and for whoever looks for it later.
+/// Its path is where it was when it was opened, for messages and for whoever searches for it later.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,

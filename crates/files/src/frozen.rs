@@ -2,14 +2,14 @@
 //!
 //! A copy is the simple way, and costs as much as reading. Linux has a better one: a lease. It is
 //! given for a file that nobody has open for writing, and from then on whoever wants to write or
-//! cut it has to wait until we were told. Then the bytes are copied, put in the place of the map
-//! in one step, and the lease is given back. So a map costs nothing as long as nobody writes.
-//! Where there are no leases (files of others, some network file systems) the file is copied at
-//! once.
+//! truncate it has to wait until we are notified. Then the bytes are copied, put in the place of
+//! the map in one step, and the lease is given back. So a map costs nothing as long as nobody
+//! writes. Where there are no leases (files of others, some network file systems) the file is
+//! copied at once.
 //!
-//! The kernel tells by a signal. It goes to a thread of its own that blocks it and waits for it,
-//! so that no handler is needed and none is disturbed. After 45 seconds (`lease-break-time`) the
-//! kernel lets writers go on even if we did not answer, as when this process is stopped.
+//! The kernel notifies us by a signal. It goes to a thread of its own that blocks it and waits for
+//! it, so that no handler is needed and none is disturbed. After 45 seconds (`lease-break-time`)
+//! the kernel lets writers go on even if we did not answer, as when this process is stopped.
 
 use std::fs::File;
 use std::io;
@@ -100,17 +100,17 @@ struct Leases {
 fn leases() -> Option<&'static Leases> {
     static LEASES: OnceLock<Option<Leases>> = OnceLock::new();
     let leases = LEASES.get_or_init(|| {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let wait = move || {
             // SAFETY: asks for a number.
             let thread = unsafe { libc::gettid() };
             let signals = block_all_signals();
-            if tell.send(thread).is_ok() {
+            if sender.send(thread).is_ok() {
                 wait_for_writers(&signals);
             }
         };
         std::thread::Builder::new().name("spanwise-leases".to_owned()).spawn(wait).ok()?;
-        let thread = told.recv().ok()?;
+        let thread = receiver.recv().ok()?;
         Some(Leases { held: Mutex::default(), thread, process: std::process::id() })
     });
     leases.as_ref().filter(|leases| leases.process == std::process::id())
@@ -125,7 +125,7 @@ impl Leases {
     fn take(&self, file: &File) -> io::Result<()> {
         let owner = OwnerThread { kind: F_OWNER_TID, id: self.thread };
         let fd = file.as_raw_fd();
-        // SAFETY: the descriptor is open, and the owner outlives the call. Who is to be told is
+        // SAFETY: the descriptor is open, and the owner outlives the call. Who is to be notified is
         // said first: by default it would be this process, which such a signal would end.
         let results = unsafe {
             [

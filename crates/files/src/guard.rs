@@ -30,10 +30,10 @@ static TABLE: [Slot; SLOTS] = [const {
     Slot { start: AtomicUsize::new(FREE), len: AtomicUsize::new(0), is_cut: AtomicBool::new(false) }
 }; SLOTS];
 
-/// Where to look for a free slot first.
+/// Where the search for a free slot starts.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// The handler before ours, as the system tells it.
+/// The handler before ours, as the system reports it.
 static BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static BEFORE_FLAGS: AtomicI32 = AtomicI32::new(0);
 /// It has had its turn; should the error come back, the process ends.
@@ -41,12 +41,12 @@ static HAS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 
 /// A map is watched as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Watched(usize);
+pub(crate) struct Watch(usize);
 
-impl Watched {
+impl Watch {
     /// Nothing where there is no room. The map must be there until this is dropped, and be the
     /// only one at its addresses.
-    pub(crate) fn new(start: usize, len: usize) -> Option<Watched> {
+    pub(crate) fn new(start: usize, len: usize) -> Option<Watch> {
         ensure_installed().then_some(())?;
         let first = NEXT.fetch_add(1, Ordering::Relaxed);
         for index in (0..SLOTS).map(|step| first.wrapping_add(step) % SLOTS) {
@@ -57,7 +57,7 @@ impl Watched {
                 slot.is_cut.store(false, Ordering::Relaxed);
                 slot.len.store(len, Ordering::Relaxed);
                 slot.start.store(start, Ordering::Release);
-                return Some(Watched(index));
+                return Some(Watch(index));
             }
         }
         None
@@ -69,13 +69,13 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for Watch {
     fn drop(&mut self) {
         TABLE[self.0].start.store(FREE, Ordering::Release);
     }
 }
 
-/// Others may install a handler after us, such as Python's `faulthandler`: looked at with each map.
+/// Others may install a handler after us, such as Python's `faulthandler`: checked with each map.
 fn ensure_installed() -> bool {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let ours = on_bus_error as *const () as usize;

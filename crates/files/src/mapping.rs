@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use rustix::mm::{madvise, mmap, mmap_anonymous, mprotect, munmap};
 
-use crate::guard::Watched;
+use crate::guard::Watch;
 
 /// How a map is going to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
     /// None where the bytes are a copy.
-    watched: Option<Watched>,
+    watched: Option<Watch>,
 }
 
 // SAFETY: the memory is only read, and is unmapped once, by whoever drops this.
@@ -47,7 +47,7 @@ impl Mapping {
             unsafe { mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
         let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut mapping = Mapping { start, len, watched: None };
-        mapping.watched = Watched::new(start.as_ptr() as usize, len);
+        mapping.watched = Watch::new(start.as_ptr() as usize, len);
         if mapping.watched.is_none() {
             return Mapping::copy_of(file);
         }
@@ -58,7 +58,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The bytes of a file as they were at this moment, in memory of our own.
+    /// The bytes of a file as they are now, in memory of our own.
     pub fn copy_of(file: &File) -> io::Result<Mapping> {
         let len = len_of(file)?;
         let start = read_into_memory(file, len)?;
@@ -67,7 +67,7 @@ impl Mapping {
 
     /// Whether something was read that the file no longer had.
     pub fn is_cut(&self) -> bool {
-        self.watched.as_ref().is_some_and(Watched::is_cut)
+        self.watched.as_ref().is_some_and(Watch::is_cut)
     }
 
     pub(crate) fn start(&self) -> *mut u8 {

@@ -21,7 +21,7 @@ const SHARED_MODE: u32 = 0o666;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct OutputSummary {
     pub bytes: u64,
     /// It went where this process prints to.
     pub is_stdout: bool,
@@ -31,7 +31,7 @@ pub struct Written {
 pub fn write_output(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<Written> {
+) -> io::Result<OutputSummary> {
     let place = place_behind_links(path)?;
     match statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => replace(place, None, write),
@@ -50,7 +50,7 @@ fn replace(
     place: PathEntry,
     old: Option<&Stat>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<Written> {
+) -> io::Result<OutputSummary> {
     let folder = Folder::of_place(place.folder);
     // In a folder of somebody else nobody but us is to read what we leave there.
     let is_foreign = !is_own_or_root(folder.owner()?);
@@ -65,15 +65,15 @@ fn replace(
     write(&mut out)?;
     let file = out.out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.keep_as(&place.name)?;
-    Ok(Written { bytes: out.bytes, is_stdout: false })
+    Ok(OutputSummary { bytes: out.bytes, is_stdout: false })
 }
 
 fn write_through(
     place: &PathEntry,
     flags: OFlags,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<Written> {
-    // A handle tells what it is without waiting for the other end of a pipe.
+) -> io::Result<OutputSummary> {
+    // A handle shows what it is without waiting for the other end of a pipe.
     let handle = OFlags::PATH | OFlags::CLOEXEC | flags;
     let what = fstat(openat(&place.folder, &place.name, handle, Mode::empty())?)?;
     let file = match already_open(place, &what) {
@@ -90,7 +90,7 @@ fn write_through(
     write(&mut out)?;
     out.flush()?;
     let is_stdout = is_same(&what, &fstat(rustix::stdio::stdout()));
-    Ok(Written { bytes: out.bytes, is_stdout })
+    Ok(OutputSummary { bytes: out.bytes, is_stdout })
 }
 
 /// The descriptor that a name such as that of `/proc/self/fd/1` stands for: sockets cannot be

@@ -2,7 +2,7 @@
 //! regular files, never through a link, and no more than there can be.
 //!
 //! A pipe would wait for somebody to write, and `/dev/zero` would never end. What a path names is
-//! looked at after it was opened: before, it may still be exchanged.
+//! checked after it was opened: before, it may still be exchanged.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -71,7 +71,7 @@ fn not_regular(what: &str) -> io::Error {
 
 pub(crate) fn read_all(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // What is as long as that may be longer: one byte more tells.
+    // What is as long as that may be longer: one byte more decides.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > bytes_max {
         true => Err(io::Error::new(

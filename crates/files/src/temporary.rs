@@ -10,7 +10,7 @@ use crate::trust::is_own;
 
 /// A folder for its owner alone, of a name that nobody can foresee; taken away at the end.
 ///
-/// It is locked, so that others can tell whether its process still runs.
+/// It is locked, so that others can detect whether its process still runs.
 #[derive(Debug)]
 pub struct TemporaryFolder(Option<Folder>);
 
@@ -31,7 +31,7 @@ impl TemporaryFolder {
             let folder = parent.create_folder(format!("{beginning}{ending}").as_ref())?;
             match folder.lock()? {
                 true => Ok(folder),
-                // Somebody looks at this moment whether it is in use: another one, then.
+                // Somebody is just checking whether it is in use: another one, then.
                 false => Err(io::ErrorKind::AlreadyExists.into()),
             }
         })?;

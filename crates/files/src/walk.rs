@@ -1,4 +1,4 @@
-//! Looks a path up step by step, and holds on to the folder it leads to.
+//! Resolves a path step by step, and holds on to the folder it leads to.
 //!
 //! The kernel would follow every link, whoever made it. Here a link counts only if it belongs to
 //! root or to the user: others could lead a privileged process to any place.
@@ -45,7 +45,7 @@ pub(crate) fn folder_at(path: &Path, missing: Missing) -> io::Result<OwnedFd> {
     Ok(openat(&walk.at, c".", folder_flags(), Mode::empty())?)
 }
 
-/// The folder that the last part of a path is in; that part itself is not looked at.
+/// The folder that the last part of a path is in; that part itself is not examined.
 pub(crate) fn place_of(path: &Path) -> io::Result<PathEntry> {
     Walk::new(path)?.place()
 }
@@ -57,7 +57,7 @@ pub(crate) fn place_behind_links(path: &Path) -> io::Result<PathEntry> {
     loop {
         walk.go(1, Missing::Refuse)?;
         let Some(name) = walk.rest.front().cloned() else { return walk.place() };
-        match look(&walk.at, &name) {
+        match handle_of(&walk.at, &name) {
             Ok((link, stat)) if kind(&stat) == FileType::Symlink && !is_made_up(&link)? => {
                 walk.rest.pop_front();
                 walk.follow(&link, &stat, &name)?;
@@ -78,7 +78,7 @@ pub(crate) fn is_made_up(link: impl AsFd) -> io::Result<bool> {
 }
 
 /// A handle for something, whatever it is, without opening it.
-fn look(folder: &OwnedFd, name: &OsStr) -> Result<(OwnedFd, Stat), Errno> {
+fn handle_of(folder: &OwnedFd, name: &OsStr) -> Result<(OwnedFd, Stat), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(folder, name, flags, Mode::empty())?;
     let stat = fstat(&found)?;
@@ -120,10 +120,10 @@ impl Walk {
     }
 
     fn enter(&mut self, name: &OsStr, missing: Missing) -> io::Result<()> {
-        let found = match look(&self.at, name) {
+        let found = match handle_of(&self.at, name) {
             Err(Errno::NOENT) if missing == Missing::Make => {
                 match mkdirat(&self.at, name, Mode::from_raw_mode(FOLDER_MODE)) {
-                    Ok(()) | Err(Errno::EXIST) => look(&self.at, name),
+                    Ok(()) | Err(Errno::EXIST) => handle_of(&self.at, name),
                     Err(error) => Err(error),
                 }
             }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink
 use std::path::Path;
 use std::process::Command;
 
-use spanwise_files::{Written, write_output};
+use spanwise_files::{OutputSummary, write_output};
 
 const NOBODY: u32 = 65534;
 
@@ -14,7 +14,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-fn write(path: &Path) -> std::io::Result<Written> {
+fn write(path: &Path) -> std::io::Result<OutputSummary> {
     write_output(path, |out| out.write_all(b"new"))
 }
 
@@ -133,7 +133,7 @@ fn pipes_and_devices_are_written_to_and_stay() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("started").success());
     let path = pipe.clone();
     let reader = std::thread::spawn(move || fs::read_to_string(path));
-    let written = Written { bytes: 3, is_stdout: false };
+    let written = OutputSummary { bytes: 3, is_stdout: false };
     assert_eq!(write(&pipe).expect("written"), written);
     assert_eq!(reader.join().expect("no panic").expect("readable"), "new");
     assert!(fs::metadata(&pipe).expect("there").file_type().is_fifo());

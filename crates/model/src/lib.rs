@@ -79,7 +79,7 @@ pub use build::batch::{
 };
 pub use build::builder::TraceBuilder;
 pub use build::check::Violation;
-pub use build::merge::{MergePart, Merged, MergedClock, merge, starts_on_one_clock};
+pub use build::merge::{MergePart, MergedClock, MergedTrace, merge, starts_on_one_clock};
 pub use build::pairing::{Pairing, pair_nested};
 pub use build::select::{Selection, select};
 pub use columns::args::{ArgValue, ArgsSource, pick_from};
@@ -100,7 +100,7 @@ pub use columns::thread_state::{
 pub use columns::tracks::{Track, TrackId, TrackKind, Tracks};
 pub use live::{LiveCounter, LiveMark, LiveSession, LiveSpans, LiveThread};
 pub use observed::{
-    Frame, FrameId, FrameKind, Frames, NO_CPU, NO_LOCK, NO_TIME, Observed, ObservedRows,
+    Frame, FrameId, FrameKind, Frames, NO_CPU, NO_LOCK, NO_TIME, ObservedRows, ObservedTables,
     SampleEvent, SampleEvents, SampleRow, SampleRows, Samples, Stacks, StateRow, ThreadStates,
 };
 pub use profile::{

@@ -382,7 +382,7 @@ fn canonical(draft: Profile) -> Profile {
         })
         .collect();
     rows.sort_unstable();
-    let mut used = Used::of(&draft);
+    let mut used = CompactProfile::of(&draft);
     let stack_frames = order.iter().map(|&old| used.frame(draft.stack_frames[old as usize]));
     let stack_frames = stack_frames.collect();
     let label_sets = label_order.iter().map(|&set| used.labels(&sorted_labels(&draft, set)));
@@ -410,16 +410,16 @@ fn canonical(draft: Profile) -> Profile {
 }
 
 /// The frames and strings of a draft that are used, numbered by their first use.
-struct Used<'a> {
+struct CompactProfile<'a> {
     draft: &'a Profile,
     strings: StringsBuilder,
     frames: Vec<ProfileFrame>,
     new_frames: Vec<Option<u32>>,
 }
 
-impl<'a> Used<'a> {
+impl<'a> CompactProfile<'a> {
     fn of(draft: &'a Profile) -> Self {
-        Used {
+        CompactProfile {
             draft,
             strings: StringsBuilder::default(),
             frames: Vec::new(),

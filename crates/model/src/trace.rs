@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use crate::{
     ArgValue, ArgsSource, Categories, Counters, Frames, Instants, Links, NO_OFFSET, NO_TIME, Nanos,
-    Notices, Observed, ObservedRows, SampleEvents, Samples, SourceInfo, SpanId, SpanKind, Spans,
-    Stacks, Strings, ThreadStates, Tracks, Violation,
+    Notices, ObservedRows, ObservedTables, SampleEvents, Samples, SourceInfo, SpanId, SpanKind,
+    Spans, Stacks, Strings, ThreadStates, Tracks, Violation,
 };
 
 /// One trace, frozen (I5): `Send + Sync`, shared by reference or `Arc`.
@@ -17,7 +17,7 @@ pub struct Trace {
     pub(crate) instants: Instants,
     pub(crate) counters: Counters,
     pub(crate) links: Links,
-    pub(crate) observed: Observed,
+    pub(crate) observed: ObservedTables,
     pub(crate) info: SourceInfo,
     pub(crate) notices: Notices,
     pub(crate) args: Option<Box<dyn ArgsSource>>,
@@ -42,7 +42,7 @@ pub struct Parts {
     /// Links between spans.
     pub links: Links,
     /// Samples and thread states.
-    pub observed: Observed,
+    pub observed: ObservedTables,
     /// Facts about the source.
     pub info: SourceInfo,
     /// Repairs and losses.
@@ -151,7 +151,7 @@ impl Trace {
     }
 
     /// Frames, stacks, samples and states together.
-    pub fn observed(&self) -> &Observed {
+    pub fn observed(&self) -> &ObservedTables {
         &self.observed
     }
 

@@ -291,16 +291,16 @@ fn spans_never_get_the_category_of_others() {
     }
     let trace = builder.finish(SourceInfo::default(), None);
     assert_eq!(trace.check(), Ok(()));
-    let told_apart = 65_536 - SpanKind::ALL.len() as i64;
+    let kept_apart = 65_536 - SpanKind::ALL.len() as i64;
     for span in trace.spans().ids() {
         let number = trace.spans().start(span);
         let category = trace.categories().get(trace.spans().category(span)).name;
-        let expected = match number < told_apart {
+        let expected = match number < kept_apart {
             true => format!("c{number}"),
             false => "[other categories: other]".to_owned(),
         };
         assert_eq!(trace.strings().get(category), expected);
     }
-    let beyond = (70_000 - told_apart) as u64;
+    let beyond = (70_000 - kept_apart) as u64;
     assert_eq!(trace.notices().count(NoticeKind::TooManyCategories), beyond);
 }

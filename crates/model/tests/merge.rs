@@ -1,8 +1,8 @@
 //! Several traces on one timeline: clocks, ids, names.
 
 use spanwise_model::{
-    BOOT_PROPERTY, Batch, MergePart, Merged, MergedClock, NO_KEY, SourceInfo, SpanKind, SpanRow,
-    Trace, TraceBuilder, TrackKind, TrackLabel, merge,
+    BOOT_PROPERTY, Batch, MergePart, MergedClock, MergedTrace, NO_KEY, SourceInfo, SpanKind,
+    SpanRow, Trace, TraceBuilder, TrackKind, TrackLabel, merge,
 };
 
 /// Spans (start, length, kind) of one track, and when the clock began.
@@ -29,7 +29,7 @@ fn trace_with(info: SourceInfo, rows: &[(i64, i64, SpanKind)]) -> Trace {
     builder.finish(info, None)
 }
 
-fn merged(recordings: &[Recording<'_>]) -> Merged {
+fn merged(recordings: &[Recording<'_>]) -> MergedTrace {
     let parts = recordings.iter().enumerate();
     let parts = parts
         .map(|(at, &recording)| MergePart { name: format!("rank {at}"), trace: trace(recording) });
@@ -38,7 +38,7 @@ fn merged(recordings: &[Recording<'_>]) -> Merged {
 
 #[track_caller]
 fn check(recordings: &[Recording<'_>], expected: (MergedClock, Option<i64>, &[i64])) {
-    let Merged { trace, clock } = merged(recordings);
+    let MergedTrace { trace, clock } = merged(recordings);
     assert_eq!(trace.check(), Ok(()));
     let starts: Vec<i64> = trace.spans().start_column().to_vec();
     assert_eq!((clock, trace.info().base_time_ns, &starts[..]), expected);
@@ -70,7 +70,7 @@ fn traces_of_one_boot_share_its_clock() {
             let trace = trace_with(info, &[(start, 1, WORK)]);
             MergePart { name: format!("{boot} {base}"), trace }
         });
-    let Merged { trace, clock } = merge(parts.into()).expect("few spans");
+    let MergedTrace { trace, clock } = merge(parts.into()).expect("few spans");
     assert_eq!((clock, trace.info().base_time_ns), (MergedClock::Common, Some(1000)));
     assert_eq!(trace.spans().start_column().to_vec(), [5, 7, 9]);
 }
@@ -132,7 +132,7 @@ fn check_process(kind: SpanKind, process: &str, name: &str, expected: (&str, &st
 }
 
 #[test]
-fn processes_are_told_apart() {
+fn processes_are_distinguished() {
     check_process(WORK, "414", "", ("1414", "rank 1 · process 414"));
     check_process(WORK, "414", "python3", ("1414", "rank 1 · python3"));
     check_process(WORK, "Spans", "", ("rank 1/Spans", "rank 1 · Spans"));

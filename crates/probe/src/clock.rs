@@ -17,7 +17,7 @@ static STATE: AtomicU32 = AtomicU32::new(OFF);
 
 /// One point in time on all clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     pub(crate) tick: u64,
     pub(crate) monotonic_ns: i64,
     pub(crate) calendar_ns: i64,
@@ -57,13 +57,13 @@ pub(crate) fn now(state: u32) -> u64 {
 }
 
 /// A tick of a state and the clocks around it, from the closest of a few tries.
-pub(crate) fn moment(state: u32) -> Moment {
+pub(crate) fn reading(state: u32) -> ClockReading {
     let tries = (0..5).map(|_| {
         let before = monotonic_ns();
         let tick = now(state);
         let calendar_ns = calendar_ns();
         let after = monotonic_ns();
-        (after - before, Moment { tick, monotonic_ns: before, calendar_ns })
+        (after - before, ClockReading { tick, monotonic_ns: before, calendar_ns })
     });
     let (_, mut closest) = tries.min_by_key(|&(apart_ns, _)| apart_ns).expect("five tries");
     if state & TICKS == 0 {
@@ -150,9 +150,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_follow_each_other() {
+    fn readings_ascend() {
         let state = state_of(1);
-        let (first, second) = (moment(state), moment(state));
+        let (first, second) = (reading(state), reading(state));
         assert!(first.tick <= second.tick && first.monotonic_ns <= second.monotonic_ns);
         assert!(first.calendar_ns > 1_600_000_000_000_000_000, "after 2020");
     }

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use crate::Saved;
-use crate::clock::{self, Moment};
+use crate::SessionSummary;
+use crate::clock::{self, ClockReading};
 use crate::output::create::NewFile;
 use crate::output::writer::Writer;
 use crate::ring::{Room, WhenFull};
@@ -32,7 +32,7 @@ use crate::session::Turn;
 #[derive(Debug)]
 pub struct FlightRecorder {
     turn: Turn,
-    began: Moment,
+    began: ClockReading,
 }
 
 impl FlightRecorder {
@@ -40,7 +40,7 @@ impl FlightRecorder {
     /// power of two.
     pub fn start(records_per_thread: usize) -> io::Result<Self> {
         let turn = Turn::take(Room::fixed(records_per_thread), WhenFull::DropOldest)?;
-        let began = clock::moment(turn.state);
+        let began = clock::reading(turn.state);
         clock::turn_on(turn.state);
         Ok(FlightRecorder { turn, began })
     }
@@ -48,7 +48,7 @@ impl FlightRecorder {
     /// Saves the records while recording continues. The next snapshot starts where this one
     /// ended. The file appears complete or not at all, readable by its owner only; only a regular
     /// file is replaced.
-    pub fn snapshot(&mut self, path: impl AsRef<Path>) -> io::Result<Saved> {
+    pub fn snapshot(&mut self, path: impl AsRef<Path>) -> io::Result<SessionSummary> {
         let path = path.as_ref();
         if self.turn.is_of_parent() {
             return Err(io::Error::other("a forked process has no flight recorder"));
@@ -56,6 +56,6 @@ impl FlightRecorder {
         let (new, file) = NewFile::create(path)?;
         let (records, dropped) = Writer::new(file, self.turn.state, self.began)?.end()?;
         new.keep()?;
-        Ok(Saved { path: path.to_owned(), records, dropped })
+        Ok(SessionSummary { path: path.to_owned(), records, dropped })
     }
 }

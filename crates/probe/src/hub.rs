@@ -12,10 +12,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::output::create::create;
-use crate::output::writer::{Drained, Losses, Writer, drain_rings};
+use crate::output::writer::{DrainedRings, Losses, Writer, drain_rings};
 use crate::ring::{Room, WhenFull};
 use crate::session::Turn;
-use crate::{Saved, clock, raw};
+use crate::{SessionSummary, clock, raw};
 
 /// How a hub records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub trait Observer: Send {
 
 /// Records until it is dropped. There can be one at a time, and no session at the same time.
 pub struct Hub {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<HubState>>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     /// Last, so that it is given back when all is written.
     turn: Turn,
 }
 
-struct Shared {
+struct HubState {
     observer: Box<dyn Observer>,
     files: Vec<OpenFile>,
     files_seen: u32,
@@ -60,8 +60,8 @@ struct OpenFile {
     error: Option<io::Error>,
 }
 
-impl Shared {
-    fn flush(&mut self) -> Drained {
+impl HubState {
+    fn flush(&mut self) -> DrainedRings {
         let drained = drain_rings();
         for row in &drained.rings {
             if !row.records.is_empty() {
@@ -78,14 +78,14 @@ impl Shared {
 }
 
 /// Keeps the hub's thread idle; to be held while the process forks.
-pub struct Pause<'a>(#[allow(dead_code, reason = "held, not read")] MutexGuard<'a, Shared>);
+pub struct Pause<'a>(#[allow(dead_code, reason = "held, not read")] MutexGuard<'a, HubState>);
 
 impl Hub {
     /// Starts recording. Fails if something else is recording.
     pub fn start(options: HubOptions, observer: Box<dyn Observer>) -> io::Result<Self> {
         let (capacity, capacity_max) = (options.records_per_thread, options.records_per_thread_max);
         let turn = Turn::take(Room { capacity, capacity_max }, WhenFull::DropNew)?;
-        let shared = Shared { observer, files: Vec::new(), files_seen: 0 };
+        let shared = HubState { observer, files: Vec::new(), files_seen: 0 };
         let shared = Arc::new(Mutex::new(shared));
         let (stop, stopped) = channel::<()>();
         let of_thread = Arc::clone(&shared);
@@ -112,7 +112,7 @@ impl Hub {
     pub fn open_file(&self, path: &Path) -> io::Result<u32> {
         let mut shared = lock(&self.shared);
         let drained = shared.flush();
-        let began = clock::moment(self.turn.state);
+        let began = clock::reading(self.turn.state);
         let writer = Writer::new(create(path)?, self.turn.state, began)?;
         let writer = writer.leaving_out(Losses::until(&drained));
         shared.files_seen += 1;
@@ -122,7 +122,7 @@ impl Hub {
     }
 
     /// Completes a file, and returns what is in it.
-    pub fn close_file(&self, number: u32) -> io::Result<Saved> {
+    pub fn close_file(&self, number: u32) -> io::Result<SessionSummary> {
         let mut shared = lock(&self.shared);
         let position = shared.files.iter().position(|file| file.number == number);
         let position = position.ok_or_else(|| io::Error::other("no such file"))?;
@@ -132,7 +132,7 @@ impl Hub {
             return Err(error);
         }
         let (records, dropped) = file.writer.end_with(&nothing_new)?;
-        Ok(Saved { path: file.path, records, dropped })
+        Ok(SessionSummary { path: file.path, records, dropped })
     }
 
     /// Waits until the hub's thread is idle, and keeps it idle.
@@ -141,7 +141,7 @@ impl Hub {
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(shared: &Mutex<HubState>) -> MutexGuard<'_, HubState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

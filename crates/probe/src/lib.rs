@@ -44,7 +44,7 @@ mod task;
 
 pub use flight::FlightRecorder;
 pub use hub::{Hub, HubOptions, Observer, Pause};
-pub use session::{Saved, Session, SessionOptions};
+pub use session::{Session, SessionOptions, SessionSummary};
 pub use site::{Site, SiteKind};
 pub use snapshot::{
     mark_start, spanwise_snapshot, take_snapshot, take_snapshot_min_duration,

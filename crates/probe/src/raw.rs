@@ -66,9 +66,9 @@ pub fn now(state: u32) -> u64 {
 }
 
 /// The time on the clock of states, and on the monotonic clock in nanoseconds.
-pub fn moment() -> (u64, i64) {
-    let moment = clock::moment(clock::clock_of_states());
-    (moment.tick, moment.monotonic_ns)
+pub fn clock_reading() -> (u64, i64) {
+    let reading = clock::reading(clock::clock_of_states());
+    (reading.tick, reading.monotonic_ns)
 }
 
 /// The time on the clock of states, whether something is recorded or not.

@@ -55,7 +55,7 @@ pub(crate) struct Ring {
     taken: AtomicU64,
     dropped: AtomicU64,
     is_over: AtomicBool,
-    /// Where the reader was when the writer last looked; used by the writer alone.
+    /// Where the reader was when the writer last checked; used by the writer alone.
     taken_seen: Cell<u64>,
     pub(crate) thread: ThreadFacts,
     /// Its thread among those of the process; a larger ring that takes over has the same.

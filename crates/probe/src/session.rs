@@ -38,7 +38,7 @@ impl Default for SessionOptions {
 
 /// The result of a finished session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
+pub struct SessionSummary {
     /// The file.
     pub path: PathBuf,
     /// Records in the file.
@@ -131,7 +131,7 @@ impl Session {
         let when_full = if options.waits_for_room { WhenFull::Wait } else { WhenFull::DropNew };
         let turn = Turn::take(Room::fixed(options.records_per_thread), when_full)?;
         let path = path.as_ref().to_owned();
-        let began = clock::moment(turn.state);
+        let began = clock::reading(turn.state);
         let mut writer = Writer::new(create(&path)?, turn.state, began)?;
         let (stop, stopped) = channel::<()>();
         let run = move || {
@@ -148,9 +148,9 @@ impl Session {
     }
 
     /// Stops recording, and returns what is in the file.
-    pub fn finish(mut self) -> io::Result<Saved> {
+    pub fn finish(mut self) -> io::Result<SessionSummary> {
         let (records, dropped) = self.end()?;
-        Ok(Saved { path: std::mem::take(&mut self.path), records, dropped })
+        Ok(SessionSummary { path: std::mem::take(&mut self.path), records, dropped })
     }
 
     fn end(&mut self) -> io::Result<(u64, u64)> {

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use spanwise_probe::{Hub, HubOptions, Observer, Saved, Site, SiteKind, raw};
+use spanwise_probe::{Hub, HubOptions, Observer, SessionSummary, Site, SiteKind, raw};
 
 /// Starts of records, by thread, in the order in which they were seen.
-type Seen = Arc<Mutex<Vec<(u64, u64)>>>;
+type RecordStarts = Arc<Mutex<Vec<(u64, u64)>>>;
 
-struct Collect(Seen);
+struct Collect(RecordStarts);
 
 impl Observer for Collect {
     fn before_flush(&mut self) {}
@@ -21,8 +21,8 @@ impl Observer for Collect {
 }
 
 /// So many records of so many threads, with nobody to take them out before the end.
-fn recorded(threads: usize, count: u64) -> (Saved, Vec<(u64, u64)>, usize) {
-    let seen = Seen::default();
+fn recorded(threads: usize, count: u64) -> (SessionSummary, Vec<(u64, u64)>, usize) {
+    let seen = RecordStarts::default();
     let options = HubOptions {
         records_per_thread: 16,
         records_per_thread_max: 1024,

@@ -2,7 +2,7 @@
 //!
 //! Perfetto's traces and pprof's profiles are made of it. Their schemas are small and have not
 //! changed in years, so no code is generated from them: readers and writers name the fields that
-//! they need by number, and this crate knows how a field looks.
+//! they need by number, and this crate knows the encoding of a field.
 //!
 //! ```
 //! use spanwise_protobuf::{Message, MessageWriter, Value};

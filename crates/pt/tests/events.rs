@@ -24,9 +24,9 @@ const HANDLER: [u8; 3] = [0x90, 0x48, 0xcf];
 const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
 #[derive(Default)]
-struct Collected(Vec<Event>);
+struct EventList(Vec<Event>);
 
-impl Sink for Collected {
+impl Sink for EventList {
     fn event(&mut self, _: EventTime, event: Event) {
         self.0.push(event);
     }
@@ -65,19 +65,19 @@ fn bytes(packets: &[Write]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-fn told(packets: &[Write], options: DecodeOptions) -> Vec<Event> {
+fn decoded(packets: &[Write], options: DecodeOptions) -> Vec<Event> {
     let mut image = Image::default();
     image.map(0x1000, &CODE);
     image.map(KERNEL, &HANDLER);
     let program = Program::single(image);
-    decode(&program, options, &bytes(packets), Collected::default()).0.0
+    decode(&program, options, &bytes(packets), EventList::default()).0.0
 }
 
 #[track_caller]
 fn check(packets: Vec<Write>, expected: &[Event]) {
     let mut all = head(None);
     all.extend(packets);
-    assert_eq!(told(&all, DecodeOptions::default()), expected);
+    assert_eq!(decoded(&all, DecodeOptions::default()), expected);
 }
 
 fn head(ip: Option<u64>) -> Vec<Write> {
@@ -106,7 +106,7 @@ fn start(to: u64) -> Event {
 }
 
 #[test]
-fn calls_and_returns_are_told_and_jumps_within_are_not() {
+fn calls_and_returns_are_reported_and_jumps_within_are_not() {
     let bits = Bits("TTTN");
     check(vec![pge(0x1000), bits], &[start(0x1000), CALL, BACK, CALL, BACK]);
     let returns = vec![pge(0x1000), at(Packet::Tip, 0x1006), Bits("N"), at(Packet::Tip, KERNEL)];
@@ -126,7 +126,7 @@ fn an_interrupt_leads_to_its_handler_and_back() {
     let there = branch(BranchKind::Interrupt, 0x1010, KERNEL);
     let back = branch(BranchKind::InterruptReturn, KERNEL + 1, 0x1010);
     check(packets, &[start(0x1000), CALL, there, back, BACK]);
-    // One that the program asked for, told behind its instruction.
+    // One that the program asked for, reported behind its instruction.
     let packets = vec![pge(0x1040), at(Packet::Fup, 0x1042), at(Packet::Tip, KERNEL)];
     check(packets, &[start(0x1040), branch(BranchKind::Interrupt, 0x1042, KERNEL)]);
 }
@@ -187,11 +187,11 @@ fn targets_may_come_after_the_bits_behind_them() {
         Plain(Packet::Mtc(3)),
         at(Packet::Tip, 0x1006),
     ]);
-    assert_eq!(told(&packets, options), [start(0x1000), CALL, BACK, CALL, BACK]);
+    assert_eq!(decoded(&packets, options), [start(0x1000), CALL, BACK, CALL, BACK]);
 }
 
 #[test]
-fn what_is_lost_is_told_and_decoding_goes_on() {
+fn what_is_lost_is_reported_and_decoding_goes_on() {
     let lost = |lost| Event::Loss(lost);
     let ovf = || Plain(Packet::Ovf);
     let packets = vec![pge(0x1000), ovf(), at(Packet::Fup, 0x1010), at(Packet::Tip, 0x1006)];
@@ -214,15 +214,15 @@ fn what_is_lost_is_told_and_decoding_goes_on() {
 fn decoding_begins_in_the_middle() {
     let mut packets = head(Some(0x1010));
     packets.push(at(Packet::Tip, 0x1006));
-    let all = told(&packets, DecodeOptions::default());
+    let all = decoded(&packets, DecodeOptions::default());
     assert_eq!(all, [start(0x1010), BACK]);
     // A place to begin says nothing new to one who came there, and nothing of calls before.
     packets.extend(head(Some(0x1006)));
     packets.push(Bits("N"));
-    assert_eq!(told(&packets, DecodeOptions::default()), [start(0x1010), BACK]);
+    assert_eq!(decoded(&packets, DecodeOptions::default()), [start(0x1010), BACK]);
     packets.push(Bits("T"));
     let lost = Event::Loss(Loss::NoReturnAddress(0x1008));
-    assert_eq!(told(&packets, DecodeOptions::default()), [start(0x1010), BACK, lost]);
+    assert_eq!(decoded(&packets, DecodeOptions::default()), [start(0x1010), BACK, lost]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn other_modes_have_other_instructions() {
     let program = Program::single(image);
     let mut all = head(None);
     all.extend(packets);
-    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), Collected::default());
+    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), EventList::default());
     let back = branch(BranchKind::InterruptReturn, 0x8100_0002, 0x1000);
     assert_eq!(found.0, [start(0x8100_0000), back]);
 }
@@ -251,7 +251,7 @@ fn code_changes_with_time() {
     let mut all = head(None);
     all.extend([time(499), pge(0x1000), at(Packet::Tip, 0x9000), time(500)]);
     all.extend([Plain(Packet::Ovf), at(Packet::Fup, 0x1000), at(Packet::Tip, 0x1000)]);
-    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), Collected::default());
+    let (found, _) = decode(&program, DecodeOptions::default(), &bytes(&all), EventList::default());
     let expected = [
         start(0x1000),
         branch(BranchKind::Jump, 0x1000, 0x9000),

@@ -6,7 +6,7 @@ mod stepping;
 
 use std::process::Command;
 
-use stepping::perf_data::{Traced, write};
+use stepping::perf_data::{TracedThread, write};
 use stepping::record::{Recorder, without_repetitions};
 use stepping::{RecorderOptions, build, step};
 
@@ -23,7 +23,7 @@ fn perf_reads_the_same_instructions() {
     let path = built.path.with_extension("data");
     for shortens_returns in [true, false] {
         let options = RecorderOptions { shortens_returns, ..RecorderOptions::default() };
-        let traced = [Traced { tid: stepped.pid, steps: &steps }];
+        let traced = [TracedThread { tid: stepped.pid, steps: &steps }];
         let file = write(stepped.pid, &traced, &stepped.code, options);
         std::fs::write(&path, file).expect("written");
         let perf = Command::new("perf")
@@ -34,9 +34,12 @@ fn perf_reads_the_same_instructions() {
         let text = String::from_utf8_lossy(&perf.stdout).into_owned();
         let found: Vec<u64> =
             text.lines().filter_map(|line| u64::from_str_radix(line.trim(), 16).ok()).collect();
-        let told = Recorder::record(&steps, &stepped.code, options).told;
-        let same = found.iter().zip(&told).take_while(|(one, other)| one == other).count();
-        assert!(told.len() > 5000 && same == told.len() && same == found.len(), "after {same}");
+        let expected = Recorder::record(&steps, &stepped.code, options).instructions;
+        let same = found.iter().zip(&expected).take_while(|(one, other)| one == other).count();
+        assert!(
+            expected.len() > 5000 && same == expected.len() && same == found.len(),
+            "after {same}"
+        );
     }
     for path in [&path, &built.path] {
         drop(std::fs::remove_file(path));

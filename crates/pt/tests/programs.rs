@@ -10,7 +10,7 @@ use std::process::Command;
 use spanwise_pt::{BranchKind, Event, Kind};
 use stepping::decoded::decoded;
 use stepping::record::{instruction_at, without_repetitions};
-use stepping::{Built, Code, Recorder, RecorderOptions, Step, Stepped, Timing, build, step};
+use stepping::{Built, Code, Recorder, RecorderOptions, Step, SteppedProgram, Timing, build, step};
 
 const LIMIT: usize = 30_000;
 
@@ -37,7 +37,7 @@ fn check_same(found: &[u64], expected: &[u64], what: &dyn std::fmt::Debug) {
     }
 }
 
-/// What changes the stack of calls, told from the steps alone.
+/// What changes the stack of calls, derived from the steps alone.
 fn expected_events(steps: &[Step], code: &[Code]) -> Vec<(BranchKind, u64, u64)> {
     let section = |ip: u64| {
         code.iter().position(|code| ip.wrapping_sub(code.start) < code.bytes.len() as u64)
@@ -65,7 +65,7 @@ fn expected_events(steps: &[Step], code: &[Code]) -> Vec<(BranchKind, u64, u64)>
 
 /// Steps, records and decodes in all ways; the instructions and the branches are the same.
 #[track_caller]
-fn check(stepped: &Stepped, least: usize) {
+fn check(stepped: &SteppedProgram, least: usize) {
     for steps in stepped.threads.values() {
         let steps = without_repetitions(steps, &stepped.code);
         assert!(steps.len() >= least, "only {} steps", steps.len());
@@ -73,21 +73,21 @@ fn check(stepped: &Stepped, least: usize) {
             let recorded = Recorder::record(&steps, &stepped.code, recorder);
             let all = decoded(&recorded.bytes, &stepped.code, &recorder);
             assert_eq!(all.losses(), [], "{recorder:?}");
-            check_same(&all.instructions(&stepped.code), &recorded.told, &recorder);
+            check_same(&all.instructions(&stepped.code), &recorded.instructions, &recorder);
             let branches = all.events.iter().filter_map(|(_, event)| match *event {
                 Event::Branch { kind, from, to, .. } => Some((kind, from, to)),
                 _ => None,
             });
             let branches: Vec<_> = branches.collect();
             let expected = expected_events(&steps, &stepped.code);
-            // After the last packet nothing is told.
+            // After the last packet nothing is reported.
             assert!(expected.starts_with(&branches), "{recorder:?}");
             assert!(expected.len() - branches.len() < 8, "{recorder:?}");
         }
     }
 }
 
-fn stepped(name: &str, flags: &[&str]) -> Option<(Built, Stepped)> {
+fn stepped(name: &str, flags: &[&str]) -> Option<(Built, SteppedProgram)> {
     let built = build(name, flags)?;
     let path = built.path.to_str().expect("a path of ours");
     let main = built.address("main").expect("every program has one");

@@ -33,7 +33,7 @@ fn after_an_overflow_decoding_goes_on() {
             RecorderOptions { overflow: Some((every, len)), ..RecorderOptions::default() };
         let recorded = Recorder::record(steps, code, options);
         let all = decoded(&recorded.bytes, code, &options);
-        assert_eq!(all.instructions(code), recorded.told);
+        assert_eq!(all.instructions(code), recorded.instructions);
         let losses = all.losses();
         assert!(losses.len() > 1 && losses.iter().all(|lost| *lost == Loss::Overflow));
     }
@@ -60,12 +60,12 @@ fn the_crystal_gives_targets_their_times_as_near_as_it_ticks() {
 fn check_times(steps: &[Step], code: &[Code], options: RecorderOptions, error_max: u64) {
     let recorded = Recorder::record(steps, code, options);
     let all = decoded(&recorded.bytes, code, &options);
-    let is_telling =
+    let has_target_packet =
         |ip: u64| matches!(instruction_at(code, ip).kind, Kind::Return | Kind::IndirectCall);
     let expected = recorded.target_times.iter().map(|&(step, ticks)| (steps[step].ip, ticks));
-    let expected: Vec<(u64, u64)> = expected.filter(|&(ip, _)| is_telling(ip)).collect();
+    let expected: Vec<(u64, u64)> = expected.filter(|&(ip, _)| has_target_packet(ip)).collect();
     let found = all.events.iter().filter_map(|(at, event)| match *event {
-        Event::Branch { from, .. } if is_telling(from) => Some((from, at.ticks)),
+        Event::Branch { from, .. } if has_target_packet(from) => Some((from, at.ticks)),
         _ => None,
     });
     let found: Vec<(u64, u64)> = found.collect();
@@ -86,7 +86,7 @@ fn a_beginning_that_is_missing_leaves_the_rest() {
     let recorded = Recorder::record(steps, code, options);
     for cut in (1..recorded.bytes.len()).step_by(131) {
         let found = decoded(&recorded.bytes[cut..], code, &options).instructions(code);
-        assert!(recorded.told.ends_with(&found), "without the first {cut} bytes");
+        assert!(recorded.instructions.ends_with(&found), "without the first {cut} bytes");
     }
 }
 
@@ -97,7 +97,7 @@ fn an_end_that_is_missing_leaves_the_beginning() {
     let recorded = Recorder::record(steps, code, options);
     for len in (1..recorded.bytes.len()).step_by(131) {
         let all = decoded(&recorded.bytes[..len], code, &options);
-        assert!(recorded.told.starts_with(&all.instructions(code)), "{len} bytes");
+        assert!(recorded.instructions.starts_with(&all.instructions(code)), "{len} bytes");
         assert_eq!(all.losses(), [], "{len} bytes");
     }
 }
@@ -124,10 +124,10 @@ fn damage_is_over_at_the_next_place_to_begin() {
         }
         let all: AllEvents = decoded(&bytes, code, &options);
         let found = all.instructions(code);
-        damaged_rounds += usize::from(found != recorded.told);
+        damaged_rounds += usize::from(found != recorded.instructions);
         // The last hundred bytes or so have a place to begin of their own.
         if last + 400 < bytes.len() {
-            let tail = &recorded.told[recorded.told.len() - 20..];
+            let tail = &recorded.instructions[recorded.instructions.len() - 20..];
             assert!(found.ends_with(tail), "damage from {at} to {last} of {}", bytes.len());
             clean_ends += 1;
         }

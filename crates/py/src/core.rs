@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use spanwise_probe::raw::{self, Record};
-use spanwise_probe::{Hub, HubOptions, Observer, Saved};
+use spanwise_probe::{Hub, HubOptions, Observer, SessionSummary};
 
 use crate::spans::probes;
 use crate::spans::record_call;
@@ -104,7 +104,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<u32> {
     }
 }
 
-pub(crate) fn close_file(number: u32) -> io::Result<Saved> {
+pub(crate) fn close_file(number: u32) -> io::Result<SessionSummary> {
     match &*hub() {
         Some(hub) => hub.close_file(number),
         None => Err(io::Error::other("nothing is recorded")),
@@ -168,14 +168,14 @@ pub(crate) struct Rate {
 }
 
 pub(crate) fn start_clock() {
-    BASE.get_or_init(raw::moment);
+    BASE.get_or_init(raw::clock_reading);
 }
 
 /// The rate that was worked out last: a look at both clocks takes a microsecond.
 static LAST_RATE: Mutex<Option<Rate>> = Mutex::new(None);
 
 pub(crate) fn rate() -> Rate {
-    let base = *BASE.get_or_init(raw::moment);
+    let base = *BASE.get_or_init(raw::clock_reading);
     let mut last = LAST_RATE.lock().unwrap_or_else(PoisonError::into_inner);
     let since = raw::now_always().saturating_sub(base.0);
     // It gets better as time goes by: worked out anew when an eighth has been added.
@@ -184,7 +184,7 @@ pub(crate) fn rate() -> Rate {
     {
         return known;
     }
-    let now = raw::moment();
+    let now = raw::clock_reading();
     let ticks = now.0.saturating_sub(base.0).max(1);
     *last.insert(Rate { base, ticks, nanos: (now.1 - base.1).max(1) })
 }

@@ -50,12 +50,12 @@ pub struct Answer {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Value>>,
     /// Why there are rows that are not here.
-    pub cut: Option<Cut>,
+    pub cut: Option<AnswerLimit>,
 }
 
 /// The limit that an answer has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum AnswerLimit {
     Rows,
     Bytes,
 }
@@ -87,7 +87,7 @@ fn rows(connection: &Connection, sql: &str, limits: Limits) -> Result<Answer, ru
     let mut bytes_left = limits.bytes_max;
     while let Some(row) = rows.next()? {
         if answer.rows.len() == limits.rows_max {
-            answer.cut = Some(Cut::Rows);
+            answer.cut = Some(AnswerLimit::Rows);
             break;
         }
         let mut bytes = size_of::<Vec<Value>>();
@@ -95,7 +95,7 @@ fn rows(connection: &Connection, sql: &str, limits: Limits) -> Result<Answer, ru
             bytes += size_of::<Value>() + text_bytes(row.get_ref(at)?);
         }
         let Some(left) = bytes_left.checked_sub(bytes) else {
-            answer.cut = Some(Cut::Bytes);
+            answer.cut = Some(AnswerLimit::Bytes);
             break;
         };
         bytes_left = left;

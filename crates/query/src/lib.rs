@@ -29,7 +29,7 @@ use rusqlite::{Connection, OpenFlags};
 use spanwise_analyze::Facts;
 use spanwise_model::Trace;
 
-pub use answer::{Answer, Cut, Limits, Value};
+pub use answer::{Answer, AnswerLimit, Limits, Value};
 pub use library::{TableHelp, tables_help};
 
 use relation::Relation;
@@ -38,8 +38,8 @@ use relation::Relation;
 const SQL_BYTES_MAX: i32 = 1 << 20;
 /// The longest pattern of LIKE and GLOB: one comparison cannot be interrupted.
 const PATTERN_BYTES_MAX: i32 = 4096;
-/// Steps of SQLite's machine between two looks at the clock.
-const STEPS_BETWEEN_LOOKS: i32 = 1000;
+/// Steps of SQLite's machine between two reads of the clock.
+const STEPS_BETWEEN_CHECKS: i32 = 1000;
 /// Connections that are kept for the next queries.
 const IDLE_MAX: usize = 4;
 
@@ -86,7 +86,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// All traces in the same tables; the column `trace` tells them apart.
+    /// All traces in the same tables; the column `trace` distinguishes them.
     pub fn new(traces: Vec<Arc<Trace>>) -> Result<Self, QueryError> {
         Database::of_facts(traces.iter().map(|trace| Arc::new(Facts::new(trace))).collect())
     }
@@ -152,7 +152,7 @@ impl Database {
         functions::register(&connection, &self.traces)?;
         connection.execute_batch(&library::views())?;
         connection.authorizer(Some(may))?;
-        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(running::must_stop))?;
+        connection.progress_handler(STEPS_BETWEEN_CHECKS, Some(running::must_stop))?;
         Ok(connection)
     }
 }

@@ -28,7 +28,7 @@ const VIEWS: &[(&str, &str, &str)] = &[
     ),
     (
         "steps",
-        "the steps that the profiler was told of, as the host saw them",
+        "the steps that the profiler was notified of, as the host saw them",
         "SELECT trace, step, start, dur, \"end\" FROM spans \
          WHERE kind = 'annotation' AND name = 'ProfilerStep#' || step",
     ),
@@ -79,7 +79,7 @@ const VIEWS: &[(&str, &str, &str)] = &[
     ),
     (
         "gpu_gaps",
-        "stretches without work on a GPU's stream, and what came next",
+        "intervals without work on a GPU's stream, and what came next",
         "SELECT track, prev_end AS start, start - prev_end AS dur, id AS next, name AS next_name \
          FROM (SELECT id, name, track, start, \
          max(\"end\") OVER (PARTITION BY track ORDER BY start \
@@ -88,7 +88,7 @@ const VIEWS: &[(&str, &str, &str)] = &[
     ),
     (
         "device_gaps",
-        "stretches in which no stream of a GPU had work, and what came next",
+        "intervals in which no stream of a GPU had work, and what came next",
         "SELECT trace, gpu, prev_end AS start, start - prev_end AS dur, id AS next, \
          name AS next_name FROM (SELECT work.id, work.trace, work.name, work.start, \
          streams.process AS gpu, max(work.\"end\") OVER (PARTITION BY work.trace, \

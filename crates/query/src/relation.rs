@@ -1,6 +1,6 @@
 //! A table: columns over rows, filters and orders on them.
 //!
-//! Filters are loops over a column that give the rows which fulfil them. A column in whose order
+//! Filters are loops over a column that give the rows which fulfill them. A column in whose order
 //! rows are asked for, or one whose values are looked up again and again (the inner side of a
 //! join), gets a permutation of the rows in its order, made once.
 
@@ -30,12 +30,12 @@ pub(crate) struct Column {
     pub(crate) about: &'static str,
     pub(crate) source: Source,
     order: OnceLock<Vec<u32>>,
-    look_ups: AtomicU32,
+    lookups: AtomicU32,
 }
 
 impl Column {
     pub(crate) fn new(name: &'static str, about: &'static str, source: Source) -> Self {
-        Column { name, about, source, order: OnceLock::new(), look_ups: AtomicU32::new(0) }
+        Column { name, about, source, order: OnceLock::new(), lookups: AtomicU32::new(0) }
     }
 
     /// A number that sorts as the value does; nothing for null, which sorts before all.
@@ -133,17 +133,17 @@ pub(crate) struct Relation {
 }
 
 /// A column of numbers by which the rows of each run ascend: what lies between two bounds is found
-/// without looking at every row.
+/// without reading every row.
 pub(crate) struct Ascending {
     pub(crate) column: usize,
     pub(crate) runs: Vec<Range<usize>>,
 }
 
-/// A column is looked through so often before its order is made.
-const LOOK_UPS_MAX: u32 = 3;
+/// A column is searched so often before its order is made.
+const LOOKUPS_MAX: u32 = 3;
 
 impl Relation {
-    /// Rows that may fulfil the filters, in the order that is asked for. SQLite looks at each
+    /// Rows that may fulfill the filters, in the order that is asked for. SQLite checks each
     /// condition again, so a filter that cannot be judged here may be passed over. Nothing where
     /// the query must stop: all this is one step of SQLite's, between whose steps it is asked.
     pub(crate) fn select(&self, filters: &[Filter], order: &[(usize, bool)]) -> Option<Rows> {
@@ -176,11 +176,11 @@ impl Relation {
         Some(row.into_iter().map(|row| row as u32).collect())
     }
 
-    /// The fewest rows that are known without a look at each.
+    /// The fewest rows that are known without reading each.
     fn narrowed(&self, filters: &[Filter]) -> Rows {
         let ranges = self.by_runs(filters);
         let count = |ranges: &[Range<usize>]| ranges.iter().map(Range::len).sum::<usize>();
-        match (ranges, self.by_look_up(filters)) {
+        match (ranges, self.by_lookup(filters)) {
             (Some(ranges), Rows::Some(rows)) if rows.len() <= count(&ranges) => Rows::Some(rows),
             (Some(ranges), _) => {
                 let mut rows = Vec::with_capacity(count(&ranges));
@@ -218,10 +218,10 @@ impl Relation {
     }
 
     /// The rows of one value of a column, which is looked up again and again.
-    fn by_look_up(&self, filters: &[Filter]) -> Rows {
+    fn by_lookup(&self, filters: &[Filter]) -> Rows {
         for filter in filters.iter().filter(|filter| filter.test == Test::Equal) {
             let column = &self.columns[filter.column];
-            let is_often = column.look_ups.fetch_add(1, Atomic::Relaxed) >= LOOK_UPS_MAX;
+            let is_often = column.lookups.fetch_add(1, Atomic::Relaxed) >= LOOKUPS_MAX;
             let Some(key) = column.key_of(&filter.value).filter(|_| is_often) else { continue };
             let order = column.order(self.rows);
             let key = Some(key);

@@ -1,7 +1,7 @@
 //! The query that the current thread runs: when it must stop, and what it may still use.
 //!
 //! SQLite calls us from deep inside: its allocator, its progress handler and our tables. None of
-//! them is told which query it works for, so the query is kept per thread. That is sound because
+//! them knows which query it works for, so the query is kept per thread. That is sound because
 //! a query runs on one thread from its first step to its last. SQLite's own heap limit was refused:
 //! it holds for the whole process, so one greedy query would fail all others.
 
@@ -13,7 +13,7 @@ use crate::answer::Limits;
 /// How often somebody is asked whether the answer is still wanted; the clock is read more often.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// Rows that tables go through between two reads of the clock.
-const ROWS_BETWEEN_LOOKS: usize = 1 << 18;
+const ROWS_BETWEEN_CHECKS: usize = 1 << 18;
 
 thread_local! {
     /// Bytes that the query may still allocate; nothing where no query runs.
@@ -34,7 +34,7 @@ struct Watch {
     end: Option<Instant>,
     is_wanted: Box<dyn Fn() -> bool>,
     next_ask: Instant,
-    rows_since_look: usize,
+    rows_since_check: usize,
     stopped: Option<StopReason>,
 }
 
@@ -65,7 +65,7 @@ impl Running {
         let now = Instant::now();
         let end = limits.time_max.and_then(|time| now.checked_add(time));
         let watch =
-            Watch { end, is_wanted, next_ask: now + ASK_EVERY, rows_since_look: 0, stopped: None };
+            Watch { end, is_wanted, next_ask: now + ASK_EVERY, rows_since_check: 0, stopped: None };
         WATCH.set(Some(watch));
         VALUE_BYTES_MAX.set(limits.value_bytes_max);
         MEMORY_LEFT.set(Some(i64::try_from(limits.memory_max).unwrap_or(i64::MAX)));
@@ -94,11 +94,11 @@ pub(crate) fn must_stop() -> bool {
 pub(crate) fn must_stop_before(rows: usize) -> bool {
     WATCH.with_borrow_mut(|watch| {
         let Some(watch) = watch else { return false };
-        watch.rows_since_look = watch.rows_since_look.saturating_add(rows);
-        if watch.rows_since_look < ROWS_BETWEEN_LOOKS {
+        watch.rows_since_check = watch.rows_since_check.saturating_add(rows);
+        if watch.rows_since_check < ROWS_BETWEEN_CHECKS {
             return false;
         }
-        watch.rows_since_look = 0;
+        watch.rows_since_check = 0;
         watch.must_stop()
     })
 }
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn tables_look_at_the_clock_once_they_have_gone_through_many_rows() {
+    fn tables_read_the_clock_once_they_have_gone_through_many_rows() {
         let running = start(Limits { time_max: Some(Duration::ZERO), ..Limits::NONE });
-        assert!(!must_stop_before(ROWS_BETWEEN_LOOKS / 2));
-        assert!(must_stop_before(ROWS_BETWEEN_LOOKS / 2));
+        assert!(!must_stop_before(ROWS_BETWEEN_CHECKS / 2));
+        assert!(must_stop_before(ROWS_BETWEEN_CHECKS / 2));
         assert_eq!(running.stopped(), Some(StopReason::Time));
         drop(running);
-        assert!(!must_stop_before(ROWS_BETWEEN_LOOKS) && !must_stop());
+        assert!(!must_stop_before(ROWS_BETWEEN_CHECKS) && !must_stop());
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_list_of_rows_is_not_made_for_a_query_that_must_stop() {
-        let rows = ROWS_BETWEEN_LOOKS + 1;
+        let rows = ROWS_BETWEEN_CHECKS + 1;
         let id = Column::new("id", "", Source::Int(Box::new(|row| Some(row as i64))));
         let columns = vec![id];
         let relation = Relation { name: "t", about: "", rows, columns, ascending: None };

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use spanwise_query::{Answer, Cut, Database, Limits, QueryError, Value};
+use spanwise_query::{Answer, AnswerLimit, Database, Limits, QueryError, Value};
 use spanwise_read::{IndexUse, OpenOptions};
 
 const MEMORY_MAX: usize = 8 << 20;
@@ -94,7 +94,7 @@ fn memory_comes_back_with_the_end_of_a_query() {
 
 fn cut_answer(sql: &str, limits: Limits) -> Answer {
     let answer = small().ask(sql, limits).expect("a part of it");
-    assert_eq!(answer.cut, Some(Cut::Bytes), "{sql}");
+    assert_eq!(answer.cut, Some(AnswerLimit::Bytes), "{sql}");
     answer
 }
 
@@ -176,16 +176,16 @@ fn temporary_files() -> usize {
 fn nothing_goes_to_disk() {
     let database = small();
     let seen = Rc::new(Cell::new((0, 0)));
-    let looks = Rc::clone(&seen);
-    let look = move || {
-        let (count, files) = looks.get();
-        looks.set((count + 1, files + temporary_files()));
+    let calls = Rc::clone(&seen);
+    let count_files = move || {
+        let (count, files) = calls.get();
+        calls.set((count + 1, files + temporary_files()));
         true
     };
     let limits = Limits { memory_max: 1 << 30, ..LIMITS };
     let sql = numbers(600_000, "SELECT x, randomblob(100) AS b FROM n ORDER BY b");
-    database.ask_while(&sql, limits, look).expect("it fits into memory");
+    database.ask_while(&sql, limits, count_files).expect("it fits into memory");
     let (count, files) = seen.get();
-    assert!(count > 0, "it was never looked at");
+    assert!(count > 0, "the callback never ran");
     assert_eq!(files, 0);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use spanwise_analyze::{Facts, hot_functions, self_time};
 use spanwise_model::{SpanKind, Trace, TrackKind, effort, on_one_thread};
-use spanwise_query::{Cut, Database, Limits, Value};
+use spanwise_query::{AnswerLimit, Database, Limits, Value};
 use spanwise_read::{IndexUse, OpenOptions};
 
 const ALL: Limits = Limits::NONE;
@@ -249,7 +249,7 @@ fn a_database_only_reads_and_knows_its_bounds() {
     }
     let answer = database.ask("SELECT id FROM spans", Limits { rows_max: 3, ..ALL });
     let answer = answer.expect("rows");
-    assert_eq!((answer.rows.len(), answer.cut), (3, Some(Cut::Rows)));
+    assert_eq!((answer.rows.len(), answer.cut), (3, Some(AnswerLimit::Rows)));
     let endless =
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
     let limits = Limits { time_max: Some(Duration::from_millis(50)), ..ALL };

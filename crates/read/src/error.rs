@@ -7,22 +7,42 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {kind}", path.display())]
 pub struct ReadError {
+    /// The file.
     pub path: PathBuf,
+    /// What is wrong with it.
     pub kind: ReadErrorKind,
 }
 
+/// Why a file could not be read as a trace.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadErrorKind {
+    /// The system did not give its bytes.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// Its content is of no format that is read here.
     #[error("byte {offset}: not a trace: {what} ({found})")]
-    NotATrace { offset: u64, what: &'static str, found: String },
+    NotATrace {
+        /// Where in the decompressed text, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+        /// What was found instead.
+        found: String,
+    },
     /// Reading on would take more memory than may be used.
     #[error(
         "needs more memory than the limit of {}: {} were decompressed so far",
         megabytes(*memory_max), megabytes(*decompressed_bytes)
     )]
-    TooLarge { decompressed_bytes: u64, memory_max: u64 },
+    TooLarge {
+        /// Text that was decompressed so far.
+        decompressed_bytes: u64,
+        /// The limit, as [`set_memory_max`](crate::set_memory_max) or the machine gives it.
+        memory_max: u64,
+    },
+    /// The trace was read, but not its index written; only [`write_index`](crate::write_index)
+    /// fails for this.
     #[error("the index could not be written: {0}")]
     Index(io::Error),
 }

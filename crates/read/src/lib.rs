@@ -1,8 +1,33 @@
 //! Files become traces.
 //!
-//! [`open`] recognises a file by its content, reads it (or the index beside it)
+//! ```
+//! use spanwise_read::{OpenOptions, open};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("trace.json");
+//! # std::fs::write(&path, r#"[{"ph": "X", "name": "load", "ts": 1, "dur": 2, "tid": 7}]"#)?;
+//! let trace = open(&path, &OpenOptions::default())?;
+//! for span in trace.spans().ids() {
+//!     println!("{}: {} ns", trace.name(span), trace.spans().dur(span));
+//! }
+//! # assert_eq!(trace.spans().len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`open`] recognizes a file by its content, reads it (or the index beside it)
 //! and gives a [`Trace`] with notices, or an error with a place: never a panic,
-//! never a silent drop, and memory that is bounded by the input (I6).
+//! never a silent drop, and memory that is bounded by the input (I6). What was repaired or
+//! lost is in [`Trace::notices`]. Other entry points:
+//!
+//! - [`summary`] reads an index without its columns, [`write_index`] writes one.
+//! - [`open_profile`] opens pprof, speedscope and collapsed stacks.
+//! - [`open_perf`] opens the text of `perf script` with what the text lacks: maps of code that a
+//!   runtime made, and several files as one trace.
+//! - [`SessionFollower`] follows a session that a program is still writing.
+//! - [`open_measurements`] reads a table of what was measured beside traces.
+//! - [`set_memory_max`] limits the memory of this process for all of them.
+
+#![warn(missing_docs)]
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +62,7 @@ pub use recorded::torch::TORCH_CLOCK_PROPERTY;
 
 /// Whether to use the index beside a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum IndexUse {
     /// Map a valid index; otherwise read the source and write one.
     #[default]
@@ -51,16 +77,36 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 /// Called with what is no error, but good to know; such as why an index is not used.
 pub type Notes<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// How to open a trace.
+/// How to open a trace. Name what differs, and take the rest from the default: more will come.
+///
+/// ```
+/// use spanwise_read::{IndexUse, OpenOptions, open};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("trace.json");
+/// # std::fs::write(&path, r#"[{"ph": "X", "name": "load", "ts": 1, "dur": 2, "tid": 7}]"#)?;
+/// let progress = |done: u64, total: u64| eprintln!("{done} of {total} bytes");
+/// let options = OpenOptions {
+///     index: IndexUse::Ignore,
+///     progress: Some(&progress),
+///     ..OpenOptions::default()
+/// };
+/// let trace = open(&path, &options)?;
+/// assert_eq!(trace.spans().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Default)]
 pub struct OpenOptions<'a> {
+    /// Whether to use the index beside the trace.
     pub index: IndexUse,
     /// How many threads may work; 0 for one a core.
     pub threads: usize,
+    /// Called while the source is read, from any thread.
     pub progress: Option<Progress<'a>>,
-    /// Functions of Python that were read beside samples are told by the line that each is on,
-    /// not by their first; an index does not know these lines, so none is used or written.
+    /// Python functions that were read beside samples are identified by their current line,
+    /// not by their first line; an index does not know these lines, so none is used or written.
     pub has_python_lines: bool,
+    /// Called with what is no error, but good to know.
     pub notes: Option<Notes<'a>>,
 }
 
@@ -156,6 +202,17 @@ fn read_bytes(
 }
 
 /// Only what [`Trace::summary`] says; from an index without touching a column.
+///
+/// ```
+/// use spanwise_read::{OpenOptions, summary};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("trace.json");
+/// # std::fs::write(&path, r#"[{"ph": "X", "name": "load", "ts": 1, "dur": 2, "tid": 7}]"#)?;
+/// let summary = summary(&path, &OpenOptions::default())?;
+/// assert_eq!(summary.spans, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn summary(path: &Path, options: &OpenOptions<'_>) -> Result<Summary, ReadError> {
     if options.index == IndexUse::ReadOrWrite
         && !options.has_python_lines

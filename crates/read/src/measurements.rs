@@ -12,19 +12,44 @@ use spanwise_model::{MeasuredRow, Measurements};
 
 /// Why a table could not be read: file, place and what was found.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MeasurementsError {
+    /// The system did not give the file's bytes.
     #[error("{}: {error}", path.display())]
-    Io { path: PathBuf, error: std::io::Error },
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The file is no table that is read here.
     #[error("{}:{line}: {what}", path.display())]
-    Malformed { path: PathBuf, line: u64, what: String },
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong there, with what was found.
+        what: String,
+    },
 }
 
 /// Tables that people make have some megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-type Malformed = (u64, String);
+type TableError = (u64, String);
 
-/// Reads the file; what it is, its content tells: JSON begins with a bracket.
+/// Reads the file; its content decides on the format: JSON begins with a bracket.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("runs.csv");
+/// std::fs::write(&path, "run,loss\nfirst,0.25\nsecond,0.5\n")?;
+/// let table = spanwise_read::open_measurements(&path)?;
+/// assert_eq!(table.columns, ["run", "loss"]);
+/// assert_eq!(table.rows[1].cells[1].as_deref(), Some("0.5"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn open_measurements(path: &Path) -> Result<Measurements, MeasurementsError> {
     let bytes = spanwise_files::read_at_most(path, FILE_BYTES_MAX)
         .map_err(|error| MeasurementsError::Io { path: path.to_owned(), error })?;
@@ -34,7 +59,7 @@ pub fn open_measurements(path: &Path) -> Result<Measurements, MeasurementsError>
     read.map_err(|(line, what)| MeasurementsError::Malformed { path: path.to_owned(), line, what })
 }
 
-fn csv(text: &str) -> Result<Measurements, Malformed> {
+fn csv(text: &str) -> Result<Measurements, TableError> {
     let head = text.lines().next().unwrap_or_default();
     let count = |separator: &char| head.matches(*separator).count();
     let separator = [',', ';', '\t'].into_iter().rev().max_by_key(count).unwrap_or(',');
@@ -55,7 +80,7 @@ fn csv(text: &str) -> Result<Measurements, Malformed> {
     Ok(Measurements { columns, rows })
 }
 
-fn check_columns(columns: &[String]) -> Result<(), Malformed> {
+fn check_columns(columns: &[String]) -> Result<(), TableError> {
     for (at, column) in columns.iter().enumerate() {
         if columns[..at].contains(column) {
             return Err((1, format!("two columns are called {column:?}")));
@@ -67,7 +92,7 @@ fn check_columns(columns: &[String]) -> Result<(), Malformed> {
 type Record = (u64, Vec<Option<String>>);
 
 /// Records with the line they begin on; RFC 4180, blank lines passed over.
-fn records(text: &str, separator: char) -> Result<Vec<Record>, Malformed> {
+fn records(text: &str, separator: char) -> Result<Vec<Record>, TableError> {
     let mut records = Vec::new();
     let (mut line, mut rest) = (1, text);
     while !rest.is_empty() {
@@ -123,7 +148,7 @@ fn cell(text: &str, separator: char) -> Option<(String, &str)> {
     }
 }
 
-fn json(text: &str) -> Result<Measurements, Malformed> {
+fn json(text: &str) -> Result<Measurements, TableError> {
     let mut values = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         values.push(value.map_err(|error| (error.line() as u64, error.to_string()))?);
@@ -154,7 +179,7 @@ fn json(text: &str) -> Result<Measurements, Malformed> {
     Ok(Measurements { columns: columns.into_keys().map(str::to_owned).collect(), rows })
 }
 
-fn objects(rows: &[Value]) -> Result<Vec<Map<String, Value>>, Malformed> {
+fn objects(rows: &[Value]) -> Result<Vec<Map<String, Value>>, TableError> {
     let object = |(at, row): (usize, &Value)| match row {
         Value::Object(map) => Ok(map.clone()),
         other => {
@@ -166,7 +191,7 @@ fn objects(rows: &[Value]) -> Result<Vec<Map<String, Value>>, Malformed> {
 }
 
 /// An object of lists has a column each.
-fn transposed(map: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, Malformed> {
+fn transposed(map: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, TableError> {
     let lists = || map.iter().filter_map(|(key, value)| Some((key, value.as_array()?)));
     let length = lists().map(|(_, list)| list.len()).max().unwrap_or(0);
     if let Some((key, list)) = lists().find(|(_, list)| list.len() != length) {
@@ -206,7 +231,7 @@ fn shortened(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    type Read = fn(&str) -> Result<Measurements, Malformed>;
+    type Read = fn(&str) -> Result<Measurements, TableError>;
 
     /// Rows as `place: cell|cell`, a dash where nothing stands.
     #[track_caller]

@@ -118,7 +118,7 @@ fn a_cut_stream_reads_up_to_the_cut() {
 }
 
 #[test]
-fn a_flipped_byte_in_a_stream_is_told() {
+fn a_flipped_byte_in_a_stream_is_reported() {
     let text = text_of(&at_root("testdata/kineto/llama_small.json.gz"));
     let all = all_said(&read_bytes("a.json", &text).expect("a trace"));
     let mut packed = gzip(&text);
@@ -155,10 +155,10 @@ fn check_range(text: &[u8], range: Range<usize>, with: &[u8]) {
         }
         Err(_) => true,
     });
-    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&traces::Said>::new(), "{range:?}");
-    // Two halves of events may make a whole one; and nobody looks into arguments yet.
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&traces::SpanText>::new(), "{range:?}");
+    // Two halves of events may make a whole one; and nobody reads arguments yet.
     if read.len() + untouched.len() < spans.len() && !with.is_empty() {
-        assert!(!damage_kinds(&trace, &whole).is_empty(), "{range:?}: nothing was told");
+        assert!(!damage_kinds(&trace, &whole).is_empty(), "{range:?}: nothing was reported");
     }
 }
 

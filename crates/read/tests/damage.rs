@@ -1,7 +1,7 @@
 //! One bad event costs at most that event: every other one reads as before.
 //!
 //! Each case damages one event of real texts, at several places, and says what
-//! becomes of it and which notices tell of it.
+//! becomes of it and which notices report it.
 
 mod traces;
 
@@ -12,7 +12,9 @@ use NoticeKind::{
     InvalidUtf8, MissingComma, UnescapedQuote,
 };
 use spanwise_model::{NoticeKind, Trace};
-use traces::{Said, all_said, at_root, damage_kinds, events_in, gzip, read_bytes, said, text_of};
+use traces::{
+    SpanText, all_said, at_root, damage_kinds, events_in, gzip, read_bytes, said, text_of,
+};
 
 /// What becomes of the damaged event.
 enum Fate {
@@ -31,7 +33,7 @@ fn with_spans() -> Vec<PathBuf> {
 }
 
 /// The spans of `whole`, once the one at `offset` has met its fate.
-fn expected(whole: &Trace, offset: usize, fate: &Fate) -> Vec<Said> {
+fn expected(whole: &Trace, offset: usize, fate: &Fate) -> Vec<SpanText> {
     let mut spans = Vec::new();
     for span in whole.spans().ids() {
         let mut span_said = said(whole, span);
@@ -117,7 +119,7 @@ fn quotes_in_strings_are_kept() {
     check(in_name(b"f(\"x\", y) "), Fate::Named("f(\"x\", y) {}"), &[UnescapedQuote]);
     check(first(r#""args": {"note": "say "hi now"}, "#), KEPT, &[UnescapedQuote]);
     check(first(r#""args": {"list": ["p"q", "r"]}, "#), KEPT, &[UnescapedQuote]);
-    // Two in one argument look like two strings; they count when somebody asks.
+    // Two in one argument read as two strings; they count when somebody asks.
     check(first(r#""args": {"note": "say "hi" now"}, "#), KEPT, &[]);
     check(last(r#", "note": "say "hi" now""#), KEPT, &[UnescapedQuote]);
 }

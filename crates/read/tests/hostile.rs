@@ -48,7 +48,7 @@ fn what_is_no_file_is_refused() {
 fn check_survived(text: &[u8]) {
     for bytes in [text, &gzip(text)] {
         match read_bytes("a.json", bytes) {
-            Ok(trace) => assert!(!trace.notices().is_empty(), "nothing was told"),
+            Ok(trace) => assert!(!trace.notices().is_empty(), "nothing was reported"),
             Err(error) => assert!(error.to_string().contains("byte "), "{error}"),
         }
     }

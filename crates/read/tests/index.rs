@@ -53,7 +53,7 @@ impl Indexed {
 
     /// The trace opens as ever, and its index is as it was.
     #[track_caller]
-    fn check_mended(&self, what: &str) {
+    fn check_rebuilt(&self, what: &str) {
         assert!(image(&open(&self.source)) == self.image, "{what}: another trace");
         assert!(files_of(&self.index) == self.files, "{what}: the index was not rebuilt");
     }
@@ -163,7 +163,7 @@ fn a_damaged_byte_anywhere_is_noticed() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (percent % 8);
             fs::write(indexed.index.join(name), damaged).expect("writable");
-            indexed.check_mended(&format!("{name} damaged at {at}"));
+            indexed.check_rebuilt(&format!("{name} damaged at {at}"));
         }
     }
 }
@@ -175,17 +175,17 @@ fn cut_and_missing_files_are_noticed() {
         for part in 0..4 {
             let cut = &bytes[..bytes.len() * part / 4];
             fs::write(indexed.index.join(name), cut).expect("writable");
-            indexed.check_mended(&format!("{name} cut to {}", cut.len()));
+            indexed.check_rebuilt(&format!("{name} cut to {}", cut.len()));
         }
         fs::remove_file(indexed.index.join(name)).expect("there");
-        indexed.check_mended(&format!("{name} is missing"));
+        indexed.check_rebuilt(&format!("{name} is missing"));
         fs::remove_file(indexed.index.join(name)).expect("there");
         fs::create_dir(indexed.index.join(name)).expect("made");
-        indexed.check_mended(&format!("{name} is a folder"));
+        indexed.check_rebuilt(&format!("{name} is a folder"));
         let moved = indexed.index.with_extension("elsewhere");
         fs::rename(indexed.index.join(name), &moved).expect("moved");
         symlink(Path::new("absent"), indexed.index.join(name)).expect("linked");
-        indexed.check_mended(&format!("{name} is a dead link"));
+        indexed.check_rebuilt(&format!("{name} is a dead link"));
     }
 }
 
@@ -194,7 +194,7 @@ fn forged_content_is_refused() {
     let check = |what: &str, forge: &dyn Fn(&Indexed)| {
         let indexed = Indexed::small();
         forge(&indexed);
-        indexed.check_mended(what);
+        indexed.check_rebuilt(what);
     };
     check("another version", &|indexed| indexed.forge_manifest(|m| m["version"] = 999.into()));
     check("no version", &|indexed| indexed.forge_manifest(|m| m["version"] = Value::Null));
@@ -233,7 +233,7 @@ fn other_things_in_its_place_are_no_index() {
     fs::remove_dir_all(&aside).expect("removed");
     open_with_cache();
     fs::remove_file(&indexed.index).expect("removed");
-    indexed.check_mended("nothing in its place");
+    indexed.check_rebuilt("nothing in its place");
 
     // Half an index, made by somebody who was killed: old ones go, young ones stay.
     let making = |age: u64| {
@@ -245,9 +245,9 @@ fn other_things_in_its_place_are_no_index() {
         PathBuf::from(name)
     };
     let (old, young) = (making(7200), making(0));
-    indexed.check_mended("beside half an index");
+    indexed.check_rebuilt("beside half an index");
     fs::remove_dir_all(&indexed.index).expect("removed");
-    indexed.check_mended("beside half an index");
+    indexed.check_rebuilt("beside half an index");
     assert_eq!((old.exists(), young.exists()), (false, true));
 }
 
@@ -265,7 +265,7 @@ fn many_threads_get_the_right_trace() {
                 scope.spawn(|| assert!(image(&open(&indexed.source)) == indexed.image));
             }
         });
-        indexed.check_mended("after many threads");
+        indexed.check_rebuilt("after many threads");
         let left = traces::files_below(indexed.source.parent().expect("a folder")).len();
         assert_eq!(left, 9, "half-made folders were left");
     }
@@ -307,7 +307,7 @@ fn many_processes_get_the_right_trace() {
         let children: Vec<_> =
             (0..4).map(|_| start_child(&indexed.source).spawn().expect("started")).collect();
         children.into_iter().for_each(|child| check_child(child, &indexed.image));
-        indexed.check_mended("after many processes");
+        indexed.check_rebuilt("after many processes");
     }
 }
 

@@ -13,10 +13,10 @@ use shadow::symbols::Symbols;
 use spanwise_model::{NoticeKind, SpanId, Trace, TrackKind};
 use spanwise_read::OpenOptions;
 use stepping::cpus::{Keeping, Sharing, write_on_cpus};
-use stepping::perf_data::{AuxSource, File, PiecePlace, Traced, ZERO, write};
+use stepping::perf_data::{AuxSource, File, PiecePlace, TracedThread, ZERO, write};
 use stepping::record::{Recorder, without_repetitions};
 use stepping::small::{CODE, CODE_AT, check_seed, streams};
-use stepping::{Built, Code, RecorderOptions, Step, Stepped, build, step};
+use stepping::{Built, Code, RecorderOptions, Step, SteppedProgram, build, step};
 
 const STATIC: [&str; 3] = ["-O1", "-static", "-no-pie"];
 
@@ -27,7 +27,7 @@ const OPTIONS: fn() -> RecorderOptions =
 /// A program and its steps; the program stays, for its code is in no recording.
 struct Case {
     built: Built,
-    stepped: Stepped,
+    stepped: SteppedProgram,
     /// Functions that no file names: address, size, name.
     made: Vec<(u64, u64, &'static str)>,
 }
@@ -41,16 +41,16 @@ impl Case {
         Some(Case::of(built, stepped))
     }
 
-    fn of(built: Built, mut stepped: Stepped) -> Case {
+    fn of(built: Built, mut stepped: SteppedProgram) -> Case {
         for steps in stepped.threads.values_mut() {
             *steps = without_repetitions(steps, &stepped.code);
         }
         Case { built, stepped, made: Vec::new() }
     }
 
-    fn threads(&self) -> Vec<Traced<'_>> {
+    fn threads(&self) -> Vec<TracedThread<'_>> {
         let threads = self.stepped.threads.iter();
-        threads.map(|(&tid, steps)| Traced { tid, steps }).collect()
+        threads.map(|(&tid, steps)| TracedThread { tid, steps }).collect()
     }
 
     fn apart(&self) -> Vec<u8> {
@@ -72,20 +72,20 @@ impl Case {
         trace
     }
 
-    /// How many of a thread's steps packets tell, where nobody ends its trace.
-    fn told(&self, steps: &[Step]) -> usize {
-        let told = Recorder::record(steps, &self.stepped.code, OPTIONS()).told.len();
-        let mut left = told + 1;
-        let told = steps.iter().take_while(|step| {
+    /// How many of a thread's steps packets record, if nothing ends its trace.
+    fn recorded(&self, steps: &[Step]) -> usize {
+        let recorded = Recorder::record(steps, &self.stepped.code, OPTIONS()).instructions.len();
+        let mut left = recorded + 1;
+        let recorded = steps.iter().take_while(|step| {
             left -= usize::from(!step.is_diverted);
             left > 0
         });
-        told.count() + 1
+        recorded.count() + 1
     }
 
     #[track_caller]
     fn check_apart(&self, least: usize) {
-        self.check(&self.apart(), |steps| self.told(steps), least);
+        self.check(&self.apart(), |steps| self.recorded(steps), least);
     }
 
     #[track_caller]
@@ -95,8 +95,8 @@ impl Case {
 
     /// All threads of a recording have made the calls that they made.
     #[track_caller]
-    fn check(&self, recording: &[u8], told: impl Fn(&[Step]) -> usize, least: usize) {
-        self.check_trace(&self.read(recording), told, least);
+    fn check(&self, recording: &[u8], recorded: impl Fn(&[Step]) -> usize, least: usize) {
+        self.check_trace(&self.read(recording), recorded, least);
     }
 
     fn symbols(&self) -> Symbols {
@@ -106,13 +106,13 @@ impl Case {
     }
 
     #[track_caller]
-    fn check_trace(&self, trace: &Trace, told: impl Fn(&[Step]) -> usize, least: usize) {
+    fn check_trace(&self, trace: &Trace, recorded: impl Fn(&[Step]) -> usize, least: usize) {
         let symbols = self.symbols();
         let lost = trace.notices().iter().filter(|notice| notice.kind == NoticeKind::DecodeError);
         assert_eq!(lost.count(), 0);
         for (tid, steps) in &self.stepped.threads {
             let found = found(trace, *tid);
-            let steps = &steps[..told(steps)];
+            let steps = &steps[..recorded(steps)];
             check_same(&found, &shadow::calls(steps, &self.stepped.code, &symbols));
             assert!(found.len() >= least, "only {} calls", found.len());
         }
@@ -153,10 +153,10 @@ fn found(trace: &Trace, tid: i32) -> Vec<(usize, String)> {
             std::iter::successors(trace.spans().parent(span), |&at| trace.spans().parent(at));
         above.filter(|&above| is_call(above)).count()
     };
-    // Of those of the last moment nobody can tell which is in which.
+    // Among calls of the last instant, nesting is unknown.
     let end = track.span_ids().map(|span| trace.spans().end(span)).max();
-    let is_told = |&span: &SpanId| is_call(span) && Some(trace.spans().start(span)) != end;
-    let calls = track.span_ids().filter(is_told);
+    let is_before_end = |&span: &SpanId| is_call(span) && Some(trace.spans().start(span)) != end;
+    let calls = track.span_ids().filter(is_before_end);
     calls.map(|span| (depth(span), trace.name(span).to_owned())).collect()
 }
 
@@ -255,7 +255,7 @@ fn seeds_of_recordings() {
     }
 }
 
-/// What a full ring had no room for is told, and everything before and after is there.
+/// What a full ring had no room for is reported, and everything before and after is there.
 #[test]
 fn rings_that_were_full() {
     let Some(case) = Case::new("sorts.c", &STATIC, 20_000) else { return };

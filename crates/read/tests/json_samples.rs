@@ -94,8 +94,8 @@ fn frames_that_lead_in_a_circle_are_cut() {
 #[test]
 fn files_of_chrome_and_hermes_hold_what_a_count_of_their_text_gives() {
     // Counted with a short Python script: samples, time up to the last sample by function.
-    type Counted<'a> = (&'a str, usize, &'a [(&'a str, i64)]);
-    let files: [Counted<'_>; 7] = [
+    type SampleCounts<'a> = (&'a str, usize, &'a [(&'a str, i64)]);
+    let files: [SampleCounts<'_>; 7] = [
         (
             "speedscope/sample/profiles/Chrome/116/Trace-20230603T221323.json",
             1600,

@@ -98,7 +98,7 @@ fn check(found: &str, path: &Path) {
     assert_eq!(found, expected, "{}", path.display());
 }
 
-/// Parts of real texts of perf 6.1, but for a line that nobody would print.
+/// Parts of real texts of perf 6.1, except for a line that nobody would print.
 #[test]
 fn texts_of_other_commands_of_perf_become_the_calls_beside_them() {
     let formats = [("system_calls.trace", "perf trace"), ("runs.timehist", "perf sched timehist")];

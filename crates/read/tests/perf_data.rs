@@ -31,7 +31,7 @@ fn recordings() -> Vec<PathBuf> {
     found
 }
 
-/// Process, number, name; moments; when something was on the stack.
+/// Process, number, name; instants; when something was on the stack.
 type Thread = ([String; 3], usize, Vec<(Nanos, Nanos)>);
 
 fn threads(trace: &Trace) -> Vec<Thread> {
@@ -40,21 +40,21 @@ fn threads(trace: &Trace) -> Vec<Thread> {
     let mut rows = Vec::new();
     for (id, track) in trace.tracks().iter() {
         let instants = trace.instants();
-        let moments = (0..instants.len()).filter(|&row| instants.track[row] == id.0).count();
+        let instants = (0..instants.len()).filter(|&row| instants.track[row] == id.0).count();
         // Whether an interrupt woke somebody is known by names of the kernel alone.
         let is_wake = |span| text(spans.name(span)) == "[wakes]";
         let roots = track.span_ids().filter(|&span| spans.parent(span).is_none() && !is_wake(span));
-        // One stack after another without a pause is one stretch, whatever its outermost
+        // One stack after another without a pause is one interval, whatever its outermost
         // frame is called.
-        let mut stretches: Vec<(Nanos, Nanos)> = Vec::new();
+        let mut intervals: Vec<(Nanos, Nanos)> = Vec::new();
         for span in roots {
-            match stretches.last_mut() {
+            match intervals.last_mut() {
                 Some(last) if last.1 == spans.start(span) => last.1 = spans.end(span),
-                _ => stretches.push((spans.start(span), spans.end(span))),
+                _ => intervals.push((spans.start(span), spans.end(span))),
             }
         }
         let names = [track.process, track.thread, track.thread_name].map(text);
-        rows.push((names, moments, stretches));
+        rows.push((names, instants, intervals));
     }
     rows.sort();
     rows

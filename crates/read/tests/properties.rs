@@ -7,11 +7,11 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 use spanwise_model::{SpanId, Trace};
-use traces::{Said, all_said, read_bytes, said};
+use traces::{SpanText, all_said, read_bytes, said};
 
 /// A span as it is to be written.
 #[derive(Debug, Clone)]
-struct Written {
+struct PlannedSpan {
     name: String,
     category: &'static str,
     process: u8,
@@ -38,7 +38,7 @@ struct Layout {
 
 const CATEGORIES: [&str; 6] = ["cpu_op", "kernel", "cuda_runtime", "gpu_memcpy", "", "other"];
 
-fn written() -> impl Strategy<Value = Written> {
+fn written() -> impl Strategy<Value = PlannedSpan> {
     // Few threads and small times, so that spans nest, touch and overlap; and some
     // times as large as they get.
     let start = prop_oneof![6 => 0..60i64, 1 => -50..0i64, 1 => 1i64 << 59..1 << 60];
@@ -47,7 +47,7 @@ fn written() -> impl Strategy<Value = Written> {
     let ids = (0..2u8, 0..3u8, 0..CATEGORIES.len(), proptest::option::of(0..8u16));
     (name, start, dur, ids).prop_map(|(name, start, dur, (process, thread, at, correlation))| {
         let category = CATEGORIES[at];
-        Written { name, category, process, thread, start, dur, correlation }
+        PlannedSpan { name, category, process, thread, start, dur, correlation }
     })
 }
 
@@ -115,7 +115,7 @@ impl Writer<'_> {
         }
     }
 
-    fn event(&mut self, span: &Written) {
+    fn event(&mut self, span: &PlannedSpan) {
         let quote = if self.layout.ids_in_quotes { "\"" } else { "" };
         let mut members = vec![
             ("ph", "\"X\"".to_owned()),
@@ -144,7 +144,7 @@ impl Writer<'_> {
         self.put("}");
     }
 
-    fn document(mut self, spans: &[Written]) -> String {
+    fn document(mut self, spans: &[PlannedSpan]) -> String {
         self.put(if self.layout.is_object { "{\"a\": [1], \"traceEvents\": [" } else { "[" });
         for (at, span) in spans.iter().enumerate() {
             if at > 0 {
@@ -157,11 +157,11 @@ impl Writer<'_> {
     }
 }
 
-fn document(layout: &Layout, spans: &[Written]) -> String {
+fn document(layout: &Layout, spans: &[PlannedSpan]) -> String {
     Writer { layout, text: String::new(), turns: 0 }.document(spans)
 }
 
-fn read_document(layout: &Layout, spans: &[Written]) -> Trace {
+fn read_document(layout: &Layout, spans: &[PlannedSpan]) -> Trace {
     let text = document(layout, spans);
     let bytes = match layout.is_packed {
         true => traces::gzip(text.as_bytes()),
@@ -171,8 +171,8 @@ fn read_document(layout: &Layout, spans: &[Written]) -> Trace {
     trace.unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn expected(span: &Written) -> Said {
-    Said {
+fn expected(span: &PlannedSpan) -> SpanText {
+    SpanText {
         name: span.name.clone(),
         start: span.start,
         dur: span.dur,
@@ -183,7 +183,7 @@ fn expected(span: &Written) -> Said {
 }
 
 /// The innermost span of the same track that was open when this one began, found by
-/// looking at all that stand before it.
+/// checking all that stand before it.
 fn parent_by_brute_force(trace: &Trace, span: SpanId) -> Option<SpanId> {
     let spans = trace.spans();
     let before = (0..span.0).rev().map(SpanId);
@@ -200,7 +200,7 @@ proptest! {
         layout in layout(),
     ) {
         let trace = read_document(&layout, &spans);
-        let mut all: Vec<Said> = spans.iter().map(expected).collect();
+        let mut all: Vec<SpanText> = spans.iter().map(expected).collect();
         all.sort();
         prop_assert_eq!(all_said(&trace), all);
         prop_assert_eq!(trace.info().events(), spans.len() as u64);
@@ -231,12 +231,12 @@ proptest! {
     ) {
         let trace = read_document(&layout, &spans);
         let by_offset = |span: SpanId| {
-            let before = |at: &Written| expected(at) == said(&trace, span);
+            let before = |at: &PlannedSpan| expected(at) == said(&trace, span);
             spans.iter().filter(|at| before(at)).cloned().collect::<Vec<_>>()
         };
         for span in trace.spans().ids() {
             let origins = by_offset(span);
-            // Spans that say the same cannot be told apart here.
+            // Spans that say the same cannot be distinguished here.
             let [origin] = &origins[..] else { continue };
             let is_gpu = matches!(origin.category, "kernel" | "gpu_memcpy");
             let launch = trace.spans().launch(span).map(|call| said(&trace, call));
@@ -254,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_documents_are_told_or_refused(
+    fn damaged_documents_are_reported_or_refused(
         spans in proptest::collection::vec(written(), 1..12),
         layout in layout(),
         edits in proptest::collection::vec(edit(), 1..6),
@@ -271,8 +271,8 @@ proptest! {
         }
         if let Ok(trace) = read_bytes("a.json", &text) {
             // An edit may split an event's text into more, never lose one silently.
-            let is_told = trace.notices().iter().next().is_some();
-            prop_assert!(trace.info().events() >= spans.len() as u64 || is_told);
+            let is_reported = trace.notices().iter().next().is_some();
+            prop_assert!(trace.info().events() >= spans.len() as u64 || is_reported);
             spanwise_read::fuzzing::walk(&trace);
         }
     }

@@ -109,7 +109,7 @@ fn tasks_stand_beside_threads_and_flags_do_no_harm() {
 }
 
 #[test]
-fn one_name_at_two_places_is_told_apart() {
+fn one_name_at_two_places_is_distinguished() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");
@@ -209,7 +209,7 @@ fn panics_and_recursion_are_spans_like_others() {
 }
 
 #[test]
-fn polls_of_a_future_are_spans_and_a_cancelled_one_ends() {
+fn polls_of_a_future_are_spans_and_a_canceled_one_ends() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");
@@ -223,9 +223,9 @@ fn polls_of_a_future_are_spans_and_a_cancelled_one_ends() {
     });
     let mut task = Box::pin(in_span(&SITE, twice));
     while task.as_mut().poll(&mut context).is_pending() {}
-    let mut cancelled = Box::pin(in_span(&SITE, std::future::pending::<()>()));
-    assert!(cancelled.as_mut().poll(&mut context).is_pending());
-    drop(cancelled);
+    let mut canceled = Box::pin(in_span(&SITE, std::future::pending::<()>()));
+    assert!(canceled.as_mut().poll(&mut context).is_pending());
+    drop(canceled);
     session.finish().expect("is written");
     assert_eq!(count(&read(&path), "task"), 4);
 }
@@ -360,7 +360,7 @@ fn a_forked_child_leaves_the_file_alone() {
 
 /// Damage costs the chunk that it is in.
 #[test]
-fn damage_is_told_and_costs_little() {
+fn damage_is_reported_and_costs_little() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");

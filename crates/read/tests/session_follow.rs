@@ -20,11 +20,11 @@ fn recorded() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/session/steps.spanwise-session")
 }
 
-fn look(path: &Path) -> LiveSession {
-    SessionFollower::open(path).and_then(|mut follower| follower.look()).expect("a session")
+fn poll(path: &Path) -> LiveSession {
+    SessionFollower::open(path).and_then(|mut follower| follower.poll()).expect("a session")
 }
 
-/// What a look says of spans: by name how many, in all, self, the longest.
+/// The spans that a poll returns: by name how many, in all, self, the longest.
 fn sums(session: &LiveSession) -> BTreeMap<&str, (u64, i128, i128, i64)> {
     let row =
         |row: &'_ spanwise_model::LiveSpans| (row.count, row.total_ns, row.self_ns, row.max_ns);
@@ -59,9 +59,9 @@ fn read(path: &Path) -> Trace {
 }
 
 #[test]
-fn a_look_says_what_the_trace_says() {
+fn a_poll_says_what_the_trace_says() {
     let path = recorded();
-    let session = look(&path);
+    let session = poll(&path);
     assert_eq!(sums(&session), sums_of_trace(&read(&path)));
     assert!(session.has_ended && session.damaged == 0 && !session.spans.is_empty());
     assert_eq!(session.bytes, fs::metadata(&path).expect("there").len());
@@ -81,16 +81,16 @@ fn it_does_not_matter_how_a_file_grew() {
         let mut last = None;
         for end in (8..whole.len()).step_by(step).chain([whole.len()]) {
             fs::write(&path, &whole[..end]).expect("writable");
-            let session = follower.look().expect("a session");
+            let session = follower.poll().expect("a session");
             assert!(session.records >= records, "{step}: nothing is forgotten");
             assert!(!session.has_ended || end == whole.len());
             records = session.records;
             new_count += session.spans.iter().map(|row| row.new_count).sum::<u64>();
             last = Some(session);
         }
-        let last = last.expect("at least one look");
+        let last = last.expect("at least one poll");
         assert_eq!(new_count, last.spans.iter().map(|row| row.count).sum::<u64>());
-        assert_eq!(sums(&last), sums(&look(&recorded())), "in steps of {step}");
+        assert_eq!(sums(&last), sums(&poll(&recorded())), "in steps of {step}");
     }
 }
 
@@ -103,13 +103,13 @@ fn only_what_is_new_is_read() {
     let half = whole.len() / 2;
     fs::write(&path, &whole[..half]).expect("writable");
     let mut follower = SessionFollower::open(&path).expect("a session");
-    follower.look().expect("a session");
-    let mut spoilt = whole.clone();
-    // The beginning tells whether it is the same session.
-    spoilt[100..half].fill(0xff);
-    fs::write(&path, &spoilt).expect("writable");
-    let session = follower.look().expect("a session");
-    assert_eq!((sums(&session), session.damaged), (sums(&look(&recorded())), 0));
+    follower.poll().expect("a session");
+    let mut spoiled = whole.clone();
+    // The beginning identifies the session.
+    spoiled[100..half].fill(0xff);
+    fs::write(&path, &spoiled).expect("writable");
+    let session = follower.poll().expect("a session");
+    assert_eq!((sums(&session), session.damaged), (sums(&poll(&recorded())), 0));
 }
 
 #[test]
@@ -119,16 +119,16 @@ fn another_session_in_the_same_place_is_read_anew() {
     let path = folder.path().join("again");
     fs::write(&path, &whole).expect("writable");
     let mut follower = SessionFollower::open(&path).expect("a session");
-    let before = follower.look().expect("a session");
-    // Of another process; and longer than what was read, so its length alone tells nothing.
+    let before = follower.poll().expect("a session");
+    // Of another process; and longer than what was read, so its length alone decides nothing.
     let mut other = whole.clone();
     other[8 + 16] ^= 1;
     other.extend_from_slice(&whole[8..]);
     fs::write(&path, &other).expect("writable");
-    let after = follower.look().expect("a session");
+    let after = follower.poll().expect("a session");
     assert!(after.records > before.records && after.records < 3 * before.records);
     fs::write(&path, &whole[..8]).expect("writable");
-    assert_eq!(follower.look().expect("a session").records, 0);
+    assert_eq!(follower.poll().expect("a session").records, 0);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn damage_is_counted_and_passed_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("damaged");
     fs::write(&path, &bytes).expect("writable");
-    let session = look(&path);
+    let session = poll(&path);
     assert_eq!((session.damaged, session.has_ended), (1, false));
     fs::write(&path, b"<html>").expect("writable");
     let error = SessionFollower::open(&path).err().expect("no session").to_string();
@@ -162,11 +162,12 @@ fn a_running_program_is_seen_without_being_stopped() {
         mark!("round");
         counter!("queue", round as f64);
         let live = loop {
-            let live = follower.look().expect("a session");
+            let live = follower.poll().expect("a session");
             let counted = live.spans.first().map_or(0, |row| row.count);
-            let is_told = live.counters.first().is_some_and(|row| row.last_value == round as f64);
+            let is_reported =
+                live.counters.first().is_some_and(|row| row.last_value == round as f64);
             seen += live.spans.first().map_or(0, |row| row.new_count);
-            if counted == round * 10 && is_told {
+            if counted == round * 10 && is_reported {
                 break live;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -179,5 +180,5 @@ fn a_running_program_is_seen_without_being_stopped() {
     }
     assert_eq!(seen, 30);
     session.finish().expect("is written");
-    assert!(follower.look().expect("a session").has_ended);
+    assert!(follower.poll().expect("a session").has_ended);
 }

@@ -100,7 +100,7 @@ impl Folding<'_> {
                 part => part.to_owned(),
             };
             let mut part = tidied(&part);
-            // The script that the results are of looked at the name with the process's number.
+            // The script that made the results saw the name with the process's number.
             if names[0] == "java" && part.contains('/') {
                 part = part.strip_prefix('L').unwrap_or(&part).to_owned();
             }

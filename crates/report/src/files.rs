@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use spanwise_files::Written;
+use spanwise_files::OutputSummary;
 
 use crate::ReportError;
 
@@ -68,7 +68,7 @@ pub fn rank_of(path: &Path) -> Option<i64> {
 pub fn write_output(
     target: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<Written, ReportError> {
+) -> Result<OutputSummary, ReportError> {
     spanwise_files::write_output(target, write)
         .map_err(|error| ReportError::file(target, "cannot be written", error))
 }

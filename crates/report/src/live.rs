@@ -43,14 +43,14 @@ impl LiveTrace {
     /// Nothing where the file is no session, or one that is over.
     pub fn open(path: &Path) -> Option<Self> {
         let mut follower = SessionFollower::open(path).ok()?;
-        let session = follower.look().ok()?;
+        let session = follower.poll().ok()?;
         let is_live = live_state(&session) == LiveState::Running;
         is_live.then(|| LiveTrace { path: path.to_owned(), follower, bytes_read: 0 })
     }
 
     /// What there is now.
     pub fn update(&mut self) -> Result<LiveUpdate, ReportError> {
-        let session = self.follower.look()?;
+        let session = self.follower.poll()?;
         let is_live = live_state(&session) == LiveState::Running;
         let has_grown = session.bytes != self.bytes_read;
         self.bytes_read = session.bytes;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use spanwise_model::{MergePart, Merged, MergedClock, Profile, Trace, merge};
+use spanwise_model::{MergePart, MergedClock, MergedTrace, Profile, Trace, merge};
 use spanwise_read::{OpenOptions, ProfileFile, ReadError, ReadErrorKind};
 
 use crate::{ReportError, rank_of};
@@ -41,7 +41,10 @@ fn profile_instead(path: &Path, error: ReadError) -> Result<ProfileFile, ReadErr
 }
 
 /// The trace, or all of them on one timeline. Profiles are traces with nothing but samples.
-pub fn open_as_one(paths: &[PathBuf], options: &OpenOptions<'_>) -> Result<Merged, ReportError> {
+pub fn open_as_one(
+    paths: &[PathBuf],
+    options: &OpenOptions<'_>,
+) -> Result<MergedTrace, ReportError> {
     let mut traces = Vec::with_capacity(paths.len());
     for path in paths {
         traces.push(open_as_trace(path, options)?);
@@ -50,11 +53,11 @@ pub fn open_as_one(paths: &[PathBuf], options: &OpenOptions<'_>) -> Result<Merge
 }
 
 /// Puts traces on one timeline, under names that tell them apart; one alone stays as it is.
-pub fn merge_traces(paths: &[PathBuf], mut traces: Vec<Trace>) -> Result<Merged, ReportError> {
+pub fn merge_traces(paths: &[PathBuf], mut traces: Vec<Trace>) -> Result<MergedTrace, ReportError> {
     if traces.len() == 1
         && let Some(trace) = traces.pop()
     {
-        return Ok(Merged { trace, clock: MergedClock::Common });
+        return Ok(MergedTrace { trace, clock: MergedClock::Common });
     }
     let names = part_names(paths, &traces);
     let parts = names.into_iter().zip(traces).map(|(name, trace)| MergePart { name, trace });

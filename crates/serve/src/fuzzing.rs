@@ -9,7 +9,7 @@ use crate::connection::http::{HEAD_BYTES_MAX, ParsedHead, parse_head};
 const PREFIXES_MAX: usize = 256;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Reads `input` as the head of a request, whole and as it would arrive, and lets the guard look at
+/// Reads `input` as the head of a request, whole and as it would arrive, and lets the guard check
 /// what was read.
 pub fn http(input: &[u8]) {
     let whole = parse_head(input);

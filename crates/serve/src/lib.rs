@@ -28,4 +28,4 @@ pub use connection::redirect::RedirectFile;
 pub use server::{Server, Stop};
 pub use session::Session;
 pub use share::{FileShare, OtherPage};
-pub use viewed::Viewed;
+pub use viewed::TraceView;

@@ -1,5 +1,5 @@
-//! Memory over time as counters. PyTorch records allocations and frees as moments; what people look
-//! for is the line that these add up to. They are no tracks of the trace, so they are numbered
+//! Memory over time as counters. PyTorch records allocations and frees as instants; what people
+//! want is the line that these add up to. They are no tracks of the trace, so they are numbered
 //! behind those.
 
 use spanwise_analyze::{DeviceMemory, Level, Memory};
@@ -37,8 +37,8 @@ fn counters_of(device: &DeviceMemory) -> impl Iterator<Item = MemoryCounter> {
 
 /// Nothing where no event says it, as those of the CPU.
 fn reserved(levels: &[Level]) -> Option<Vec<f64>> {
-    let told = |level: &Level| level.reserved.filter(|&bytes| bytes != 0);
-    let first = levels.iter().find_map(told)?;
+    let known = |level: &Level| level.reserved.filter(|&bytes| bytes != 0);
+    let first = levels.iter().find_map(known)?;
     let mut last = first;
     let bytes = levels.iter().map(|level| {
         last = level.reserved.unwrap_or(last);

@@ -9,7 +9,7 @@ use crate::connection::http::{Method, Request, Response, Status};
 use crate::connection::limits::Peer;
 use crate::questions;
 use crate::session::Session;
-use crate::viewed::Viewed;
+use crate::viewed::TraceView;
 
 /// The answer to a request that may be asked.
 pub(crate) fn answer(
@@ -22,7 +22,7 @@ pub(crate) fn answer(
     let asked = ViewerRequest { session, request, body, peer };
     match request.method {
         Method::Get => {}
-        Method::Post if path == "api/query" => return told(questions::query(&asked)),
+        Method::Post if path == "api/query" => return respond(questions::query(&asked)),
         Method::Post | Method::Options => {
             return Response::refusal(Status::MethodNotAllowed, "this address is asked by GET");
         }
@@ -30,7 +30,7 @@ pub(crate) fn answer(
     if let Some(response) = asset(path) {
         return response;
     }
-    told(match path {
+    respond(match path {
         "api/traces" => Ok(questions::traces(session)),
         "api/slices" => questions::slices(&asked),
         "api/counters" => questions::counters(&asked),
@@ -45,7 +45,7 @@ pub(crate) fn answer(
     })
 }
 
-fn told(answered: Result<Response, Refusal>) -> Response {
+fn respond(answered: Result<Response, Refusal>) -> Response {
     answered.unwrap_or_else(|refusal| Response::refusal(refusal.status, &refusal.why))
 }
 
@@ -104,31 +104,31 @@ impl<'a> ViewerRequest<'a> {
         self.number(key)?.ok_or_else(|| Refusal::wrong(format!("{key} is missing")))
     }
 
-    pub(crate) fn trace_named(&self, key: &str) -> Result<Arc<Viewed>, Refusal> {
+    pub(crate) fn trace_named(&self, key: &str) -> Result<Arc<TraceView>, Refusal> {
         let id = self.number(key)?.unwrap_or(0);
         let read = self.number("read")?;
         let found = usize::try_from(id).ok().and_then(|id| self.session.trace_of_read(id, read));
         found.ok_or_else(|| Refusal::missing(format!("there is no trace {id}")))
     }
 
-    pub(crate) fn trace(&self) -> Result<Arc<Viewed>, Refusal> {
+    pub(crate) fn trace(&self) -> Result<Arc<TraceView>, Refusal> {
         self.trace_named("trace")
     }
 
-    pub(crate) fn span(&self, viewed: &Viewed) -> Result<SpanId, Refusal> {
+    pub(crate) fn span(&self, viewed: &TraceView) -> Result<SpanId, Refusal> {
         let id = self.needed("span")?;
         let found = u32::try_from(id).ok().filter(|&id| (id as usize) < viewed.trace.spans().len());
         found.map(SpanId).ok_or_else(|| Refusal::missing(format!("there is no span {id}")))
     }
 
-    pub(crate) fn track(&self, viewed: &Viewed, id: i64) -> Result<TrackId, Refusal> {
+    pub(crate) fn track(&self, viewed: &TraceView, id: i64) -> Result<TrackId, Refusal> {
         let found =
             u32::try_from(id).ok().filter(|&id| (id as usize) < viewed.trace.tracks().len());
         found.map(TrackId).ok_or_else(|| Refusal::missing(format!("there is no track {id}")))
     }
 
     /// The tracks that are named, as in `tracks=1,5,7`.
-    pub(crate) fn tracks(&self, viewed: &Viewed) -> Result<Vec<TrackId>, Refusal> {
+    pub(crate) fn tracks(&self, viewed: &TraceView) -> Result<Vec<TrackId>, Refusal> {
         self.track_numbers().map(|id| self.track(viewed, id?)).collect()
     }
 
@@ -141,8 +141,8 @@ impl<'a> ViewerRequest<'a> {
         })
     }
 
-    /// The stretch of time, in the trace's own clock; all of it where none is named.
-    pub(crate) fn window(&self, viewed: &Viewed) -> Result<(i64, i64), Refusal> {
+    /// The time range, on the trace's own clock; all of it where none is named.
+    pub(crate) fn window(&self, viewed: &TraceView) -> Result<(i64, i64), Refusal> {
         let (first, last) = viewed.trace.window().unwrap_or((0, 0));
         let from = self.number("from")?.map_or(first, |time| viewed.to_trace_time(time));
         let to =

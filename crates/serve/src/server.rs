@@ -55,7 +55,7 @@ impl Stop {
     /// From here on nobody is answered; [`Server::run`] returns.
     pub fn stop(&self) {
         if self.connections.stop() {
-            // Who waits for the next connection gets one, and looks.
+            // Who waits for the next connection gets one, and checks whether to stop.
             let _ = TcpStream::connect_timeout(&self.address, REACHED_WITHIN);
         }
     }

@@ -1,4 +1,4 @@
-//! All that is looked at; what is still being written is read again as it grows.
+//! All traces on view; what is still being written is read again as it grows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -9,10 +9,10 @@ use spanwise_model::Trace;
 use spanwise_query::{Database, QueryError};
 use spanwise_report::{LiveTrace, LiveUpdate};
 
-use crate::viewed::Viewed;
+use crate::viewed::TraceView;
 
-/// How often a session that grows is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a session that grows is polled.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// How many reads of a trace that grows are kept.
 const READS_KEPT: usize = 3;
 /// Reading a long session again takes its time: at most this part of all time is spent on it.
@@ -24,8 +24,8 @@ pub(crate) const QUERIES_MAX: usize = 4;
 /// The traces that are open.
 pub struct Session {
     /// The latest reads of each, the newest first: a page has numbers of spans from the read
-    /// before for a moment.
-    traces: Vec<RwLock<Vec<Arc<Viewed>>>>,
+    /// before for a short time.
+    traces: Vec<RwLock<Vec<Arc<TraceView>>>>,
     /// Which of them grow.
     growing: Mutex<Vec<(usize, LiveTrace)>>,
     database: Mutex<Option<QueryTables>>,
@@ -35,12 +35,12 @@ pub struct Session {
 
 /// Tables of SQL, and the traces that they are made of.
 struct QueryTables {
-    traces: Vec<Arc<Viewed>>,
+    traces: Vec<Arc<TraceView>>,
     database: Arc<Database>,
 }
 
 impl Session {
-    pub fn new(traces: Vec<Viewed>) -> Self {
+    pub fn new(traces: Vec<TraceView>) -> Self {
         let traces = traces.into_iter().map(|it| RwLock::new(vec![Arc::new(it)])).collect();
         Session {
             traces,
@@ -76,18 +76,18 @@ impl Session {
         reads.truncate(READS_KEPT);
     }
 
-    pub(crate) fn trace(&self, at: usize) -> Option<Arc<Viewed>> {
+    pub(crate) fn trace(&self, at: usize) -> Option<Arc<TraceView>> {
         self.trace_of_read(at, None)
     }
 
     /// The trace as it was at a read, or now where that is no longer known.
-    pub(crate) fn trace_of_read(&self, at: usize, read: Option<i64>) -> Option<Arc<Viewed>> {
+    pub(crate) fn trace_of_read(&self, at: usize, read: Option<i64>) -> Option<Arc<TraceView>> {
         let reads = self.traces.get(at)?.read().unwrap_or_else(PoisonError::into_inner);
         let known = reads.iter().find(|viewed| Some(viewed.read) == read);
         known.or(reads.first()).map(Arc::clone)
     }
 
-    pub(crate) fn traces(&self) -> Vec<Arc<Viewed>> {
+    pub(crate) fn traces(&self) -> Vec<Arc<TraceView>> {
         (0..self.traces.len()).filter_map(|at| self.trace(at)).collect()
     }
 
@@ -96,20 +96,20 @@ impl Session {
         let mut growing = std::mem::take(&mut *unbroken(&self.growing));
         while !growing.is_empty() {
             let start = Instant::now();
-            growing.retain_mut(|(at, live)| self.look(*at, live));
-            thread::sleep(LOOK_EVERY.max(start.elapsed() * (READING_SHARE - 1)));
+            growing.retain_mut(|(at, live)| self.poll(*at, live));
+            thread::sleep(POLL_EVERY.max(start.elapsed() * (READING_SHARE - 1)));
         }
     }
 
     /// Takes what is new of a trace; whether there may be more. One that can no longer be read
     /// stays as it was.
-    fn look(&self, at: usize, live: &mut LiveTrace) -> bool {
-        let look = live.update().unwrap_or(LiveUpdate { trace: None, is_live: false });
-        match look.trace {
-            Some(trace) => self.renew(at, trace, look.is_live),
-            None => self.set_live(at, look.is_live),
+    fn poll(&self, at: usize, live: &mut LiveTrace) -> bool {
+        let update = live.update().unwrap_or(LiveUpdate { trace: None, is_live: false });
+        match update.trace {
+            Some(trace) => self.renew(at, trace, update.is_live),
+            None => self.set_live(at, update.is_live),
         }
-        look.is_live
+        update.is_live
     }
 
     /// The tables of all traces, made when first asked for and when a trace has grown. Any number

@@ -13,8 +13,8 @@ use spanwise_write::short_name;
 
 use crate::memory::{MemoryCounter, memory_counters};
 
-/// A trace, as far as it was read; each update of one that grows makes a new `Viewed`.
-pub struct Viewed {
+/// A trace, as far as it was read; each update of one that grows makes a new `TraceView`.
+pub struct TraceView {
     pub(crate) file: String,
     pub(crate) trace: Arc<Trace>,
     /// What was computed about it, for whatever is requested next.
@@ -38,8 +38,8 @@ pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
     SpanKind::ALL.iter().map(|kind| kind.text()).chain(["communication"])
 }
 
-/// Has the columns that every look needs at hand, page by page: a mapped file is read when it is
-/// first looked at, and the looks of a flight are all over it.
+/// Has the columns that every viewport needs at hand, page by page: a mapped file is read when it
+/// is first accessed, and the viewports of a zoom are all over it.
 fn touch(trace: &Trace) {
     const SPANS_A_PAGE: usize = 1024;
     for span in trace.spans().ids().step_by(SPANS_A_PAGE) {
@@ -47,10 +47,10 @@ fn touch(trace: &Trace) {
     }
 }
 
-impl Viewed {
+impl TraceView {
     /// `file` is what people know it by.
     pub fn new(file: String, trace: impl Into<Arc<Trace>>) -> Self {
-        Viewed::of_facts(file, Arc::new(Facts::new(&trace.into())))
+        TraceView::of_facts(file, Arc::new(Facts::new(&trace.into())))
     }
 
     /// A trace about which something is known already.
@@ -61,7 +61,7 @@ impl Viewed {
             Rows::of(&trace, &tracks[track])
         });
         touch(&trace);
-        Viewed {
+        TraceView {
             file,
             rows,
             trace,
@@ -76,7 +76,7 @@ impl Viewed {
 
     /// The same after its file has grown.
     pub(crate) fn read_again(&self, trace: Trace) -> Self {
-        Viewed { read: self.read + 1, ..Viewed::new(self.file.clone(), trace) }
+        TraceView { read: self.read + 1, ..TraceView::new(self.file.clone(), trace) }
     }
 
     /// Whether there may be more of it later.

@@ -18,7 +18,7 @@ mod sites;
 mod unwind;
 
 pub use build_id::build_id;
-pub use dwarf::{InlinedCall, Inlines, Located, Shelf, SourceLine};
+pub use dwarf::{AddressLines, InlinedCall, Inlines, Shelf, SourceLine};
 pub use functions::{Symbol, Symbols};
 pub use jit::{JIT_DUMP_BYTES_MAX, JitMap, JitMaps, is_jit_dump, jit_dump_name};
 pub use kernel::code::KernelCode;

@@ -24,7 +24,7 @@ pub struct Files {
     build_ids: HashMap<String, Vec<u8>>,
     /// The recording was made with the kernel that runs here.
     is_own_kernel: bool,
-    /// Nothing outside the recording is looked at.
+    /// Nothing outside the recording is read.
     is_closed: bool,
     opened: HashMap<Rc<str>, Option<FileBytes>>,
     /// Files that are not the ones recorded, or are not there.

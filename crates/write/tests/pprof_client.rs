@@ -2,7 +2,7 @@
 //!
 //! Runs `go tool pprof` and compares the numbers in its output with those of the
 //! profile. Says "skipped: no go" where Go is not installed. `-svg` also wants
-//! Graphviz; without it, says "skipped: no dot" and looks at the graph's text alone.
+//! Graphviz; without it, says "skipped: no dot" and checks the graph's text alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

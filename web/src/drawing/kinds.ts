@@ -1,5 +1,5 @@
 // What kinds of spans there are: the server sends their list, this page knows how each is
-// called and coloured. The hues follow Okabe and Ito's palette, which people with
+// called and colored. The hues follow Okabe and Ito's palette, which people with
 // color blindness can distinguish; what matters is never shown by color alone.
 
 export interface Kind {
@@ -22,7 +22,7 @@ const KINDS: Record<string, Kind> = {
   communication: { title: "communication", hue: 272, saturation: 50 },
   memcpy: { title: "copy", hue: 25, saturation: 76 },
   memset: { title: "memset", hue: 12, saturation: 52 },
-  sync: { title: "synchronisation", hue: 0, saturation: 52 },
+  sync: { title: "synchronization", hue: 0, saturation: 52 },
   gpu_annotation: { title: "annotation on the GPU", hue: 240, saturation: 30 },
   overhead: { title: "profiler's overhead", hue: 0, saturation: 12 },
   window: { title: "recording", hue: 135, saturation: 22 },

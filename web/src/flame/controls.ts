@@ -101,7 +101,7 @@ function partsOf(state: State, chosen: FlameChoice, change: Change): HTMLElement
   return selected(made, chosen.range === null ? "whole" : "range");
 }
 
-/** What the colours of a comparison mean. */
+/** What the colors of a comparison mean. */
 export function changeLegend(): HTMLElement {
   return element("span", { class: "legend" },
     element("span", { class: "less", text: "less" }),

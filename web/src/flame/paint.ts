@@ -1,7 +1,7 @@
 // Where the frames of a flame graph stand when one of them fills the width, and painting
 // them.
 
-import { changeColour, changeShare, spanColour, type Paints } from "../drawing/colour";
+import { changeColor, changeShare, spanColor, type Paints } from "../drawing/color";
 import { Letters } from "../drawing/label";
 import type { FlameTree, Side } from "./tree";
 
@@ -55,8 +55,8 @@ export function changeOf(tree: FlameTree, node: number, side: Side): number {
 }
 
 function fillOf({ tree, side }: FlamePicture, node: number, name: string, paints: Paints): string {
-  if (tree.other !== null) return changeColour(changeOf(tree, node, side), paints.theme);
-  return node === 0 ? paints.line : spanColour(tree.kind[node]!, name, paints.theme);
+  if (tree.other !== null) return changeColor(changeOf(tree, node, side), paints.theme);
+  return node === 0 ? paints.line : spanColor(tree.kind[node]!, name, paints.theme);
 }
 
 export function frameTop(picture: FlamePicture, frame: Frame): number {

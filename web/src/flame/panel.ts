@@ -2,7 +2,7 @@
 // another trace, as flames, icicles, or a sandwich of the callers and callees of one name.
 
 import { Repaint, Surface } from "../drawing/canvas";
-import { PAINTS } from "../drawing/colour";
+import { PAINTS } from "../drawing/color";
 import { button, element, replaceChildren } from "../drawing/dom";
 import { amountText, countText, shareText } from "../drawing/format";
 import type { FlameAnswer } from "../server/protocol";
@@ -224,7 +224,7 @@ export class FlamePanel {
       const hovered = this.#hovered?.picture.tree === picture.tree ? this.#hovered.node : null;
       paintFlame(context, picture, paints, found, hovered);
     }
-    this.#tellTotals(found);
+    this.#showTotals(found);
     const { dataset } = this.element;
     dataset["frames"] = String(this.#pictures.reduce((sum, it) => sum + it.frames.length, 0));
     dataset["shape"] = this.#chosen.shape;
@@ -247,7 +247,7 @@ export class FlamePanel {
     return [{ tree, frames: framesOf(tree, this.#focus, width), top, isUp, side }];
   }
 
-  #tellTotals(found: Set<number> | null): void {
+  #showTotals(found: Set<number> | null): void {
     const answer = this.#answer;
     const tree = this.#tree;
     if (answer === null || tree === null) return;

@@ -54,13 +54,13 @@ export function treeOf(columns: FlameColumns): FlameTree {
 }
 
 /** A node while trees are merged. */
-interface Merged {
+interface MergedNode {
   name: number;
   weight: number;
   self: number;
   kind: number;
   other: number;
-  below: Map<number, Merged>;
+  below: Map<number, MergedNode>;
 }
 
 /** Both trees have the name itself as their root. */
@@ -74,7 +74,7 @@ export function sandwichOf(tree: FlameTree, name: number): Sandwich {
   const kind = tree.kind[tree.name.indexOf(name)] ?? 0;
   const callers = mergedNode(name, kind);
   const callees = mergedNode(name, kind);
-  const inside: (Merged | null)[] = [];
+  const inside: (MergedNode | null)[] = [];
   for (const [node, above] of tree.parent.entries()) {
     const outer = above < 0 ? null : inside[above]!;
     const isOutermost = outer === null && tree.name[node] === name;
@@ -92,7 +92,7 @@ export function sandwichOf(tree: FlameTree, name: number): Sandwich {
   return { callers: flattened(callers, tree), callees: flattened(callees, tree) };
 }
 
-function addCallers(root: Merged, tree: FlameTree, node: number): void {
+function addCallers(root: MergedNode, tree: FlameTree, node: number): void {
   const weight = tree.weight[node]!;
   const other = tree.other?.[node] ?? 0;
   root.weight += weight;
@@ -107,12 +107,12 @@ function addCallers(root: Merged, tree: FlameTree, node: number): void {
   at.self += weight;
 }
 
-function mergedNode(name: number, kind: number): Merged {
+function mergedNode(name: number, kind: number): MergedNode {
   return { name, kind, weight: 0, self: 0, other: 0, below: new Map() };
 }
 
 /** The child that is called as a node of the tree. */
-function childOf(node: Merged, tree: FlameTree, called: number): Merged {
+function childOf(node: MergedNode, tree: FlameTree, called: number): MergedNode {
   const name = tree.name[called]!;
   let child = node.below.get(name);
   if (child === undefined) {
@@ -122,7 +122,7 @@ function childOf(node: Merged, tree: FlameTree, called: number): Merged {
   return child;
 }
 
-function flattened(root: Merged, { names, other }: FlameTree): FlameTree {
+function flattened(root: MergedNode, { names, other }: FlameTree): FlameTree {
   const columns = {
     names,
     parent: [] as number[],
@@ -133,7 +133,7 @@ function flattened(root: Merged, { names, other }: FlameTree): FlameTree {
     other: other === null ? null : ([] as number[]),
   };
   // A stack of our own: traces may be nested deeper than the engine's.
-  const open: [node: Merged, parent: number][] = [[root, -1]];
+  const open: [node: MergedNode, parent: number][] = [[root, -1]];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const [node, parent] = next;
     const here = columns.parent.length;

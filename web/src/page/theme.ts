@@ -1,6 +1,6 @@
 // Dark or light: as the system says, until the user says otherwise.
 
-import type { Theme } from "../drawing/colour";
+import type { Theme } from "../drawing/color";
 import type { State } from "../state/state";
 
 const KEY = "spanwise-theme";

@@ -5,7 +5,7 @@ import { button, element } from "../drawing/dom";
 import { countText, nanosText } from "../drawing/format";
 import { kindOf } from "../drawing/kinds";
 import type { FrameName, SpanAnswer, SpanPlace } from "../server/protocol";
-import type { Selected } from "../state/state";
+import type { Selection } from "../state/state";
 import { sampledElement, stateElement } from "./observed";
 import { trackTitle, type Source } from "../state/source";
 
@@ -17,7 +17,7 @@ export interface DetailActions {
 const STACK_SHOWN = 60;
 
 export function detailsElement(
-  { answer }: Selected,
+  { answer }: Selection,
   source: Source | undefined,
   actions: DetailActions,
 ): HTMLElement {

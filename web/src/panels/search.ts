@@ -10,7 +10,7 @@ import { traceTitle } from "../state/source";
 
 const REST_MS = 150;
 
-interface Found {
+interface SearchResult {
   trace: number;
   answer: SearchAnswer;
 }
@@ -33,7 +33,7 @@ export class Search {
   });
   readonly #state: State;
   readonly #actions: SearchActions;
-  #found: Found[] = [];
+  #found: SearchResult[] = [];
   #spans: (SpanPlace & { trace: number })[] = [];
   #at = -1;
   #stop = new AbortController();
@@ -122,7 +122,7 @@ export class Search {
     return made;
   }
 
-  #names({ trace, answer }: Found): HTMLElement {
+  #names({ trace, answer }: SearchResult): HTMLElement {
     const rows = answer.names.map(({ name, count, total, first }) => this.#row(
       name,
       `${countText(count)} × · ${nanosText(total)}`,
@@ -131,7 +131,7 @@ export class Search {
     return element("section", {}, element("h3", { text: "Names, the costliest first" }), ...rows);
   }
 
-  #places({ trace, answer }: Found): HTMLElement {
+  #places({ trace, answer }: SearchResult): HTMLElement {
     const source = this.#state.source(trace);
     const rows = answer.spans.map(({ name, start, dur, span }) => this.#row(
       name,

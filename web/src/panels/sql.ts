@@ -4,7 +4,7 @@
 import { button, element, replaceChildren } from "../drawing/dom";
 import { countText, nanosText } from "../drawing/format";
 import type { Place, QueryAnswer, QueryValue } from "../server/protocol";
-import { Refused, askQuery, isAborted, reasonText } from "../server/server";
+import { RefusalError, askQuery, isAborted, reasonText } from "../server/server";
 import type { SpanReference, State } from "../state/state";
 import { valueTable } from "./tables";
 
@@ -99,7 +99,7 @@ export class SqlPanel {
       replaceChildren(this.#result, element("p", { class: "quiet", text: "Canceled." }));
       return;
     }
-    const isMissing = error instanceof Refused && [404, 405].includes(error.status);
+    const isMissing = error instanceof RefusalError && [404, 405].includes(error.status);
     const text = isMissing ? "This build of spanwise answers no SQL." : reasonText(error);
     replaceChildren(this.#result, element("p", { class: "error", text }));
   }

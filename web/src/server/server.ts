@@ -20,7 +20,7 @@ import type { Range } from "../drawing/scale";
 import { Signal } from "../state/signal";
 
 /** The server answered, and said no. */
-export class Refused extends Error {
+export class RefusalError extends Error {
   readonly status: number;
 
   constructor(status: number, reason: string) {
@@ -149,7 +149,7 @@ async function ask(path: string, parameters: Parameters, init?: RequestInit): Pr
   }
   isReachable.set(true);
   if (response.ok) return response;
-  throw new Refused(response.status, await reasonOf(response));
+  throw new RefusalError(response.status, await reasonOf(response));
 }
 
 async function reasonOf(response: Response): Promise<string> {
@@ -170,7 +170,7 @@ export function isAborted(error: unknown): boolean {
 
 /** What went wrong, for people. */
 export function reasonText(error: unknown): string {
-  if (error instanceof Refused) return error.message;
+  if (error instanceof RefusalError) return error.message;
   if (error instanceof TypeError) return "The server does not answer.";
   return error instanceof Error ? error.message : String(error);
 }

@@ -2,7 +2,7 @@
 
 import type { Place } from "../server/protocol";
 import { around, revealed } from "../drawing/scale";
-import { Refused, askSpan, askSpanAt, reasonText } from "../server/server";
+import { RefusalError, askSpan, askSpanAt, reasonText } from "../server/server";
 import type { SpanReference, State } from "./state";
 import type { Timeline } from "../timeline/timeline";
 
@@ -42,7 +42,7 @@ export class Navigator {
       const answer = await askSpanAt(trace, chosen.answer);
       if (asked === this.#asked) this.#state.selected.set({ trace, answer });
     } catch (error) {
-      if (asked === this.#asked && error instanceof Refused) this.#state.selected.set(null);
+      if (asked === this.#asked && error instanceof RefusalError) this.#state.selected.set(null);
     }
   }
 

@@ -1,7 +1,7 @@
 // What the page shows, as signals: every part reads and changes these and knows nothing of
 // the others.
 
-import type { Theme } from "../drawing/colour";
+import type { Theme } from "../drawing/color";
 import type { SpanAnswer } from "../server/protocol";
 import type { Range } from "../drawing/scale";
 import { Signal } from "./signal";
@@ -10,7 +10,7 @@ import { boundsOf, type Alignment, type Source } from "./source";
 export const PANELS = ["timeline", "flame", "compare", "findings", "sql"] as const;
 export type Panel = (typeof PANELS)[number];
 
-export interface Selected {
+export interface Selection {
   trace: number;
   answer: SpanAnswer;
 }
@@ -28,7 +28,7 @@ export class State {
   readonly panel = new Signal<Panel>("timeline");
   /** What is on the screen; all times of signals are the screen's. */
   readonly view = new Signal<Range>({ from: 0, to: 1 });
-  readonly selected = new Signal<Selected | null>(null);
+  readonly selected = new Signal<Selection | null>(null);
   readonly range = new Signal<Range | null>(null);
   readonly search = new Signal("");
   readonly theme = new Signal<Theme>("light");

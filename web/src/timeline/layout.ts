@@ -72,7 +72,7 @@ function groupsOf(source: Source, all: readonly Source[]): Map<string, TrackInfo
     if (tracks === undefined) groups.set(title, [track]);
     else tracks.push(track);
   }
-  // What the profiler keeps for itself, or has only marks, is seldom looked for.
+  // What the profiler keeps for itself, or has only marks, is seldom of interest.
   const isNoise = ({ kind, spans }: TrackInfo): boolean =>
     kind === "profiler" || (kind !== "counter" && spans === 0);
   const isMinor = (tracks: TrackInfo[]): boolean => tracks.every(isNoise);

@@ -2,7 +2,7 @@
 // It paints from the last answers at once and asks for better ones when the view rests.
 
 import { Repaint, Surface } from "../drawing/canvas";
-import { PAINTS } from "../drawing/colour";
+import { PAINTS } from "../drawing/color";
 import { element, replaceChildren } from "../drawing/dom";
 import { insideOf, panBy, timeAt, zoomAt, type Range } from "../drawing/scale";
 import type { State } from "../state/state";
@@ -14,7 +14,7 @@ import { Labels } from "./painting/labels";
 import { NamesColumn, cornerLines } from "./names";
 import { attachOverview, attachRuler, attachTracks, attachWheel } from "./pointing/pointer";
 import { OVERVIEW_HEIGHT, Overview, RULER_HEIGHT, paintRuler } from "./painting/ruler";
-import { hitAt, tellHit, type Hit } from "./pointing/pick";
+import { hitAt, showHit, type Hit } from "./pointing/pick";
 import { PixelRows } from "./painting/pixels";
 import { paintScene, selectedBox } from "./painting/scene";
 import { PictureStore, type TrackPicture } from "./store";
@@ -221,11 +221,11 @@ export class Timeline {
       labels: this.#labels,
     });
     this.#askSoon();
-    this.#tellTests(painted);
+    this.#setTestAttributes(painted);
   }
 
   /** What a test cannot see on a canvas stands in attributes. */
-  #tellTests(painted: number): void {
+  #setTestAttributes(painted: number): void {
     const { view, selected } = this.#state;
     const { dataset } = this.element;
     dataset["from"] = String(Math.round(view.value.from));
@@ -277,7 +277,7 @@ export class Timeline {
     this.#pointerX = x;
     this.#hovered = this.#hitAt(x, y);
     if (this.#hovered === null) this.#tooltip.hide();
-    else tellHit(this.#hovered, this.#tooltip, event);
+    else showHit(this.#hovered, this.#tooltip, event);
     this.#tracks.canvas.style.cursor = this.#hovered?.type === "span" ? "pointer" : "";
     this.#repaint.ask();
   }

@@ -50,7 +50,7 @@ pub struct Machine {
     lines: Vec<Line>,
 }
 
-/// What a thread may look at, and where its lines go.
+/// What a thread may read, and where its lines go.
 pub(crate) struct Outside<'a> {
     pub(crate) names: &'a Names,
     pub(crate) scope: Scope,
@@ -58,7 +58,7 @@ pub(crate) struct Outside<'a> {
     pub(crate) lines: &'a mut Vec<Line>,
 }
 
-/// How magic-trace tells frames apart: by name, or by address where there is none.
+/// How magic-trace identifies frames: by name, or by address where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Symbol {
     Named(StrId),

@@ -25,7 +25,7 @@ enum Waiting {
 
 /// What is written at the end of the thread.
 #[derive(Debug, Clone)]
-struct Deferred {
+struct DeferredSpan {
     time: Nanos,
     until: Option<Nanos>,
     name: String,
@@ -46,7 +46,7 @@ pub(super) struct Thread {
     pub(super) walked_frames: usize,
     pending: Vec<Waiting>,
     pending_time: Nanos,
-    deferred: VecDeque<Deferred>,
+    deferred: VecDeque<DeferredSpan>,
 }
 
 impl Thread {
@@ -142,7 +142,7 @@ impl Thread {
     /// Writes what was kept back, leaves all frames, and begins anew.
     pub(super) fn end(&mut self, time: Nanos, is_kernel: bool, outside: &mut Outside<'_>) {
         for deferred in std::mem::take(&mut self.deferred) {
-            let Deferred { time, until, name, is_inferred } = deferred;
+            let DeferredSpan { time, until, name, is_inferred } = deferred;
             write_line(outside, Some(time), true, name.clone(), is_inferred);
             if let Some(until) = until {
                 write_line(outside, Some(until), false, name, false);
@@ -211,7 +211,7 @@ impl Thread {
                     let name = symbol.text(outside.names);
                     write_line(outside, Some(stamp), false, name, false);
                 }
-                Waiting::EndUnknown(since) => self.deferred.push_front(Deferred {
+                Waiting::EndUnknown(since) => self.deferred.push_front(DeferredSpan {
                     time: since,
                     until: Some(stamp),
                     name: "[unknown]".to_owned(),
@@ -230,7 +230,7 @@ impl Thread {
         outside: &mut Outside<'_>,
     ) {
         let name = symbol.text(outside.names);
-        let deferred = Deferred { time, until: None, name, is_inferred };
+        let deferred = DeferredSpan { time, until: None, name, is_inferred };
         match (is_inferred, time) {
             (true, _) => self.deferred.push_front(deferred),
             (false, 0) => self.deferred.push_back(deferred),

@@ -1,9 +1,9 @@
-//! What a thread waits for, told by the functions on its stack.
+//! What a thread waits for, inferred from the functions on its stack.
 //!
-//! The innermost function that a table knows decides, the kernel's own first: it tells a disk from
-//! a socket. The kernel's part of a lock (`futex_wait`) is in no table, so that the search goes on
-//! to the library call around it; and around that may be a runtime's lock, or the place where a
-//! pool keeps workers that have nothing to do.
+//! The innermost function that a table knows decides, the kernel's own first: it distinguishes a
+//! disk from a socket. The kernel's part of a lock (`futex_wait`) is in no table, so that the
+//! search goes on to the library call around it; and around that may be a runtime's lock, or the
+//! place where a pool keeps workers that have nothing to do.
 
 mod tables;
 
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_tell_what_is_waited_for() {
+    fn stacks_show_what_is_waited_for() {
         check(&["main", "__GI___lll_lock_wait", "futex_wait"], Some(BlockedOn::Mutex));
         check(&["main", "___pthread_cond_wait", "__futex_wait"], Some(BlockedOn::Condition));
         check(&["take_gil", "pthread_cond_timedwait@@GLIBC_2.3.2"], Some(BlockedOn::Gil));

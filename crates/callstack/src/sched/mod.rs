@@ -1,9 +1,9 @@
 //! Threads that run, wait for something, and wait for a processor.
 //!
 //! A machine a thread, fed with what the kernel's scheduler and its locks say. Two sources
-//! may tell of the same switch, the recorder's own records and the scheduler's tracepoint:
-//! the first counts and the second adds what it knows. One source that tells twice of
-//! leaving has lost the coming between, and the time that this makes doubtful is
+//! may report the same switch, the recorder's own records and the scheduler's tracepoint:
+//! the first counts and the second adds what it knows. One source that reports twice that a
+//! thread left has lost the coming between, and the time that this makes doubtful is
 //! [`ThreadState::Unrecorded`]: neither running nor waiting is made up.
 //!
 //! What a thread did after its last event is not known and not counted.
@@ -92,7 +92,7 @@ pub struct ThreadSched {
     pub tid: i64,
     /// One behind the other, without gaps between the first switch of all and the last of a
     /// snapshot.
-    pub stretches: Vec<StateInterval>,
+    pub intervals: Vec<StateInterval>,
     pub waits: Vec<LockWait>,
     /// When it came to another processor, and to which.
     pub migrations: Vec<(Nanos, u32)>,
@@ -127,7 +127,7 @@ pub struct Sched {
     released: BTreeMap<i64, (i64, Nanos)>,
     /// Processors that have nothing to run, and since when.
     idle: BTreeMap<u32, Nanos>,
-    /// When the first switch was told of.
+    /// When the first switch was reported.
     first_switch: Option<Nanos>,
     /// When anything but bookkeeping was recorded first.
     began: Option<Nanos>,
@@ -165,13 +165,13 @@ impl Sched {
         }
     }
 
-    /// From now on nobody tells of switches, until one is told of after [`Sched::resume`].
+    /// From now on no switches are reported, until the first one after [`Sched::resume`].
     pub fn pause(&mut self, time: Nanos) {
         self.is_paused = true;
         self.threads.values_mut().for_each(|thread| thread.lose(time));
     }
 
-    /// Switches are told of again: up to its next one nothing is known of a thread.
+    /// Switches are reported again: up to its next one nothing is known of a thread.
     pub fn resume(&mut self) {
         self.is_paused = false;
     }
@@ -270,7 +270,7 @@ impl Sched {
         };
         let threads = self.threads.into_iter().map(|(tid, thread)| thread.finish(tid, starts));
         let is_known =
-            |thread: &ThreadSched| !thread.stretches.is_empty() || !thread.waits.is_empty();
+            |thread: &ThreadSched| !thread.intervals.is_empty() || !thread.waits.is_empty();
         (threads.filter(is_known).collect(), self.wakeups)
     }
 
@@ -340,9 +340,9 @@ impl Sched {
         }
     }
 
-    /// The thread runs on a processor. Where that was idle the last time that it was told
-    /// of, and nobody told of the switch from idle, it came when it was woken: an idle
-    /// processor takes what it is given at once. Some machines never tell what the idle
+    /// The thread runs on a processor. If that was idle in its last
+    /// report, and the switch from idle was not reported, it came when it was woken: an idle
+    /// processor takes what it is given at once. Some machines never report what the idle
     /// loops of their second and later processors do.
     fn comes_from_idle(&mut self, tid: i64, at: EventTime) {
         if tid <= 0 {

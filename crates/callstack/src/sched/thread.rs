@@ -5,7 +5,7 @@ use spanwise_model::{AwaitedLock, BlockedOn, Nanos, RunnableSince, ThreadState};
 use super::{EventTime, LeftAs, LockWait, StackRef, StateInterval, ThreadSched, Waker};
 use crate::Location;
 
-/// Who told of a switch.
+/// What reported a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SwitchSource {
     /// The recorder's own record.
@@ -16,14 +16,14 @@ pub(super) enum SwitchSource {
     Waking = 3,
 }
 
-/// Nobody needs to tell any more.
+/// All sources; no further report is needed.
 const ALL: u8 = SwitchSource::Record as u8 | SwitchSource::Tracepoint as u8;
 
 /// A thread that has left its processor.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Off {
     pub(super) since: Nanos,
-    told: u8,
+    reported_by: u8,
     left: LeftAs,
     /// What the stack says that it waits for.
     on: Option<BlockedOn>,
@@ -41,10 +41,10 @@ enum State {
     Created(Nanos),
     Running {
         since: Nanos,
-        told: u8,
+        reported_by: u8,
     },
     Off(Off),
-    /// Nobody told of switches since then.
+    /// No switches were reported since then.
     Unknown(Nanos),
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Wait {
 pub(super) struct Thread {
     state: State,
     last_time: Nanos,
-    /// Somebody told of a switch; without, nothing is known about running.
+    /// A switch was reported; otherwise, nothing is known about running.
     has_switches: bool,
     /// It leaves its processor once more, and for good.
     has_ended: bool,
@@ -94,7 +94,7 @@ pub(super) struct Thread {
     pub(super) wait: Option<Wait>,
     /// A call that wakes others: the lock, how many at most, whether it has a stack.
     pub(super) waking: Option<(u64, u64, bool)>,
-    stretches: Vec<StateInterval>,
+    intervals: Vec<StateInterval>,
     pub(super) waits: Vec<LockWait>,
     /// The processor that it was last on.
     cpu: Option<u32>,
@@ -139,10 +139,10 @@ impl Thread {
         if let Some(since) = doubtful_since {
             self.push(ThreadState::Unrecorded, since, time);
         }
-        self.state = State::Running { since: time, told: ALL };
+        self.state = State::Running { since: time, reported_by: ALL };
     }
 
-    /// The thread raised an event while nobody told of switches: it ran then, and that is all.
+    /// The thread raised an event while no switches were reported: it ran then, and that is all.
     pub(super) fn seen_in_pause(&mut self, time: Nanos) {
         self.is_recorded = true;
         let time = self.reach(time);
@@ -151,7 +151,7 @@ impl Thread {
         }
     }
 
-    /// Nobody tells of switches any more.
+    /// Switches are no longer reported.
     pub(super) fn lose(&mut self, time: Nanos) {
         // Its end was not reported, and it can have run on only briefly.
         let time = if self.has_ended { self.last_time } else { time };
@@ -187,7 +187,7 @@ impl Thread {
         (self.has_switches, self.is_recorded) = (true, true);
         let left = if self.has_ended { LeftAs::Dead } else { left };
         if let State::Off(off) = &mut self.state
-            && off.told & by as u8 == 0
+            && off.reported_by & by as u8 == 0
         {
             off.add(by, left, stood);
             return false;
@@ -205,8 +205,9 @@ impl Thread {
             }
         }
         let OffCpuStack { on, frames, number, is_sampled } = stood;
-        let (told, frames) = (by as u8, frames.to_vec());
-        let off = Off { since: time, told, left, on, frames, number, is_sampled, woken: None };
+        let (reported_by, frames) = (by as u8, frames.to_vec());
+        let off =
+            Off { since: time, reported_by, left, on, frames, number, is_sampled, woken: None };
         self.state = State::Off(off);
         true
     }
@@ -215,16 +216,18 @@ impl Thread {
     pub(super) fn came(&mut self, time: Nanos, by: SwitchSource) -> Option<Off> {
         self.has_switches = true;
         self.is_recorded |= by == SwitchSource::Record;
-        if let State::Running { told, .. } = &mut self.state
-            && *told & by as u8 == 0
+        if let State::Running { reported_by, .. } = &mut self.state
+            && *reported_by & by as u8 == 0
         {
-            *told |= by as u8;
+            *reported_by |= by as u8;
             return None;
         }
         let before = self.last_time;
         let time = self.reach(time);
-        let state =
-            std::mem::replace(&mut self.state, State::Running { since: time, told: by as u8 });
+        let state = std::mem::replace(
+            &mut self.state,
+            State::Running { since: time, reported_by: by as u8 },
+        );
         match state {
             State::Unseen => None,
             State::Created(since) => {
@@ -244,10 +247,10 @@ impl Thread {
             State::Off(off) if off.left == LeftAs::Dead => None,
             State::Off(off) if off.left == LeftAs::Preempted => {
                 let state = ThreadState::Runnable(RunnableSince::Preempted);
-                let count = self.stretches.len();
+                let count = self.intervals.len();
                 self.push_at(off.number, state, off.since, time);
-                if let Some(stretch) = self.stretches.get_mut(count) {
-                    stretch.is_sampled = off.is_sampled;
+                if let Some(interval) = self.intervals.get_mut(count) {
+                    interval.is_sampled = off.is_sampled;
                 }
                 Some(off)
             }
@@ -264,7 +267,7 @@ impl Thread {
         }
     }
 
-    /// While nobody tells of switches: it has waited, and nothing is known of the time before.
+    /// While no switches are reported: it has waited, and nothing is known of the time before.
     /// Gives since when, as far as that is new.
     pub(super) fn waited(&mut self, since: Nanos, time: Nanos, stood: OffCpuStack<'_>) -> Nanos {
         let before = match self.state {
@@ -282,7 +285,7 @@ impl Thread {
         since
     }
 
-    /// Where it waits, which is told when that is over.
+    /// Where it waits, which is reported when that is over.
     pub(super) fn stands(&mut self, stood: OffCpuStack<'_>) {
         if let State::Off(off) = &mut self.state {
             off.on = off.on.or(stood.on);
@@ -329,38 +332,38 @@ impl Thread {
         self.waking = None;
     }
 
-    /// What is not known from before the first switch of all is not missing: recorders tell
-    /// of new threads before they begin to tell of switches, or of anything else.
+    /// What is not known from before the first switch of all is not missing: recorders report
+    /// new threads before they begin to report switches, or anything else.
     pub(super) fn finish(self, tid: i64, starts: RecordedFrom) -> ThreadSched {
         let is_known = self.has_switches && self.is_recorded;
-        let mut stretches = match is_known {
-            true => self.stretches,
-            // Nobody told of switches: a call for a lock is all that is known of the wait.
+        let mut intervals = match is_known {
+            true => self.intervals,
+            // No switches were reported: a call for a lock is all that is known of the wait.
             false => self.waits.iter().map(LockWait::as_state).collect(),
         };
-        for stretch in &mut stretches {
-            stretch.start = match stretch.state {
-                ThreadState::Unrecorded => stretch.start.max(starts.switches),
-                ThreadState::Running => stretch.start.max(starts.events),
-                _ => stretch.start,
+        for interval in &mut intervals {
+            interval.start = match interval.state {
+                ThreadState::Unrecorded => interval.start.max(starts.switches),
+                ThreadState::Running => interval.start.max(starts.events),
+                _ => interval.start,
             };
         }
-        stretches.retain(|stretch| stretch.start < stretch.end);
-        find_stand_ins(&mut stretches);
+        intervals.retain(|interval| interval.start < interval.end);
+        find_stand_ins(&mut intervals);
         let migrations = if is_known { self.migrations } else { Vec::new() };
-        ThreadSched { tid, stretches, waits: self.waits, migrations }
+        ThreadSched { tid, intervals, waits: self.waits, migrations }
     }
 
     /// Time of a thread never goes back.
     fn reach(&mut self, time: Nanos) -> Nanos {
         self.last_time = match self.state {
-            State::Unseen if self.stretches.is_empty() => time,
+            State::Unseen if self.intervals.is_empty() => time,
             _ => time.max(self.last_time),
         };
         self.last_time
     }
 
-    /// The thread was seen running, and nobody told that it came: adds what is known all
+    /// The thread was seen running, and its coming was not reported: adds what is known all
     /// the same, up to the time that is given back.
     fn known_part(&mut self, off: &Off, until: Nanos) -> Nanos {
         let Some((woken, _)) = off.woken else { return off.since };
@@ -374,7 +377,7 @@ impl Thread {
         awaited.or(off.on).unwrap_or(BlockedOn::Unknown)
     }
 
-    /// Where the thread stands while it is off: a lock that it waits for may have told it.
+    /// Where the thread stands while it is off: a lock that it waits for may have reported it.
     fn stack_of(&self, off: &Off) -> StackRef {
         match (off.number, &self.wait) {
             (StackRef::NONE, Some(wait)) => wait.number,
@@ -384,27 +387,27 @@ impl Thread {
 
     fn blocked(&mut self, off: &Off, end: Nanos) {
         let state = ThreadState::Blocked(self.blocked_on(off));
-        let count = self.stretches.len();
+        let count = self.intervals.len();
         self.push_at(self.stack_of(off), state, off.since, end);
         let lock = self.wait.as_ref().and_then(|wait| wait.lock.address);
         let waker = off.woken.and_then(|woken| woken.1);
-        if let Some(stretch) = self.stretches.get_mut(count) {
-            (stretch.lock, stretch.is_sampled) = (lock, off.is_sampled);
+        if let Some(interval) = self.intervals.get_mut(count) {
+            (interval.lock, interval.is_sampled) = (lock, off.is_sampled);
             if let Some(waker) = waker {
-                (stretch.waker, stretch.waker_stack) = (Some(waker.tid), waker.stack);
+                (interval.waker, interval.waker_stack) = (Some(waker.tid), waker.stack);
             }
         }
     }
 
     /// The waits since a time were ended by a thread, where nobody else is known to have.
     pub(super) fn woken_by(&mut self, waker: Waker, since: Nanos) {
-        let waits = self.stretches.iter_mut().rev().take_while(|stretch| stretch.start >= since);
+        let waits = self.intervals.iter_mut().rev().take_while(|interval| interval.start >= since);
         let last =
-            waits.into_iter().find(|stretch| matches!(stretch.state, ThreadState::Blocked(_)));
-        if let Some(stretch) = last {
-            stretch.waker.get_or_insert(waker.tid);
-            if stretch.waker == Some(waker.tid) && stretch.waker_stack == StackRef::NONE {
-                stretch.waker_stack = waker.stack;
+            waits.into_iter().find(|interval| matches!(interval.state, ThreadState::Blocked(_)));
+        if let Some(interval) = last {
+            interval.waker.get_or_insert(waker.tid);
+            if interval.waker == Some(waker.tid) && interval.waker_stack == StackRef::NONE {
+                interval.waker_stack = waker.stack;
             }
         }
     }
@@ -418,7 +421,7 @@ impl Thread {
             let (cpu, waker, lock) = (self.cpu, None, None);
             let waker_stack = StackRef::NONE;
             let (is_sampled, stand_in) = (false, 0);
-            self.stretches.push(StateInterval {
+            self.intervals.push(StateInterval {
                 state,
                 start,
                 end,
@@ -437,32 +440,32 @@ impl Thread {
 /// Finds for each wait without a stack the one that was sampled for it: the next of its sort, or
 /// the last where none follows. The recorder takes a stack whenever a thread has waited for some
 /// time in short waits, so that each stands for those before it.
-fn find_stand_ins(stretches: &mut [StateInterval]) {
-    if !stretches.iter().any(|stretch| stretch.is_sampled) {
+fn find_stand_ins(intervals: &mut [StateInterval]) {
+    if !intervals.iter().any(|interval| interval.is_sampled) {
         return;
     }
-    let count = stretches.len();
+    let count = intervals.len();
     for order in [(0..count).rev().collect::<Vec<_>>(), (0..count).collect()] {
         let (mut blocked, mut preempted) = (None, None);
         for at in order {
-            let stretch = &mut stretches[at];
-            let sampled = match stretch.state {
+            let interval = &mut intervals[at];
+            let sampled = match interval.state {
                 ThreadState::Runnable(RunnableSince::Preempted) => &mut preempted,
                 ThreadState::Blocked(_) | ThreadState::Runnable(RunnableSince::Woken) => {
                     &mut blocked
                 }
                 _ => continue,
             };
-            let is_wait = stretch.state != ThreadState::Runnable(RunnableSince::Woken);
-            if stretch.is_sampled && is_wait {
+            let is_wait = interval.state != ThreadState::Runnable(RunnableSince::Woken);
+            if interval.is_sampled && is_wait {
                 *sampled = Some(at);
             } else if let Some(sampled) = *sampled
-                && stretch.stack == StackRef::NONE
-                && stretch.stand_in == 0
-                && stretch.lock.is_none()
+                && interval.stack == StackRef::NONE
+                && interval.stand_in == 0
+                && interval.lock.is_none()
             {
                 let distance = sampled as i64 - at as i64;
-                stretch.stand_in = i32::try_from(distance).unwrap_or(0);
+                interval.stand_in = i32::try_from(distance).unwrap_or(0);
             }
         }
     }
@@ -486,11 +489,11 @@ impl LockWait {
 }
 
 impl Off {
-    /// Another source tells of the same switch.
+    /// Another source reports the same switch.
     fn add(&mut self, by: SwitchSource, left: LeftAs, stood: OffCpuStack<'_>) {
         let OffCpuStack { on, frames, number, is_sampled } = stood;
         self.is_sampled |= is_sampled;
-        self.told |= by as u8;
+        self.reported_by |= by as u8;
         if self.left == LeftAs::Waiting {
             self.left = left;
         }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use spanwise_query::{Answer, Cut, Database, Limits, TableHelp, Value, tables_help};
+use spanwise_query::{Answer, AnswerLimit, Database, Limits, TableHelp, Value, tables_help};
 use spanwise_report::files_of;
 use spanwise_write::{Body, Cell, Column, Document, Section, Table, Unit};
 
@@ -59,11 +59,11 @@ fn limits(rows: usize) -> Limits {
     }
 }
 
-fn cut_text(cut: Cut, answer: &Answer, limits: Limits) -> String {
+fn cut_text(cut: AnswerLimit, answer: &Answer, limits: Limits) -> String {
     let rows = spanwise_write::count_text(answer.rows.len() as i128);
     match cut {
-        Cut::Rows => format!("only the first {rows} rows are shown; --limit 0 shows all"),
-        Cut::Bytes => format!(
+        AnswerLimit::Rows => format!("only the first {rows} rows are shown; --limit 0 shows all"),
+        AnswerLimit::Bytes => format!(
             "only the first {rows} rows are shown, as more do not fit into {} MiB of memory: \
              select fewer columns, or parts with LIMIT and OFFSET",
             limits.bytes_max >> 20

@@ -10,7 +10,7 @@ use std::thread;
 
 use serde_json::Value;
 use spanwise_analyze::{Facts, native_lines};
-use spanwise_serve::{Server, Session, Viewed};
+use spanwise_serve::{Server, Session, TraceView};
 
 use crate::bench::{Bench, text};
 
@@ -119,7 +119,7 @@ fn the_viewer_shows_the_lines_of_a_function() {
     let Some(bench) = record() else { return };
     let server = Server::bind(0).expect("a free port");
     let url = server.url();
-    let session = Session::new(vec![Viewed::new("r".to_owned(), bench.open("r"))]);
+    let session = Session::new(vec![TraceView::new("r".to_owned(), bench.open("r"))]);
     thread::spawn(move || server.run(&session));
     let found = answer(&url, "api/search?trace=0&text=turns");
     // Where others have the processor for long, a call is drawn anew each time; some are too short

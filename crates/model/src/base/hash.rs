@@ -135,10 +135,10 @@ mod tests {
         QuickState::default().hash_one(value)
     }
 
-    /// A table takes its slot from the low bits and a tag from the high ones: neighbours
+    /// A table takes its slot from the low bits and a tag from the high ones: neighbors
     /// must differ in both.
     #[test]
-    fn neighbours_spread_over_low_and_high_bits() {
+    fn neighbors_spread_over_low_and_high_bits() {
         let mut slots = std::collections::BTreeSet::new();
         let mut tags = std::collections::BTreeSet::new();
         for pair in (0..64_u32).flat_map(|a| (0..64_u32).map(move |b| (a, b))) {

@@ -5,12 +5,12 @@ use std::mem;
 use std::sync::OnceLock;
 
 use crate::build::batch::{Batch, NO_OFFSET, SpanRow, TrackLabel};
-use crate::build::join::{self, Flows, Joined};
+use crate::build::join::{self, Flows, Relations};
 use crate::build::nest::{self, Run, SpanColumns};
 use crate::columns::category::CategoryTable;
 use crate::observed::{self, RowNumbers};
 use crate::{
-    ArgsSource, CategoryId, Counters, Instants, NO_ROW, Nanos, NoticeKind, Notices, Observed,
+    ArgsSource, CategoryId, Counters, Instants, NO_ROW, Nanos, NoticeKind, Notices, ObservedTables,
     SourceInfo, SpanKind, Spans, StrId, StringsBuilder, Trace, Track, TrackId, TrackKind, Tracks,
 };
 
@@ -148,7 +148,7 @@ impl TraceBuilder {
             Flows { flows, links, numbers: &numbers },
             threads,
         );
-        let Joined { parent, launch, links, notices: join_notices } = joined;
+        let Relations { parent, launch, links, notices: join_notices } = joined;
         notices.merge(&join_notices);
 
         let track_column = track_column(&ranges, columns.start.len());
@@ -181,7 +181,7 @@ impl TraceBuilder {
     }
 }
 
-fn observed(batches: &mut [Batch], numbers: &[Numbers]) -> Observed {
+fn observed(batches: &mut [Batch], numbers: &[Numbers]) -> ObservedTables {
     let rows = batches.iter_mut().map(|batch| mem::take(&mut batch.observed));
     observed::join(rows.zip(numbers).collect())
 }

@@ -1,6 +1,6 @@
 //! Tests the invariants I2–I4 of a trace, in one pass per table.
 
-use crate::{FrameKind, NO_ROW, Observed, Stacks, ThreadState, ThreadStates, Trace};
+use crate::{FrameKind, NO_ROW, ObservedTables, Stacks, ThreadState, ThreadStates, Trace};
 
 /// Which invariant does not hold, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -142,7 +142,7 @@ impl Trace {
     }
 
     fn check_observed(&self) -> Result<(), Violation> {
-        let Observed { frames, stacks, events, samples, states } = &self.observed;
+        let ObservedTables { frames, stacks, events, samples, states } = &self.observed;
         let lengths = [
             ("frames.file", frames.file.len(), frames.len()),
             ("frames.line", frames.line.len(), frames.len()),

@@ -15,7 +15,7 @@ use crate::{
     Track, TrackId, count_effort, for_each_index,
 };
 
-pub(crate) struct Joined {
+pub(crate) struct Relations {
     pub(crate) parent: Vec<u32>,
     pub(crate) launch: Vec<u32>,
     pub(crate) links: Links,
@@ -29,7 +29,7 @@ pub(crate) fn join(
     categories: &[Category],
     flows: Flows<'_>,
     threads: usize,
-) -> Joined {
+) -> Relations {
     let kinds: Vec<SpanKind> = categories.iter().map(|category| category.kind).collect();
     let mut notices = Notices::default();
     let named = flows.named(columns, &mut notices);
@@ -57,7 +57,7 @@ pub(crate) fn join(
     notices.merge(&link_flows(&place, flows, &kinds, &mut launch, &mut links));
     let RowLinks { from, to, category } = links;
     let links = Links { from: from.into(), to: to.into(), category: category.into() };
-    Joined { parent, launch, links, notices }
+    Relations { parent, launch, links, notices }
 }
 
 fn fill_parents(columns: &SpanColumns, tracks: &[Track], parent: &mut [u32], threads: usize) {
@@ -167,7 +167,7 @@ impl Launches {
     }
 }
 
-/// How far up a frame's caller is looked for: a bound for odd traces.
+/// How far up a frame's caller is searched for: a bound for odd traces.
 const OPERATORS_BETWEEN_FRAMES_MAX: usize = 256;
 
 /// Compares the callers that Python frames recorded with those that time shows.

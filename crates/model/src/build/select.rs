@@ -1,7 +1,7 @@
 //! A part of a trace, as a trace of its own.
 
 use crate::{
-    Batch, CategoryId, CounterRow, Frame, FrameId, InstantRow, NO_KEY, Nanos, Observed,
+    Batch, CategoryId, CounterRow, Frame, FrameId, InstantRow, NO_KEY, Nanos, ObservedTables,
     SampleEvent, SampleRow, SpanId, SpanRow, StackId, StateRow, StrId, Trace, TraceBuilder,
     TrackId, TrackLabel,
 };
@@ -122,7 +122,7 @@ impl Part<'_> {
 impl Part<'_> {
     /// Samples inside the windows, and the parts of states that lie in them.
     fn add_observed(&mut self, selection: &Selection<'_>) {
-        let Observed { samples, states, events, .. } = &self.trace.observed;
+        let ObservedTables { samples, states, events, .. } = &self.trace.observed;
         let windows = selection.windows.as_deref();
         let is_inside = |time: Nanos| {
             windows

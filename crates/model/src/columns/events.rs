@@ -53,7 +53,7 @@ impl Counters {
 }
 
 /// Links from span to span: flows of the source. Which call launched
-/// which GPU work is not here but in [`crate::Spans::launch`].
+/// which GPU work is in [`crate::Spans::launch`] instead.
 #[derive(Debug, Clone)]
 pub struct Links {
     /// Rows of spans: where links start.

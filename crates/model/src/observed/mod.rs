@@ -22,7 +22,7 @@ pub use states::{NO_LOCK, StateRow, ThreadStates};
 
 /// The tables that hold what was observed from outside.
 #[derive(Debug, Clone, Default)]
-pub struct Observed {
+pub struct ObservedTables {
     /// Functions with their positions in the source.
     pub frames: Frames,
     /// Stacks, as a tree.
@@ -35,7 +35,7 @@ pub struct Observed {
     pub states: ThreadStates,
 }
 
-impl Observed {
+impl ObservedTables {
     /// Whether there are neither samples nor thread states.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty() && self.states.is_empty()

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Frame, FrameId, Frames, NO_TIME, Observed, SampleEvent, SampleEvents, SampleRow, SampleRows,
-    Stacks, StateRow, ThreadStates,
+    Frame, FrameId, Frames, NO_TIME, ObservedTables, SampleEvent, SampleEvents, SampleRow,
+    SampleRows, Stacks, StateRow, ThreadStates,
 };
 use crate::{Nanos, QuickMap, StackId, StrId, TrackId};
 
@@ -80,7 +80,7 @@ pub(crate) trait RowNumbers {
 }
 
 /// The tables of all batches, in the order of the source.
-pub(crate) fn join<N: RowNumbers>(batches: Vec<(ObservedRows, &N)>) -> Observed {
+pub(crate) fn join<N: RowNumbers>(batches: Vec<(ObservedRows, &N)>) -> ObservedTables {
     let mut all = ObservedRows::default();
     for (rows, numbers) in batches {
         all.add(rows, numbers);
@@ -90,10 +90,10 @@ pub(crate) fn join<N: RowNumbers>(batches: Vec<(ObservedRows, &N)>) -> Observed 
 
 impl ObservedRows {
     /// The tables, with all rows in their final order.
-    pub(crate) fn finish(mut self) -> Observed {
+    pub(crate) fn finish(mut self) -> ObservedTables {
         // Rows of one time stay in the order of the source.
         self.states.sort_by_key(|row| (row.track, row.start));
-        Observed {
+        ObservedTables {
             frames: self.frames.into_iter().collect::<Frames>(),
             stacks: Stacks {
                 parent: self.parents.iter().map(|parent| parent.0).collect(),
@@ -150,7 +150,7 @@ impl ObservedRows {
     }
 }
 
-impl Observed {
+impl ObservedTables {
     /// The same tables as rows that can be added to others, later by `shift`. Rows keep their
     /// numbers, also where a file that we did not write holds a frame twice.
     pub(crate) fn to_rows(&self, shift: Nanos) -> ObservedRows {

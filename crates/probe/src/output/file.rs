@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Write};
 
 use crate::Site;
-use crate::clock::Moment;
+use crate::clock::ClockReading;
 use crate::ring::{Record, ThreadFacts};
 
 /// What every session file begins with.
@@ -50,11 +50,11 @@ impl<W: Write> SessionFile<W> {
         Ok(file)
     }
 
-    pub(crate) fn clock(&mut self, moment: Moment) {
+    pub(crate) fn clock(&mut self, reading: ClockReading) {
         self.chunk(Chunk::Clock, |body| {
-            put_u64(body, moment.tick);
-            put_u64(body, moment.monotonic_ns as u64);
-            put_u64(body, moment.calendar_ns as u64);
+            put_u64(body, reading.tick);
+            put_u64(body, reading.monotonic_ns as u64);
+            put_u64(body, reading.calendar_ns as u64);
         });
     }
 
@@ -114,7 +114,7 @@ impl<W: Write> SessionFile<W> {
     }
 }
 
-/// Tells whether a chunk came through whole: FNV-1a over words of eight bytes, the last one
+/// Shows whether a chunk came through whole: FNV-1a over words of eight bytes, the last one
 /// filled up with zeros.
 fn check(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::clock::{self, Moment};
+use crate::clock::{self, ClockReading};
 use crate::output::file::SessionFile;
 use crate::ring::{Record, Ring, current_rings};
 use crate::site::sites_after;
@@ -28,7 +28,7 @@ pub(crate) struct Writer<W> {
 }
 
 /// What was taken out of the rings at one time.
-pub(crate) struct Drained {
+pub(crate) struct DrainedRings {
     pub(crate) rings: Vec<DrainedRing>,
     /// Records that found no ring, so far.
     homeless: u64,
@@ -41,22 +41,22 @@ pub(crate) struct DrainedRing {
     pub(crate) records: Vec<Record>,
 }
 
-impl Drained {
+impl DrainedRings {
     /// The same time, with nothing new.
     pub(crate) fn emptied(self) -> Self {
-        Drained { rings: Vec::new(), ..self }
+        DrainedRings { rings: Vec::new(), ..self }
     }
 }
 
 /// Takes out what is there. One at a time.
-pub(crate) fn drain_rings() -> Drained {
+pub(crate) fn drain_rings() -> DrainedRings {
     let (rings, homeless) = current_rings();
     let drain = |(ring, is_over): (Arc<Ring>, bool)| {
         let mut records = Vec::new();
         ring.drain(&mut records);
         DrainedRing { ring, is_over, records }
     };
-    Drained { rings: rings.into_iter().map(drain).collect(), homeless }
+    DrainedRings { rings: rings.into_iter().map(drain).collect(), homeless }
 }
 
 /// Records that were dropped up to some time.
@@ -69,7 +69,7 @@ pub(crate) struct Losses {
 
 impl Losses {
     /// What was lost until these were taken out.
-    pub(crate) fn until(drained: &Drained) -> Self {
+    pub(crate) fn until(drained: &DrainedRings) -> Self {
         let lost =
             |row: &DrainedRing| (address(&row.ring), (row.ring.dropped(), Arc::clone(&row.ring)));
         Losses { homeless: drained.homeless, of_rings: drained.rings.iter().map(lost).collect() }
@@ -83,7 +83,7 @@ impl Losses {
 
 impl<W: Write> Writer<W> {
     /// Starts a file, with the time at which recording started.
-    pub(crate) fn new(out: W, state: u32, began: Moment) -> io::Result<Self> {
+    pub(crate) fn new(out: W, state: u32, began: ClockReading) -> io::Result<Self> {
         let mut file = SessionFile::new(out, std::process::id(), &program())?;
         file.clock(began);
         Ok(Writer {
@@ -119,7 +119,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// The same, with what was taken out already.
-    pub(crate) fn end_with(&mut self, drained: &Drained) -> io::Result<(u64, u64)> {
+    pub(crate) fn end_with(&mut self, drained: &DrainedRings) -> io::Result<(u64, u64)> {
         let dropped = self.write(drained)?;
         self.file.end(self.records, dropped);
         self.file.flush()?;
@@ -132,10 +132,10 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes what was taken out; gives how many records have been dropped so far.
-    pub(crate) fn write(&mut self, drained: &Drained) -> io::Result<u64> {
+    pub(crate) fn write(&mut self, drained: &DrainedRings) -> io::Result<u64> {
         // A program that records nothing for hours leaves a file that does not grow.
         if drained.rings.iter().any(|row| !row.records.is_empty()) {
-            self.file.clock(clock::moment(self.state));
+            self.file.clock(clock::reading(self.state));
         }
         // Asked for after the records: a site has its number before its first one.
         for site in sites_after(self.known_sites) {

@@ -119,8 +119,8 @@ pub fn function_places(parts: &[CodePart<'_>], is_go: bool) -> Result<FunctionPl
 /// indirect jumps, which would make the probe slow.
 ///
 /// Fails, with the reason, if no instruction begins there, if the kernel would not execute it
-/// correctly under a probe, or if the function is not understood: what looks like an instruction
-/// may be data.
+/// correctly under a probe, or if the function is not understood: what can be decoded as an
+/// instruction may be data.
 pub fn probe_place(parts: &[CodePart<'_>], address: u64) -> Result<u64, String> {
     let code = Instructions::of(parts)?;
     code.check_targets()?;
@@ -132,7 +132,7 @@ pub fn probe_place(parts: &[CodePart<'_>], address: u64) -> Result<u64, String> 
         let begins = one.address;
         return Err(format!("it is in the middle of an instruction, which begins at {begins:#x}"));
     }
-    let is_fit = |next: &&Decoded<'_>| {
+    let is_fit = |next: &&CodeInsn<'_>| {
         let follows = one.bytes == ENDBR64 && next.address == one.next();
         follows && is_taken_by_kernel(next.bytes) && !code.is_branched_to(next.address)
     };
@@ -157,17 +157,17 @@ pub fn jump_targets(part: CodePart<'_>) -> Option<Vec<u64>> {
     let parts = [part];
     let code = Instructions::of(&parts).ok()?;
     let jumps = code.all.iter().filter(|one| one.insn.kind != Kind::Call);
-    Some(jumps.filter_map(Decoded::target).collect())
+    Some(jumps.filter_map(CodeInsn::target).collect())
 }
 
 /// One instruction in its place.
-struct Decoded<'a> {
+struct CodeInsn<'a> {
     address: u64,
     insn: Insn,
     bytes: &'a [u8],
 }
 
-impl Decoded<'_> {
+impl CodeInsn<'_> {
     fn next(&self) -> u64 {
         self.address + u64::from(self.insn.len)
     }
@@ -185,7 +185,7 @@ impl Decoded<'_> {
 
 struct Instructions<'a> {
     parts: &'a [CodePart<'a>],
-    all: Vec<Decoded<'a>>,
+    all: Vec<CodeInsn<'a>>,
     starts: BTreeSet<u64>,
 }
 
@@ -201,7 +201,7 @@ impl<'a> Instructions<'a> {
                     let head = &rest[..rest.len().min(8)];
                     return Err(format!("no known instruction at {address:#x} ({head:02x?})"));
                 };
-                all.push(Decoded { address, insn, bytes: &rest[..usize::from(insn.len)] });
+                all.push(CodeInsn { address, insn, bytes: &rest[..usize::from(insn.len)] });
                 at += usize::from(insn.len);
             }
         }
@@ -250,7 +250,7 @@ impl<'a> Instructions<'a> {
         if places.is_empty() || first.bytes == ENDBR64 {
             places.push(first.address);
         }
-        // A probe cannot tell a call from the next round.
+        // A probe cannot distinguish a call from the next round.
         places.retain(|&place| !self.is_branched_to(place));
         let is_exit = |place: &&u64| exits.iter().any(|exit| exit.address == **place);
         let apart = places.iter().find(|place| !is_exit(place));
@@ -268,7 +268,7 @@ impl<'a> Instructions<'a> {
         const COMPARES: [&[u8]; 2] = [&[0x49, 0x3b, 0x66, 0x10], &[0x4d, 0x3b, 0x66, 0x10]];
         // Large frames have the limit worked out first.
         let compare = self.all.iter().take(6).position(|one| COMPARES.contains(&one.bytes))?;
-        let is_preparation = |one: &Decoded<'_>| {
+        let is_preparation = |one: &CodeInsn<'_>| {
             let is_carry = one.insn.kind == Kind::Conditional;
             is_carry || matches!(one.bytes, [0x4c, 0x8d, ..] | [0x49, 0x89 | 0x81, ..])
         };
@@ -278,7 +278,7 @@ impl<'a> Instructions<'a> {
         is_check.then(|| branch.next())
     }
 
-    fn exit(&self, one: &Decoded<'_>) -> Result<Option<Exit>, String> {
+    fn exit(&self, one: &CodeInsn<'_>) -> Result<Option<Exit>, String> {
         let shape = Shape::of(one.bytes);
         let opcode = &one.bytes[shape.opcode_at..];
         let leaves = one.target().is_some_and(|target| !self.contains(target));

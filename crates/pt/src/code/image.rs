@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_are_found_by_time() {
+    fn switches_are_found_by_time() {
         let switch = |since| ImageSwitch { since, image: 0 };
         let switches = vec![switch(10), switch(20), switch(20), switch(30)];
         let program = Program::new(vec![Image::default()], switches);

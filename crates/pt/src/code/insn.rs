@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_are_told() {
+    fn branches_are_classified() {
         check_in(ExecMode::Bits64, "e8 01 00 00 00", Kind::Call, 1);
         check_in(ExecMode::Bits64, "66 e9 fb ff ff ff", Kind::Jump, -5);
         check_in(ExecMode::Bits64, "f2 eb fe", Kind::Jump, -2);

@@ -1,4 +1,4 @@
-//! Code between branches, looked at once and then known.
+//! Code between branches, decoded once and then known.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -31,7 +31,7 @@ pub(crate) struct Block {
     links: [BlockId; 2],
 }
 
-/// No block is longer, so that looking at code takes bounded time.
+/// No block is longer, so that decoding a block takes bounded time.
 const INSTRUCTIONS_MAX: u32 = 1 << 12;
 
 const RECENT: usize = 1 << 10;
@@ -111,7 +111,7 @@ impl Blocks {
         let id = *self.ids.entry(ip).or_insert_with(|| {
             let function = image.function(ip);
             functions.push(function);
-            blocks.push(look(ip, function, image, mode));
+            blocks.push(block_at(ip, function, image, mode));
             (blocks.len() - 1) as BlockId
         });
         self.recent[slot] = (ip, id);
@@ -165,7 +165,7 @@ fn instruction(ip: u64, image: &Image<'_>, mode: ExecMode) -> Option<Insn> {
     insn::decode(&joined, mode)
 }
 
-fn look(first: u64, function: (u64, u64), image: &Image<'_>, mode: ExecMode) -> Block {
+fn block_at(first: u64, function: (u64, u64), image: &Image<'_>, mode: ExecMode) -> Block {
     let mut block = Block {
         first,
         last: first,

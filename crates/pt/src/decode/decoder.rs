@@ -220,7 +220,7 @@ impl<'a, S: Sink> Decoder<'a, S> {
         match packet {
             Packet::Cyc(cycles) => clock.cycles(cycles, rates),
             Packet::Mtc(part) => clock.crystal(part, rates),
-            Packet::Tsc(low) => clock.counter(low | self.options.ticks_near & !TOLD_TICKS),
+            Packet::Tsc(low) => clock.counter(low | self.options.ticks_near & !PACKET_TICKS),
             Packet::Tma { ctc, fast } => clock.relation(ctc, fast),
             Packet::Cbr(ratio) => {
                 let is_new = ratio != clock.core_ratio();
@@ -274,7 +274,7 @@ impl<'a, S: Sink> Decoder<'a, S> {
         self.state.marks = self.state.marks.saturating_add(has_ip.into());
     }
 
-    /// `Fup`: something happens at an address, or the address itself is what is told.
+    /// `Fup`: something happens at an address, or the address itself is the information.
     fn happen(&mut self, ip: Ip) -> Result<(), Loss> {
         let Some(ip) = self.state.last.resolve(ip) else { return Ok(()) };
         if let Some(head) = &mut self.state.head {
@@ -358,10 +358,10 @@ impl<'a, S: Sink> Decoder<'a, S> {
         Ok(())
     }
 
-    /// `PsbEnd`: the state of the processor was told.
+    /// `PsbEnd`: the state of the processor is complete.
     fn end_head(&mut self) {
-        let Some(told) = self.state.head.take() else { return };
-        match (self.state.tracing, told) {
+        let Some(head) = self.state.head.take() else { return };
+        match (self.state.tracing, head) {
             (Tracing::On, Some(ip)) => {
                 if let Err(lost) = self.walk_to(ip) {
                     self.lose(lost);
@@ -388,7 +388,7 @@ impl<'a, S: Sink> Decoder<'a, S> {
         self.emit(Event::Start { to: ip });
     }
 
-    /// Goes on at an address that a packet has told.
+    /// Goes on at an address that a packet gave.
     pub(crate) fn enter(&mut self, ip: u64) {
         if let Some(mode) = self.state.next_mode.take()
             && mode != self.state.mode
@@ -435,5 +435,5 @@ impl<'a, S: Sink> Decoder<'a, S> {
     }
 }
 
-/// The bits of the time stamp counter that packets tell.
-const TOLD_TICKS: u64 = (1 << 56) - 1;
+/// The bits of the time stamp counter that packets hold.
+const PACKET_TICKS: u64 = (1 << 56) - 1;

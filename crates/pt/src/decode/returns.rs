@@ -3,7 +3,7 @@
 /// How many the processor remembers.
 const DEPTH: usize = 64;
 
-/// Where a call returns to: the address; and, so that it need not be looked up, the block that
+/// Where a call returns to: the address; and, so that it needs no lookup, the block that
 /// made the call, with the number of the code that it is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Return {

@@ -25,7 +25,7 @@ impl Bits {
     }
 }
 
-/// Tells a sink what happens between two packets: all at one time.
+/// Reports to a sink what happens between two packets: all at one time.
 struct Emitter<'a, S> {
     sink: &'a mut S,
     at: EventTime,
@@ -74,7 +74,7 @@ enum Stop {
 }
 
 impl<S: Sink> Decoder<'_, S> {
-    /// Takes the branches that the bits tell, the oldest first.
+    /// Takes the branches that the bits describe, the oldest first.
     pub(crate) fn follow_bits(&mut self, tnt: Tnt, packets: &mut Packets<'_>) -> Result<(), Loss> {
         self.state.event_at = None;
         // The oldest is the highest; zeros follow the last.
@@ -236,7 +236,7 @@ impl<S: Sink> Decoder<'_, S> {
                 return Ok(());
             }
             if let Some(Stop::Branch(_)) = self.step(None)? {
-                // An interrupt that the program asked for may be told behind its instruction.
+                // An interrupt that the program asked for may be reported behind its instruction.
                 if block.kind == Kind::Interrupt && block.next == end {
                     self.ran(block.first, block.instructions);
                     self.move_to(end);
@@ -256,14 +256,14 @@ impl<S: Sink> Decoder<'_, S> {
         if !block.kind.needs_target() {
             return Err(Loss::Mismatch(block.last));
         }
-        let is_told = block.kind != Kind::IndirectJump || blocks.leaves_to(id, target);
+        let is_event = block.kind != Kind::IndirectJump || blocks.leaves_to(id, target);
         match block.kind {
             Kind::IndirectCall => self.called(id, block.next),
             Kind::Return => drop(self.returns.pop()),
             _ => {}
         }
         self.ran(block.first, block.instructions);
-        if is_told {
+        if is_event {
             self.branch(BranchKind::of(block.kind), block.last, target);
         }
         self.enter(target);

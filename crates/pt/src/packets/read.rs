@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told() {
+    fn times_are_read() {
         check(&[0x19, 7, 6, 5, 4, 3, 2, 1], Packet::Tsc(0x01_0203_0405_0607));
         check(&[2, 0x73, 0x34, 0x12, 0, 0xff, 1], Packet::Tma { ctc: 0x1234, fast: 0x1ff });
         check(&[0x59, 0x7f], Packet::Mtc(0x7f));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_told() {
+    fn states_are_read() {
         check(&PSB, Packet::Psb);
         check(&[2, 0x23], Packet::PsbEnd);
         check(&[2, 0xf3], Packet::Ovf);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn values_power_and_events_are_told() {
+    fn values_power_and_events_are_read() {
         let written = Packet::Ptw { payload: 0x0102_0304, is_wide: false, has_ip: true };
         check(&[2, 0x92, 4, 3, 2, 1], written);
         let written = Packet::Ptw { payload: 1, is_wide: true, has_ip: false };

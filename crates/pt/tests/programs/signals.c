@@ -2,12 +2,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/time.h>
-static volatile int told, ticks;
-static void tell(int signal) { told += signal; }
+static volatile int received, ticks;
+static void receive(int signal) { received += signal; }
 static void tick(int signal) { ticks += signal > 0; }
-static int work(int n) { int sum = 0; for (int i = 0; i < n; i++) sum += i ^ told; return sum; }
+static int work(int n) { int sum = 0; for (int i = 0; i < n; i++) sum += i ^ received; return sum; }
 int main(void) {
-    signal(SIGUSR1, tell);
+    signal(SIGUSR1, receive);
     signal(SIGALRM, tick);
     struct itimerval timer = {{0, 2000}, {0, 2000}};
     setitimer(ITIMER_REAL, &timer, 0);

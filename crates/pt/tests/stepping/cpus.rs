@@ -1,7 +1,7 @@
 //! Threads that share processors: the trace of each processor holds what ran there, one thread
 //! after the other, and records of switches say whose it is.
 
-use super::perf_data::{AuxSource, File, PiecePlace, Traced, ZERO, is_told};
+use super::perf_data::{AuxSource, File, PiecePlace, TracedThread, ZERO, is_recorded};
 use super::record::{FIRST_TICK, Recorder, RecorderOptions};
 use super::step::Code;
 
@@ -37,7 +37,7 @@ pub struct Turn {
 
 /// Who ran when and where, and what each processor wrote.
 pub fn deal(
-    threads: &[Traced<'_>],
+    threads: &[TracedThread<'_>],
     code: &[Code],
     options: RecorderOptions,
     sharing: Sharing,
@@ -71,7 +71,7 @@ pub fn deal(
 /// A recording of what [`deal`] deals out.
 pub fn write_on_cpus(
     pid: i32,
-    threads: &[Traced<'_>],
+    threads: &[TracedThread<'_>],
     code: &[Code],
     options: RecorderOptions,
     sharing: Sharing,
@@ -81,7 +81,7 @@ pub fn write_on_cpus(
     let are_copies = matches!(sharing.keeping, Keeping::Copies(..));
     file.info(if are_copies { AuxSource::CopiesOfProcessors } else { AuxSource::OfProcessors });
     file.named(pid, pid, "stepped");
-    for code in code.iter().filter(|code| is_told(code)) {
+    for code in code.iter().filter(|code| is_recorded(code)) {
         file.mapped(pid, code);
     }
     for thread in threads.iter().filter(|thread| thread.tid != pid) {

@@ -1,4 +1,4 @@
-//! Everything that decoding tells.
+//! Everything that decoding reports.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use spanwise_pt::{Event, EventTime, InstructionRun, Loss, Program, Sink, decode,
 use super::record::{RecorderOptions, image, instruction_at, options};
 use super::step::Code;
 
-/// Everything that is told.
+/// Everything that is reported.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct AllEvents {
     pub events: Vec<(EventTime, Event)>,

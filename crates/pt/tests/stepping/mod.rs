@@ -11,5 +11,5 @@ pub mod small;
 pub mod step;
 
 pub use build::{Built, build};
-pub use record::{Recorded, Recorder, RecorderOptions, Timing};
-pub use step::{Code, Step, Stepped, step};
+pub use record::{Recorder, RecorderOptions, Timing, TraceRecord};
+pub use step::{Code, Step, SteppedProgram, step};

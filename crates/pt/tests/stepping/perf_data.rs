@@ -12,7 +12,7 @@ pub const ZERO: u64 = 1_000_000;
 const EVENT_ID: u64 = 7;
 
 /// A thread that was traced.
-pub struct Traced<'a> {
+pub struct TracedThread<'a> {
     pub tid: i32,
     pub steps: &'a [Step],
 }
@@ -47,13 +47,18 @@ const ATTR_LEN: u64 = 128;
 const DATA_AT: u64 = HEADER_LEN + ATTR_LEN + 16 + 8;
 
 /// One file with the trace of each thread.
-pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderOptions) -> Vec<u8> {
+pub fn write(
+    pid: i32,
+    threads: &[TracedThread<'_>],
+    code: &[Code],
+    options: RecorderOptions,
+) -> Vec<u8> {
     let mut file = File::default();
     file.info(AuxSource::OfThreads);
     for thread in threads {
         file.named(pid, thread.tid, "stepped");
     }
-    for code in code.iter().filter(|code| is_told(code)) {
+    for code in code.iter().filter(|code| is_recorded(code)) {
         file.mapped(pid, code);
     }
     for (queue, thread) in threads.iter().enumerate() {
@@ -65,8 +70,8 @@ pub fn write(pid: i32, threads: &[Traced<'_>], code: &[Code], options: RecorderO
     file.finish(&options)
 }
 
-/// Memory of a program's own is not told.
-pub fn is_told(code: &Code) -> bool {
+/// Memory of a program's own is not recorded.
+pub fn is_recorded(code: &Code) -> bool {
     code.file.starts_with('/') || code.file == "[vdso]"
 }
 
@@ -173,7 +178,7 @@ impl File {
     /// A piece of the trace, with what the kernel says of it. `flags` has 1 where there was no
     /// room behind it.
     pub fn piece(&mut self, pid: i32, place: PiecePlace, bytes: &[u8], flags: u64) {
-        self.told(pid, place, bytes.len(), flags);
+        self.aux_piece(pid, place, bytes.len(), flags);
         let mut bytes = bytes.to_vec();
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let size = bytes.len() as u64;
@@ -185,11 +190,11 @@ impl File {
     }
 
     /// What the kernel says of a piece.
-    pub fn told(&mut self, pid: i32, place: PiecePlace, len: usize, flags: u64) {
-        let told = words(&[place.offset, len as u64, flags]);
+    pub fn aux_piece(&mut self, pid: i32, place: PiecePlace, len: usize, flags: u64) {
+        let aux = words(&[place.offset, len as u64, flags]);
         let (end, cpu) = (FIRST_TICK + ZERO, place.cpu.max(0) as u32);
         let tid = if place.tid < 0 { pid } else { place.tid };
-        self.record(11, 0, &[told, Self::behind_on(pid, tid, end, cpu)].concat());
+        self.record(11, 0, &[aux, Self::behind_on(pid, tid, end, cpu)].concat());
     }
 
     /// So many records there was no room for.

@@ -4,7 +4,7 @@ use spanwise_pt::{ExecMode, Image, Insn, Ip, Kind, Packet, Tnt, Writer, decode_i
 
 use super::step::{Code, Step};
 
-/// How time is told.
+/// How time is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
     None,
@@ -53,11 +53,11 @@ pub const FIRST_TICK: u64 = 1 << 40;
 const RATIO: u8 = 24;
 
 #[derive(Debug, Default)]
-pub struct Recorded {
+pub struct TraceRecord {
     pub bytes: Vec<u8>,
-    /// The instructions that the packets tell, in order.
-    pub told: Vec<u64>,
-    /// When targets were told that were not kept back: the step and the tick.
+    /// The instructions that the packets show, in order.
+    pub instructions: Vec<u64>,
+    /// When targets were written that were not kept back: the step and the tick.
     pub target_times: Vec<(usize, u64)>,
 }
 
@@ -68,10 +68,10 @@ pub struct Recorder {
     kept_back: Vec<u64>,
     returns: Vec<u64>,
     now: u64,
-    told_at: u64,
-    crystal_told: u64,
+    cycles_at: u64,
+    crystal_at: u64,
     psb_at: usize,
-    out: Recorded,
+    out: TraceRecord,
 }
 
 /// The instruction at an address of the code.
@@ -90,7 +90,7 @@ pub fn image(code: &[Code]) -> Image<'_> {
     image
 }
 
-/// Steps without the repetitions of one instruction, which the processor does not tell apart.
+/// Steps without the repetitions of one instruction, which the processor does not distinguish.
 pub fn without_repetitions(steps: &[Step], code: &[Code]) -> Vec<Step> {
     let mut kept: Vec<Step> = Vec::new();
     for &step in steps {
@@ -109,7 +109,7 @@ pub fn without_repetitions(steps: &[Step], code: &[Code]) -> Vec<Step> {
 }
 
 impl Recorder {
-    pub fn record(steps: &[Step], code: &[Code], options: RecorderOptions) -> Recorded {
+    pub fn record(steps: &[Step], code: &[Code], options: RecorderOptions) -> TraceRecord {
         let mut recorder = Recorder::new(options, FIRST_TICK);
         recorder.run(steps, code);
         recorder.out.bytes = recorder.writer.into_bytes();
@@ -122,7 +122,7 @@ impl Recorder {
         code: &[Code],
         options: RecorderOptions,
         since: u64,
-    ) -> (Recorded, u64) {
+    ) -> (TraceRecord, u64) {
         let mut recorder = Recorder::new(options, since);
         recorder.run(steps, code);
         recorder.now += options.ticks_per_instruction;
@@ -142,30 +142,30 @@ impl Recorder {
             kept_back: Vec::new(),
             returns: Vec::new(),
             now: since,
-            told_at: since,
-            crystal_told: since / CRYSTAL,
+            cycles_at: since,
+            crystal_at: since / CRYSTAL,
             psb_at: 0,
-            out: Recorded::default(),
+            out: TraceRecord::default(),
         }
     }
 
     fn run(&mut self, steps: &[Step], code: &[Code]) {
         self.head(None);
         self.address(Packet::TipPge, steps[0].ip);
-        // What ran since the last packet; told once another comes.
-        let mut untold = Vec::new();
+        // What ran since the last packet; recorded once another comes.
+        let mut unrecorded = Vec::new();
         let (mut at, mut since_overflow) = (0, 0);
         while at + 1 < steps.len() {
             let (step, next) = (steps[at], steps[at + 1].ip);
             self.now += self.options.ticks_per_instruction;
-            let is_told = self.step(step, next, at, code, &mut untold);
-            if is_told {
-                self.out.told.append(&mut untold);
+            let is_recorded = self.step(step, next, at, code, &mut unrecorded);
+            if is_recorded {
+                self.out.instructions.append(&mut unrecorded);
             }
             (at, since_overflow) = (at + 1, since_overflow + 1);
             if let Some((every, len)) = self.options.overflow
                 && since_overflow > every
-                && is_told
+                && is_recorded
                 && self.bits.count == 0
             {
                 at = (at + len).min(steps.len() - 1);
@@ -176,20 +176,20 @@ impl Recorder {
             if self.writer.bytes().len() > self.psb_at + self.options.psb_every {
                 self.flush();
                 self.head(Some(steps[at].ip));
-                self.out.told.append(&mut untold);
+                self.out.instructions.append(&mut unrecorded);
             }
         }
         self.flush();
     }
 
-    /// True where what ran up to here will be told by a packet.
+    /// True where what ran up to here will be shown by a packet.
     fn step(
         &mut self,
         step: Step,
         next: u64,
         at: usize,
         code: &[Code],
-        untold: &mut Vec<u64>,
+        unrecorded: &mut Vec<u64>,
     ) -> bool {
         if step.is_diverted {
             self.flush();
@@ -198,7 +198,7 @@ impl Recorder {
             self.address(Packet::TipPge, next);
             return true;
         }
-        untold.push(step.ip);
+        unrecorded.push(step.ip);
         let insn = instruction_at(code, step.ip);
         let after = step.ip + u64::from(insn.len);
         let target = after.wrapping_add_signed(insn.relative);
@@ -285,16 +285,16 @@ impl Recorder {
 
     fn packet(&mut self, packet: Packet) {
         match self.options.timing {
-            Timing::Cycles if self.now > self.told_at => {
-                self.writer.packet(Packet::Cyc(self.now - self.told_at));
-                self.told_at = self.now;
+            Timing::Cycles if self.now > self.cycles_at => {
+                self.writer.packet(Packet::Cyc(self.now - self.cycles_at));
+                self.cycles_at = self.now;
             }
             Timing::Crystal => {
                 let mask = !((1 << CRYSTAL_SHIFT) - 1);
                 let reached = (self.now / CRYSTAL) & mask;
-                while self.crystal_told & mask < reached {
-                    self.crystal_told = (self.crystal_told & mask) + (1 << CRYSTAL_SHIFT);
-                    let part = (self.crystal_told >> CRYSTAL_SHIFT) as u8;
+                while self.crystal_at & mask < reached {
+                    self.crystal_at = (self.crystal_at & mask) + (1 << CRYSTAL_SHIFT);
+                    let part = (self.crystal_at >> CRYSTAL_SHIFT) as u8;
                     self.writer.packet(Packet::Mtc(part));
                 }
             }
@@ -312,7 +312,7 @@ impl Recorder {
             let (ctc, fast) = (self.now / CRYSTAL, self.now % CRYSTAL);
             self.writer.packet(Packet::Tma { ctc: ctc as u16, fast: fast as u16 });
             self.writer.packet(Packet::Cbr(RATIO));
-            (self.told_at, self.crystal_told) = (self.now, ctc);
+            (self.cycles_at, self.crystal_at) = (self.now, ctc);
         }
         let mode = ExecMode::Bits64;
         self.writer.packet(Packet::ModeExec { mode, has_interrupts: false });

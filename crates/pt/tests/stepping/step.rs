@@ -28,7 +28,7 @@ pub struct Code {
 }
 
 #[derive(Debug, Default)]
-pub struct Stepped {
+pub struct SteppedProgram {
     pub pid: i32,
     pub threads: BTreeMap<i32, Vec<Step>>,
     pub code: Vec<Code>,
@@ -36,9 +36,10 @@ pub struct Stepped {
 
 /// Runs a program up to the last of some places, each an address in a file; then at most
 /// `limit` instructions one at a time.
-pub fn step(args: &[&str], places: &[(&str, u64)], limit: usize) -> Stepped {
+pub fn step(args: &[&str], places: &[(&str, u64)], limit: usize) -> SteppedProgram {
     let child = start(args);
-    let mut tracer = Tracer { child, stepped: Stepped { pid: child, ..Stepped::default() } };
+    let mut tracer =
+        Tracer { child, stepped: SteppedProgram { pid: child, ..SteppedProgram::default() } };
     assert_eq!(wait(child).0, child, "the program has started");
     let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXIT;
     request(libc::PTRACE_SETOPTIONS, child, options as usize);
@@ -130,7 +131,7 @@ fn run_to(pid: pid_t, address: u64) {
 
 struct Tracer {
     child: pid_t,
-    stepped: Stepped,
+    stepped: SteppedProgram,
 }
 
 impl Tracer {

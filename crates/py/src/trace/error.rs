@@ -26,7 +26,7 @@ pub(super) fn of_read(error: &ReadError) -> PyErr {
         ReadErrorKind::TooLarge { .. } => TraceError::new_err(format!(
             "{error}; if you trust the file, set SPANWISE_MAX_MEMORY to a larger number of bytes"
         )),
-        ReadErrorKind::NotATrace { .. } => TraceError::new_err(error.to_string()),
+        _ => TraceError::new_err(error.to_string()),
     }
 }
 

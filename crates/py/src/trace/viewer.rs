@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use pyo3::prelude::*;
-use spanwise_serve::{RedirectFile, Server, Session, Stop, Viewed};
+use spanwise_serve::{RedirectFile, Server, Session, Stop, TraceView};
 
 use super::opened::Trace;
 use super::worker::work;
@@ -56,7 +56,7 @@ pub(crate) fn view_traces(
     let (url, stop) = (server.url(), server.stop_from_elsewhere()?);
     let held: Vec<_> = traces.iter().map(|trace| Arc::clone(&trace.held)).collect();
     let session = work(py, None, move |_| {
-        let viewed = held.iter().map(|held| Viewed::of_facts(held.file.clone(), held.shared()));
+        let viewed = held.iter().map(|held| TraceView::of_facts(held.file.clone(), held.shared()));
         Session::new(viewed.collect())
     })?;
     // Not waited for: it ends when it is stopped, or with the program.

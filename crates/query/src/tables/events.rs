@@ -1,4 +1,4 @@
-//! The smaller tables: tracks, moments, counters, arrows.
+//! The smaller tables: tracks, instants, counters, links.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) fn instants(traces: &Arc<Traces>) -> Relation {
         int("id", "its number", |row| Some(row as i64)),
         trace(traces, len),
         number(traces, len, "time", "nanoseconds since the trace began", |opened, row| {
-            opened.told(opened.trace.instants().time[row])
+            opened.since_start(opened.trace.instants().time[row])
         }),
         text(traces, len, "name", "what happened", |opened, row| {
             opened.codes[opened.trace.instants().name[row] as usize]
@@ -61,7 +61,7 @@ pub(super) fn instants(traces: &Arc<Traces>) -> Relation {
             opened.track(opened.trace.instants().track[row])
         }),
     ];
-    relation(traces, "instants", "moments without a length", len, columns)
+    relation(traces, "instants", "events without a duration", len, columns)
 }
 
 pub(super) fn counters(traces: &Arc<Traces>) -> Relation {
@@ -77,7 +77,7 @@ pub(super) fn counters(traces: &Arc<Traces>) -> Relation {
         int("id", "its number", |row| Some(row as i64)),
         trace(traces, len),
         number(traces, len, "time", "nanoseconds since the trace began", |opened, row| {
-            opened.told(opened.trace.counters().time[row])
+            opened.since_start(opened.trace.counters().time[row])
         }),
         number(traces, len, "track", "id in tracks, which has its name", |opened, row| {
             opened.track(opened.trace.counters().track[row])

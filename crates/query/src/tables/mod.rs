@@ -8,7 +8,7 @@ mod spans;
 
 use std::sync::{Arc, OnceLock};
 
-use observed::Observed;
+use observed::SampleLookups;
 use spanwise_analyze::{ClassRules, Facts, Frames};
 use spanwise_model::{Nanos, SpanId, SpanKind, StrId, Trace, TrackKind};
 
@@ -35,7 +35,7 @@ struct QueriedTrace {
     facts: Arc<Facts>,
     /// The class of each span's work, as a number in `texts`.
     classes: OnceLock<Vec<u32>>,
-    observed: Observed,
+    observed: SampleLookups,
 }
 
 impl Traces {
@@ -50,7 +50,7 @@ impl Traces {
             let codes = (0..strings.len() as u32).map(|id| texts.number(strings.get(StrId(id))));
             let codes = codes.collect();
             let (spans, tracks) = (trace.spans().len(), trace.tracks().len());
-            let observed = Observed::new(first);
+            let observed = SampleLookups::new(first);
             first = first.behind(&trace);
             opened.push(QueriedTrace {
                 first_span,
@@ -115,8 +115,8 @@ impl QueriedTrace {
         self.facts.step_numbers()[span.index()]
     }
 
-    /// A time as tables tell it: since the trace began.
-    fn told(&self, time: Nanos) -> i64 {
+    /// A time as tables have it: since the start of the trace.
+    fn since_start(&self, time: Nanos) -> i64 {
         time.saturating_sub(self.zero)
     }
 }

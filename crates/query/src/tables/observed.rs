@@ -39,15 +39,15 @@ pub(super) fn stack_rows(trace: &Trace) -> usize {
 }
 
 /// What tables need of samples; nothing is worked out before somebody asks for it.
-pub(super) struct Observed {
+pub(super) struct SampleLookups {
     first: FirstRows,
     by_stack: OnceLock<CpuByStack>,
     depths: OnceLock<Vec<u32>>,
 }
 
-impl Observed {
+impl SampleLookups {
     pub(super) fn new(first: FirstRows) -> Self {
-        Observed { first, by_stack: OnceLock::new(), depths: OnceLock::new() }
+        SampleLookups { first, by_stack: OnceLock::new(), depths: OnceLock::new() }
     }
 }
 
@@ -204,14 +204,14 @@ fn state_columns(traces: &Arc<Traces>, len: Len) -> Vec<Column> {
         int("id", "its number", |row| Some(row as i64)),
         trace(traces, len),
         number(traces, len, "start", "nanoseconds since the trace began", |opened, row| {
-            opened.told(opened.trace.thread_states().start[row])
+            opened.since_start(opened.trace.thread_states().start[row])
         }),
         number(traces, len, "dur", "its length in nanoseconds", |opened, row| {
             opened.trace.thread_states().dur[row]
         }),
         number(traces, len, "end", "start + dur", |opened, row| {
             let states = opened.trace.thread_states();
-            opened.told(states.start[row].saturating_add(states.dur[row]))
+            opened.since_start(states.start[row].saturating_add(states.dur[row]))
         }),
         number(traces, len, "track", "id in tracks", |opened, row| {
             opened.track(opened.trace.thread_states().track[row])

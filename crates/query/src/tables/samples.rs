@@ -148,7 +148,7 @@ fn sample_columns(traces: &Arc<Traces>, len: Len) -> Vec<Column> {
         trace(traces, len),
         known(traces, len, "time", "nanoseconds since the trace began", |opened, row| {
             let time = opened.trace.samples().time[row];
-            (time != NO_TIME).then(|| opened.told(time))
+            (time != NO_TIME).then(|| opened.since_start(time))
         }),
         number(traces, len, "track", "id in tracks", |opened, row| {
             opened.track(opened.trace.samples().track[row])

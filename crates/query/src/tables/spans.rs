@@ -33,13 +33,13 @@ fn columns(traces: &Arc<Traces>) -> Vec<Column> {
         int("id", "its number", |row| Some(row as i64)),
         number(traces, "trace", "number of the trace, from 0", |_, at, _| Some(at as i64)),
         number(traces, "start", "nanoseconds since the trace began", |opened, _, span| {
-            Some(opened.told(opened.trace.spans().start(span)))
+            Some(opened.since_start(opened.trace.spans().start(span)))
         }),
         number(traces, "dur", "its length in nanoseconds", |opened, _, span| {
             Some(opened.trace.spans().dur(span))
         }),
         number(traces, "end", "start + dur", |opened, _, span| {
-            Some(opened.told(opened.trace.spans().end(span)))
+            Some(opened.since_start(opened.trace.spans().end(span)))
         }),
         number(traces, "self", "the part of dur that no inner span has", |opened, _, span| {
             Some(opened.self_ns(span))

@@ -12,15 +12,16 @@ use spanwise_model::{
     StateRow, ThreadState, Trace, TrackId, WAKEUP_CATEGORY,
 };
 
-/// The trace with states of threads, where its spans tell them.
+/// The trace with thread states, restored from the spans that stand for them.
 pub(crate) fn with_states(trace: Trace) -> Trace {
     let kinds = trace.categories().rows();
-    let tells =
+    let is_state =
         |row: &spanwise_model::Category| matches!(row.kind, SpanKind::OffCpu | SpanKind::LockWait);
-    if !trace.thread_states().is_empty() || !kinds.iter().any(tells) {
+    if !trace.thread_states().is_empty() || !kinds.iter().any(is_state) {
         return trace;
     }
-    let mut restored = Restored { trace: &trace, wakers: wakers(&trace), rows: Default::default() };
+    let mut restored =
+        StateRestorer { trace: &trace, wakers: wakers(&trace), rows: Default::default() };
     for (track, _) in trace.tracks().iter() {
         restored.track(track);
     }
@@ -39,13 +40,13 @@ fn wakers(trace: &Trace) -> HashMap<SpanId, SpanId> {
     arrows.filter(|&(_, &category)| is_wakeup(category)).map(|((from, to), _)| (to, from)).collect()
 }
 
-struct Restored<'a> {
+struct StateRestorer<'a> {
     trace: &'a Trace,
     wakers: HashMap<SpanId, SpanId>,
     rows: ObservedRows,
 }
 
-impl Restored<'_> {
+impl StateRestorer<'_> {
     fn track(&mut self, track: TrackId) {
         let (trace, spans) = (self.trace, self.trace.spans());
         let mut found: Vec<StateRow> = Vec::new();

@@ -1,6 +1,6 @@
 //! The Fuchsia trace format: records of 64-bit words.
 //!
-//! Spans (whole, or begin and end), asynchronous ones, moments, counters, flows and names
+//! Spans (whole, or begin and end), asynchronous ones, instants, counters, flows and names
 //! are read; other records are counted and passed over, and arguments are not kept. Every
 //! record says its length, so damage inside one costs that one; a length that cannot be
 //! ends the reading there.
@@ -20,7 +20,7 @@ use crate::json::kineto;
 /// The record that every such file begins with.
 const MAGIC: [u8; 8] = 0x0016_5478_4604_0010u64.to_le_bytes();
 
-/// How many spans of a thread a flow may look back to.
+/// How many earlier spans of a thread are searched for the start of a flow.
 const RECENT_MAX: usize = 64;
 
 pub(crate) fn seems_fxt(head: &[u8]) -> bool {
@@ -46,7 +46,7 @@ enum Home {
 
 /// What a record says about a process or a thread.
 #[derive(Debug, Default)]
-struct Named {
+struct NamedObject {
     name: String,
     texts: HashMap<String, String>,
 }
@@ -65,8 +65,8 @@ pub(crate) struct Reader {
     providers: HashMap<u64, Provider>,
     provider: u64,
     base_time_ns: Option<i64>,
-    processes: HashMap<u64, Named>,
-    threads: HashMap<ThreadKoids, Named>,
+    processes: HashMap<u64, NamedObject>,
+    threads: HashMap<ThreadKoids, NamedObject>,
     thread_order: Vec<ThreadKoids>,
     homes: Vec<Home>,
     home_ids: HashMap<Home, usize>,
@@ -229,7 +229,7 @@ impl Reader {
         let koid = words.next()?;
         let name = self.text(bits(header, 24, 16), &mut words)?;
         let mut named =
-            Named { name: self.assembly.batch.text(name).to_owned(), texts: HashMap::new() };
+            NamedObject { name: self.assembly.batch.text(name).to_owned(), texts: HashMap::new() };
         let mut process = 0;
         for _ in 0..bits(header, 40, 4) {
             let (key, value) = self.argument(&mut words)?;
@@ -428,8 +428,9 @@ impl Reader {
                 batch.track(TrackKind::Counter, &process_text, &label)
             }
         };
-        let is_unnamed =
-            |named: &Named| named.name.is_empty() || named.texts.contains_key("spanwise:unnamed");
+        let is_unnamed = |named: &NamedObject| {
+            named.name.is_empty() || named.texts.contains_key("spanwise:unnamed")
+        };
         if let Some(named) = process.filter(|named| !is_unnamed(named)) {
             let name = batch.string(&named.name);
             batch.label(track, TrackLabel::ProcessName(name));

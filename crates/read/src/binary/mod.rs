@@ -1,4 +1,4 @@
-//! Binary formats, and text of perf: told by their first bytes, read piece by piece.
+//! Binary formats, and text of perf: detected by their first bytes, read piece by piece.
 
 pub(crate) mod fxt;
 pub(crate) mod perfetto;
@@ -15,7 +15,7 @@ use crate::json::Effort;
 use crate::perf;
 use crate::{OpenOptions, ReadErrorKind};
 
-/// How much of a file is looked at to tell its format.
+/// How much of a file is read to detect its format.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// Takes a file in pieces.
@@ -101,7 +101,7 @@ pub(crate) fn feed_all(
         return Ok(bytes.len() as u64);
     }
     let stream = Stream::new(bytes, compression, WAVE_BYTES)?;
-    let progress = |bytes| effort.progress.iter().for_each(|tell| tell(bytes, effort.total));
+    let progress = |bytes| effort.progress.iter().for_each(|report| report(bytes, effort.total));
     let end = read_waves(stream, progress, |TextPart { bytes, base, is_last }| {
         Ok(records.feed(bytes, base, is_last))
     })?;

@@ -59,7 +59,7 @@ impl Choices<'_> {
 }
 
 /// A file, and what its values add up to.
-struct Made {
+struct GeneratedFile {
     bytes: Vec<u8>,
     total: i128,
     /// It holds something that its format does not allow.
@@ -77,7 +77,7 @@ pub fn profiles(input: &[u8]) {
 }
 
 fn check(
-    mut made: Made,
+    mut made: GeneratedFile,
     choices: &mut Choices<'_>,
     read: fn(&[u8]) -> Result<Profile, NotAProfile>,
 ) {
@@ -99,7 +99,7 @@ fn check(
     assert_eq!(profile.totals().first().copied().unwrap_or(0), made.total, "{text}");
 }
 
-fn folded(choices: &mut Choices<'_>) -> Made {
+fn folded(choices: &mut Choices<'_>) -> GeneratedFile {
     let (mut text, mut total, mut is_damaged) = (String::new(), 0, false);
     for _ in 0..choices.below(20) {
         let depth = 1 + choices.below(8);
@@ -112,10 +112,10 @@ fn folded(choices: &mut Choices<'_>) -> Made {
         let _ = write!(text, "{} {value_text}{end}", frames.join(";"));
         total += i128::from(value);
     }
-    Made { bytes: text.into_bytes(), total, is_damaged }
+    GeneratedFile { bytes: text.into_bytes(), total, is_damaged }
 }
 
-fn speedscope(choices: &mut Choices<'_>) -> Made {
+fn speedscope(choices: &mut Choices<'_>) -> GeneratedFile {
     let frame_count = 1 + choices.below(12);
     let frames: Vec<serde_json::Value> =
         (0..frame_count).map(|_| serde_json::json!({ "name": choices.name() })).collect();
@@ -143,7 +143,7 @@ fn speedscope(choices: &mut Choices<'_>) -> Made {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "shared": { "frames": frames }, "profiles": threads,
     });
-    Made { bytes: file.to_string().into_bytes(), total, is_damaged }
+    GeneratedFile { bytes: file.to_string().into_bytes(), total, is_damaged }
 }
 
 /// Fields of a protobuf message.
@@ -178,7 +178,7 @@ impl Message {
 }
 
 /// A profile with one type of value; locations may be several inlined functions.
-fn pprof(choices: &mut Choices<'_>) -> Made {
+fn pprof(choices: &mut Choices<'_>) -> GeneratedFile {
     let mut file = Message::default();
     let strings: Vec<String> = (0..1 + choices.below(10)).map(|_| choices.name()).collect();
     let string_count = strings.len() as u64 + 1;
@@ -218,5 +218,5 @@ fn pprof(choices: &mut Choices<'_>) -> Made {
         file.bytes(2, &sample.0);
         total += i128::from(value);
     }
-    Made { bytes: file.0, total, is_damaged }
+    GeneratedFile { bytes: file.0, total, is_damaged }
 }

@@ -47,7 +47,7 @@ fn cache_folder() -> Option<PathBuf> {
 
 /// Fills a new folder and puts it in the place of `target` by one rename.
 ///
-/// Killed at any moment, this leaves the old folder or the new one, and at worst
+/// Killed at any time, this leaves the old folder or the new one, and at worst
 /// a half-made one under another name, which a later call removes. What is there and is no index
 /// stays: that is [`io::ErrorKind::AlreadyExists`].
 pub(super) fn replace(
@@ -155,7 +155,7 @@ fn swap_in(parent: &Folder, making: &OsStr, target: &OsStr) -> io::Result<()> {
     swap_in_by_two(parent, making, target)
 }
 
-/// For file systems that can do neither: for a moment there is no index, never a wrong one.
+/// For file systems that can do neither: briefly there is no index, never a wrong one.
 fn swap_in_by_two(parent: &Folder, making: &OsStr, target: &OsStr) -> io::Result<()> {
     let mut old = making.to_owned();
     old.push("-old");
@@ -163,7 +163,7 @@ fn swap_in_by_two(parent: &Folder, making: &OsStr, target: &OsStr) -> io::Result
         if what_is_at(parent, target) == There::Other {
             return Err(occupied());
         }
-        // Fails where there is none, or where another writer moves it away at this moment.
+        // Fails where there is none, or where another writer moves it away at the same time.
         if parent.rename_over(target, &old).is_ok() {
             let _ = parent.remove(&old);
         }

@@ -21,7 +21,7 @@ const ENDS_BYTES: u64 = 64 << 10;
 const SAMPLES: u64 = 16;
 const SAMPLE_BYTES: u64 = 4 << 10;
 
-/// Enough of a source to tell it from another, without reading it all.
+/// Enough of a source to distinguish it from another, without reading it all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) bytes: u64,

@@ -29,7 +29,7 @@ pub(crate) type Refusal = String;
 /// Opens the index of `source`, if there is one that fits, is whole, and was written by this
 /// user or by root.
 pub(crate) fn open(source: &Path, threads: usize) -> Result<Trace, Refusal> {
-    // A second look, in case another process swapped the folder under our hands.
+    // A second attempt, in case another process swapped the folder meanwhile.
     open_once(source, threads).or_else(|_| open_once(source, threads))
 }
 
@@ -69,7 +69,7 @@ fn load(folder: &Folder) -> Result<Manifest, Refusal> {
     }
 }
 
-/// Why indexes that are there were not even looked at, in words for whoever may change that.
+/// Why existing indexes were not even examined, in words for whoever may change that.
 pub(crate) fn why_not_trusted(source: &Path) -> Vec<String> {
     let why = |place: IndexLocation| {
         let folder = Folder::open_to_read(&place.folder).ok()?;
@@ -96,14 +96,14 @@ pub(crate) fn before_reading(source: &Path) -> io::Result<Before> {
 }
 
 /// Where an index was written, and what is worth knowing about it.
-pub(crate) struct Written {
+pub(crate) struct IndexOutcome {
     pub(crate) place: io::Result<PathBuf>,
     pub(crate) notes: Vec<String>,
 }
 
 /// Writes the index of `trace`, which was read from `source`.
-pub(crate) fn write(source: &Path, before: Before, trace: &Trace) -> Written {
-    let failed = |error| Written { place: Err(error), notes: Vec::new() };
+pub(crate) fn write(source: &Path, before: Before, trace: &Trace) -> IndexOutcome {
+    let failed = |error| IndexOutcome { place: Err(error), notes: Vec::new() };
     match Identity::of(source) {
         Ok(now) if now == before.0 => {}
         Ok(_) => return failed(io::Error::other("the trace changed while it was read")),
@@ -148,5 +148,5 @@ pub(crate) fn write(source: &Path, before: Before, trace: &Trace) -> Written {
         }
     };
     let notes = occupied.map(note).into_iter().collect();
-    Written { place, notes }
+    IndexOutcome { place, notes }
 }

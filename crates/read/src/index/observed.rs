@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{Int32Array, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array};
 use spanwise_model::{
-    Frames, Nanos, Observed, SampleEvent, SampleEvents, Samples, Stacks, StrId, ThreadStates, Trace,
+    Frames, Nanos, ObservedTables, SampleEvent, SampleEvents, Samples, Stacks, StrId, ThreadStates,
+    Trace,
 };
 
 use super::tables::{NamedColumns, Table};
@@ -32,12 +33,12 @@ pub(super) fn tables(trace: &Trace) -> Vec<(&'static str, NamedColumns)> {
 /// Reads them back. `table` gives a table by its name, or `None` where there is none.
 pub(super) fn read<'m>(
     table: impl Fn(&str) -> Result<Option<Table<'m>>, String>,
-) -> Result<Observed, String> {
-    let Some(frames) = table(FRAMES)? else { return Ok(Observed::default()) };
+) -> Result<ObservedTables, String> {
+    let Some(frames) = table(FRAMES)? else { return Ok(ObservedTables::default()) };
     let needed = |name: &str| table(name)?.ok_or_else(|| format!("it has no table {name}"));
     let (stacks, events) = (needed("stacks")?, needed("sample_events")?);
     let (samples, states) = (needed("samples")?, needed("thread_states")?);
-    Ok(Observed {
+    Ok(ObservedTables {
         frames: Frames {
             function: frames.column("function", 0)?,
             file: frames.column("file", 0)?,

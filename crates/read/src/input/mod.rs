@@ -15,7 +15,7 @@ use spanwise_model::{ArgValue, ArgsSource};
 use crate::{ReadErrorKind, json};
 use memory::MemoryShare;
 
-/// How a file is packed, told by its first bytes.
+/// How a file is packed, detected by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
@@ -70,12 +70,12 @@ pub(crate) const WAVE_BYTES: usize = 16 << 20;
 const ROOM_BYTES: usize = 1 << 20;
 
 /// The bytes of a file as a reader that others can watch.
-struct Watched {
+struct ProgressReader {
     bytes: FileBytes,
     position: Arc<AtomicUsize>,
 }
 
-impl Read for Watched {
+impl Read for ProgressReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.fill_buf()?.read(buffer)?;
         self.consume(len);
@@ -83,7 +83,7 @@ impl Read for Watched {
     }
 }
 
-impl BufRead for Watched {
+impl BufRead for ProgressReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         Ok(&self.bytes.as_ref()[self.position.load(Ordering::Relaxed)..])
     }
@@ -115,7 +115,7 @@ pub(crate) enum WaveEnd {
     TooLarge(ReadErrorKind),
 }
 
-/// A stretch of inflated text.
+/// A block of inflated text.
 #[derive(Default)]
 pub(crate) struct Wave {
     bytes: Vec<u8>,
@@ -158,7 +158,7 @@ impl Stream {
         wave_bytes: usize,
     ) -> io::Result<Self> {
         let position = Arc::new(AtomicUsize::new(0));
-        let bytes = Watched { bytes, position: Arc::clone(&position) };
+        let bytes = ProgressReader { bytes, position: Arc::clone(&position) };
         let reader: Box<dyn Read + Send> = match compression {
             Compression::None => Box::new(bytes),
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),

@@ -16,7 +16,7 @@ use super::syntax::scan::{Piece, skip_blanks};
 use super::syntax::simd;
 
 thread_local! {
-    /// What the events asked for on this thread look like: those of one trace are alike.
+    /// The layout of the events asked for on this thread: those of one trace are alike.
     static LAYOUT: RefCell<EventLayout> = RefCell::new(EventLayout::new());
 }
 
@@ -80,7 +80,7 @@ impl simd::Work for Picking<'_> {
     #[inline(always)]
     fn run<S: simd::Simd>(self) -> Self::Output {
         let mut found = vec![None; self.keys.len()];
-        // Not cut at the end of the arguments: looking at whole blocks is quicker.
+        // Not cut at the end of the arguments: scanning whole blocks is quicker.
         let text = self.text;
         let mut at = skip_blanks(text, self.args.from + 1);
         if text.get(at) == Some(&b'}') {
@@ -125,7 +125,7 @@ fn value_at(text: &[u8], from: usize, to: usize) -> Option<ArgValue> {
 mod tests {
     use super::*;
 
-    /// Picking gives what looking through all arguments gives.
+    /// Picking gives what searching all arguments gives.
     #[track_caller]
     fn check(args: &str, keys: &[&str]) {
         let text = format!(r#"{{"ph": "X", "name": "f", "args": {args}, "ts": 1}}"#);

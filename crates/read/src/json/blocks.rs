@@ -19,7 +19,7 @@ use super::syntax::scan::{CONTAINER_BYTES_MAX, ScanStop, skip_blanks, value_end}
 use super::syntax::simd::{Simd, Work, dispatch};
 use crate::Progress;
 
-/// A stretch of the source that is in memory.
+/// A part of the source that is in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Region<'t> {
     pub(crate) text: &'t [u8],
@@ -46,9 +46,9 @@ impl Region<'_> {
 pub(crate) struct Effort<'a> {
     pub(crate) threads: usize,
     pub(crate) progress: Option<Progress<'a>>,
-    /// What the progress counts towards: the length of the source text.
+    /// What the progress counts toward: the length of the source text.
     pub(crate) total: u64,
-    /// How much text one thread reads at a time; [`BLOCK_BYTES`] but in tests.
+    /// How much text one thread reads at a time; [`BLOCK_BYTES`] except in tests.
     pub(crate) block_bytes: usize,
 }
 
@@ -67,14 +67,14 @@ pub(crate) enum Stop {
 /// some until the end.
 pub(crate) const BLOCK_BYTES: usize = 8 << 20;
 
-/// How far behind a cut the next event is looked for.
+/// How far behind a cut the next event is searched for.
 const BOUNDARY_REACH: usize = 64 << 10;
 
 /// Damage this close to the end of a region waits for the next one: how an event
 /// is repaired must not depend on where the text happened to be cut.
 const CARRY_BYTES_MAX: usize = 4 << 20;
 
-/// A block may be looked at this often while looking for the next good event.
+/// A block may be scanned this often in search of the next good event.
 const WASTE_FACTOR: usize = 16;
 
 /// Reads the events of `region` from `from` on; the parts come in order.
@@ -101,7 +101,7 @@ fn block_range(starts: &[usize], index: usize, len: usize) -> (usize, usize) {
     (starts[index], starts.get(index + 1).copied().unwrap_or(len))
 }
 
-/// Where blocks begin: at `from`, then every [`block_len`] or so at what looks like the
+/// Where blocks begin: at `from`, then every [`block_len`] or so at what seems to be the
 /// start of an event.
 fn block_starts(text: &[u8], from: usize, effort: Effort<'_>) -> Vec<usize> {
     let mut starts = vec![from];
@@ -115,7 +115,7 @@ fn block_starts(text: &[u8], from: usize, effort: Effort<'_>) -> Vec<usize> {
     starts
 }
 
-/// How long a block is to be with this much text left: towards the end shorter, so that
+/// How long a block is to be with this much text left: toward the end shorter, so that
 /// no thread waits long for the last block of another.
 fn block_len(left: usize, effort: Effort<'_>) -> usize {
     let most = effort.block_bytes;
@@ -150,7 +150,7 @@ fn stitch(region: Region<'_>, starts: &[usize], blocks: Vec<(Part, Stop)>) -> (V
     (parts, Stop::Open(at))
 }
 
-/// Finds the first event in a stretch of text.
+/// Finds the first event in a block of text.
 struct Boundary<'t> {
     text: &'t [u8],
     from: usize,
@@ -183,7 +183,7 @@ fn is_event<S: Simd>(text: &[u8], at: usize) -> bool {
 }
 
 /// A whole event with a phase, and behind it what may follow an event. If there is
-/// none, says how far it was looked for.
+/// none, says how far the search went.
 #[inline(never)]
 fn event_at<S: Simd>(text: &[u8], at: usize) -> Result<(), usize> {
     let mut event = Event::default();
@@ -232,7 +232,7 @@ struct BlockReader<'t> {
     /// What stood before the next element is not ours to judge: it belongs to the
     /// block before, or to what was skipped.
     is_first: bool,
-    /// Bytes looked at in vain.
+    /// Bytes scanned in vain.
     waste: usize,
 }
 
@@ -358,7 +358,7 @@ impl BlockReader<'_> {
                 Ok(end)
             }
             Err(_) if self.region.may_be_right(at) => Err(Stop::Open(at)),
-            Err(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),
+            Err(_) => self.resynchronize::<S>(at, NoticeKind::EventSkipped),
         }
     }
 
@@ -376,18 +376,18 @@ impl BlockReader<'_> {
                 self.repaired::<S>(at, end, &event, walk.notes);
                 Ok(end)
             }
-            Ok(_) => self.resynchronise::<S>(at, NoticeKind::EventSkipped),
+            Ok(_) => self.resynchronize::<S>(at, NoticeKind::EventSkipped),
             Err(reached) => {
                 self.waste += reached - at;
                 let is_cut = reached == text.len() && trouble == ScanStop::End;
                 let kind = if is_cut { NoticeKind::EventCut } else { NoticeKind::EventSkipped };
-                self.resynchronise::<S>(at, kind)
+                self.resynchronize::<S>(at, kind)
             }
         }
     }
 
     /// Goes on at the next object that reads as an event, or at the array's end.
-    fn resynchronise<S: Simd>(&mut self, from: usize, kind: NoticeKind) -> Result<usize, Stop> {
+    fn resynchronize<S: Simd>(&mut self, from: usize, kind: NoticeKind) -> Result<usize, Stop> {
         let Region { text, is_last, .. } = self.region;
         self.emitter.notice(kind, from, 80);
         self.is_first = true;

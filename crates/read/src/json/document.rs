@@ -27,7 +27,7 @@ enum State {
     Samples,
     /// Among the frames of those samples.
     Frames,
-    /// Behind damage between the members: the events are looked for.
+    /// Behind damage between the members: the search for the events.
     Seeking,
     Done,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Document {
 
 const EVENTS_KEY: &[u8] = b"\"traceEvents\"";
 
-/// Properties whose content tells about the whole trace; of others only scalars.
+/// Properties whose content is about the whole trace; of others only scalars.
 const KNOWN_CONTAINERS: [&str; 2] = ["deviceProperties", "distributedInfo"];
 
 impl Document {
@@ -133,7 +133,7 @@ impl Document {
         Ok(Some(at + 1))
     }
 
-    /// A comma before the first event: the readers of blocks cannot tell that it is one.
+    /// A comma before the first event: the readers of blocks cannot know that it is one.
     fn array_start(&mut self, region: Region<'_>, at: usize) {
         let at = skip_blanks(region.text, at);
         let Some(&byte) = region.text.get(at).filter(|_| self.is_array_start) else { return };
@@ -178,7 +178,7 @@ impl Document {
         let end = match dispatch(ValueEnd { text, at: value }) {
             Ok(end) => end,
             Err(trouble) if region.may_go_on(at, trouble) => return None,
-            // Damaged: only reading it leniently tells where it ends.
+            // Damaged: only a lenient reading finds its end.
             Err(_) => {
                 let mut walk = Walk::new(text, value);
                 let Ok((_, end)) = walk.value(value, 0) else {
@@ -301,7 +301,7 @@ impl Document {
 
     fn trailing(&mut self, region: Region<'_>, at: usize) -> usize {
         let at = skip_blanks(region.text, at);
-        // Told once, in however many regions it comes.
+        // Reported once, in however many regions it comes.
         if at < region.text.len() && self.notices.count(NoticeKind::TrailingText) == 0 {
             let example = &region.text[at..region.text.len().min(at + 60)];
             self.notices.add(NoticeKind::TrailingText, region.base + at as u64, example);

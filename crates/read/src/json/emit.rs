@@ -19,7 +19,7 @@ use super::syntax::simd::Simd;
 use super::syntax::text;
 use super::syntax::text::StringDamage;
 
-/// How many tracks and categories are remembered by their text. Neighbouring
+/// How many tracks and categories are remembered by their text. Neighboring
 /// events share a handful; comparing those is cheaper than hashing.
 const RECENT_MAX: usize = 8;
 
@@ -38,15 +38,15 @@ struct KnownTrack {
     id: TrackId,
 }
 
-/// What a stretch of events came to.
+/// What a block of events came to.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) batch: Batch,
-    /// Pieces of CPU profiles, which need those of other stretches.
+    /// Pieces of CPU profiles, which need those of other blocks.
     pub(super) profiles: Vec<ProfilePiece>,
 }
 
-/// Puts the events of one stretch of text into a batch.
+/// Puts the events of one block of text into a batch.
 pub(crate) struct Emitter<'t> {
     text: &'t [u8],
     /// Offset of the text in the source.

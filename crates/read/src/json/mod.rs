@@ -48,7 +48,7 @@ pub(crate) fn read_stream(
     // One thread inflates. Progress counts bytes of the file, not of the text.
     let threads = effort.threads.saturating_sub(1).max(1);
     let reading = Effort { threads, progress: None, ..effort };
-    let progress = |bytes| effort.progress.iter().for_each(|tell| tell(bytes, effort.total));
+    let progress = |bytes| effort.progress.iter().for_each(|report| report(bytes, effort.total));
     let end = read_waves(stream, progress, |TextPart { bytes, base, is_last }| {
         if base == 0 && head.is_empty() {
             head = bytes[..bytes.len().min(64)].to_vec();

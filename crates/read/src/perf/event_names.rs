@@ -28,12 +28,12 @@ fn is_modifiers(text: &[u8]) -> bool {
 /// What the lines of an event are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventClass {
-    /// Moments of the trace hardware that say nothing about the program.
+    /// Events of the trace hardware that say nothing about the program.
     Silent,
     /// The processor's frequency.
     Frequency,
     /// Something happened in the kernel, or a probe was passed.
-    Moment,
+    Instant,
     /// A sample of a clock or of a counter.
     Sample,
 }
@@ -43,8 +43,8 @@ impl EventClass {
         match name {
             b"psb" | b"iflag" | b"dummy" => EventClass::Silent,
             b"cbr" => EventClass::Frequency,
-            b"ptwrite" | b"mwait" | b"pwre" | b"exstop" | b"pwrx" | b"evt" => EventClass::Moment,
-            name if name.contains(&b':') => EventClass::Moment,
+            b"ptwrite" | b"mwait" | b"pwre" | b"exstop" | b"pwrx" | b"evt" => EventClass::Instant,
+            name if name.contains(&b':') => EventClass::Instant,
             _ => EventClass::Sample,
         }
     }

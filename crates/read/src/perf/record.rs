@@ -35,7 +35,7 @@ pub(crate) enum RecordContent {
         is_preempted: bool,
     },
     /// A tracepoint of the scheduler or of a lock.
-    Sched(Box<Scheduled>),
+    Sched(Box<SchedRecord>),
     /// The stack stood like this all the time, from the outermost frame on.
     Stood {
         frames: Vec<Location>,
@@ -44,7 +44,7 @@ pub(crate) enum RecordContent {
     /// The thread ran, and nothing else is known.
     Seen,
     /// Something that happened, such as a tracepoint.
-    Moment(StrId),
+    Instant(StrId),
     /// A thread and its name.
     Named(ThreadKey, StrId),
     /// A thread of a process.
@@ -66,7 +66,7 @@ pub(crate) struct Sample {
 
 /// A tracepoint of the scheduler or of a lock, with the stack from the outermost frame on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Scheduled {
+pub(crate) struct SchedRecord {
     pub(crate) event: SchedEvent,
     pub(crate) frames: Vec<Location>,
 }

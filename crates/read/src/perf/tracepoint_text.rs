@@ -1,8 +1,8 @@
 //! Tracepoints of the scheduler and of locks, as perf prints their fields.
 //!
 //! The kernel's own form (`prev_pid=7`) and the shorter one of perf's plug-ins
-//! (`name:7 [120] S`) are read. Names may hold anything, so fields are looked for from
-//! the end. What is not understood stays a moment without a meaning.
+//! (`name:7 [120] S`) are read. Names may hold anything, so fields are searched for from
+//! the end. What is not understood stays an instant without a meaning.
 
 use memchr::memmem;
 use spanwise_callstack::{LeftAs, Names, SchedEvent, is_probe_of_wait};
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_of_other_functions_are_moments() {
+    fn probes_of_other_functions_are_instants() {
         let mut names = Names::default();
         let function = names.string("take_gil");
         let probe = |is_return| Some(SchedEvent::Probe { function, is_return });

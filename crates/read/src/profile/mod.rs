@@ -1,6 +1,6 @@
 //! Profile files become profiles.
 //!
-//! [`open_profile`] recognises pprof, speedscope and collapsed stacks by content, plain
+//! [`open_profile`] recognizes pprof, speedscope and collapsed stacks by content, plain
 //! or compressed. Any bytes give a profile or an error with a place: never a panic, and
 //! memory in proportion to the (inflated) input.
 
@@ -33,8 +33,11 @@ const INFLATED_BYTES_MAX: usize = 2 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset}: not a profile: {what} ({found})")]
 pub struct NotAProfile {
+    /// Where in the decompressed text, in bytes.
     pub offset: u64,
+    /// What is wrong there.
     pub what: &'static str,
+    /// What was found instead.
     pub found: String,
 }
 
@@ -42,13 +45,24 @@ pub struct NotAProfile {
 ///
 /// What is wrong with its bytes is an [`io::ErrorKind::InvalidData`] that holds a
 /// [`NotAProfile`].
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("stacks.folded");
+/// std::fs::write(&path, "main;parse 30\nmain;write 12\n")?;
+/// let profile = spanwise_read::open_profile(&path)?;
+/// assert_eq!(profile.samples.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn open_profile(path: &Path) -> Result<Profile, ReadError> {
     open_profile_file(path).map(|file| file.profile)
 }
 
 /// A profile, and what its file is.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ProfileFile {
+    /// Its content.
     pub profile: Profile,
     /// The format, the compression and the length of the text.
     pub info: SourceInfo,

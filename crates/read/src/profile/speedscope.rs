@@ -14,12 +14,12 @@ use super::{NO_STACK, NotAProfile, excerpt};
 
 #[derive(Deserialize)]
 struct File {
-    shared: Option<Shared>,
+    shared: Option<SharedFrames>,
     profiles: Option<Vec<Thread>>,
 }
 
 #[derive(Deserialize)]
-struct Shared {
+struct SharedFrames {
     frames: Vec<Frame>,
 }
 

@@ -1,7 +1,7 @@
 //! A recording in which PyTorch's profiler ran as well: its traces lie in the same folder, and
 //! become one trace with the records, on the recording's clock.
 //!
-//! PyTorch tells times since 1970, the kernel those of its monotonic clock. How far these two are
+//! PyTorch records times since 1970, the kernel those of its monotonic clock. How far these two are
 //! apart was noted when the recording began and when it ended; the middle of both is used, and
 //! what they differ by is how far off it can be.
 

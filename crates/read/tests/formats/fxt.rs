@@ -60,7 +60,7 @@ fn files_of_others_are_read() {
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_is_reported() {
     let path = traces::at_root("testdata/chrome/kinds_of_events.json");
     let trace = traces::read(&path).expect("a recording");
     let mut bytes = Vec::new();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use spanwise_model::{SpanId, StrId, Trace, TrackId};
 
-use crate::traces::{self, Said};
+use crate::traces::{self, SpanText};
 
 /// Writes a trace in some format.
 pub(crate) type Write = fn(&Trace, &mut dyn io::Write) -> io::Result<()>;
@@ -21,7 +21,7 @@ pub(crate) fn recordings() -> Vec<PathBuf> {
 /// Everything that a format must keep, as sorted text.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TraceContent {
-    pub(crate) spans: Vec<Said>,
+    pub(crate) spans: Vec<SpanText>,
     pub(crate) tracks: Vec<String>,
     pub(crate) instants: Vec<String>,
     pub(crate) counters: Vec<String>,
@@ -69,7 +69,7 @@ fn text(trace: &Trace, id: StrId) -> &str {
     trace.strings().get(id)
 }
 
-/// What tells a track from all others.
+/// What distinguishes a track from all others.
 fn place(trace: &Trace, track: u32) -> String {
     let track = trace.tracks().get(TrackId(track));
     format!("{:?} {}/{}", track.kind, text(trace, track.process), text(trace, track.thread))

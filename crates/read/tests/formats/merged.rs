@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use spanwise_model::{ArgValue, MergePart, Merged, SpanId, Trace, merge};
+use spanwise_model::{ArgValue, MergePart, MergedTrace, SpanId, Trace, merge};
 use spanwise_write::write_fxt;
 
 use crate::WRITERS;
 use crate::kept::{assert_same, kept, through};
-use crate::traces::{self, Said, said};
+use crate::traces::{self, SpanText, said};
 
 /// Recordings to merge: one with itself, so that every id meets its twin; some that say
 /// nothing about their clock; the ranks of a run, where they are at hand.
@@ -29,7 +29,7 @@ fn read_all(paths: &[PathBuf]) -> Vec<Trace> {
     paths.iter().map(|path| traces::read(path).expect("a recording")).collect()
 }
 
-fn merged(paths: &[PathBuf]) -> Merged {
+fn merged(paths: &[PathBuf]) -> MergedTrace {
     let parts = read_all(paths).into_iter().enumerate();
     let parts = parts.map(|(at, trace)| MergePart { name: format!("part {at}"), trace });
     merge(parts.collect()).expect("few spans")
@@ -49,24 +49,24 @@ fn shifts(merged: &Trace, parts: &[Trace]) -> Vec<i64> {
 }
 
 /// A span of a part, as it should stand in the whole: its time moved, its process apart.
-fn expected(part: &Trace, span: SpanId, shift: i64, place: usize) -> Said {
+fn expected(part: &Trace, span: SpanId, shift: i64, place: usize) -> SpanText {
     let said = said(part, span);
-    Said { start: said.start + shift, process: place.to_string(), ..said }
+    SpanText { start: said.start + shift, process: place.to_string(), ..said }
 }
 
 /// A span of the whole, with the part in place of the process.
-fn found(merged: &Trace, span: SpanId) -> Said {
+fn found(merged: &Trace, span: SpanId) -> SpanText {
     let track = merged.tracks().get(merged.spans().track(span));
     let name = merged.strings().get(track.process_name);
     let place = name.strip_prefix("part ").and_then(|name| name.split(' ').next());
     let process = place.expect("the name of the part").to_owned();
-    Said { process, ..said(merged, span) }
+    SpanText { process, ..said(merged, span) }
 }
 
-type Arrow = (Said, Said);
+type Arrow = (SpanText, SpanText);
 
 /// Launches, and arrows that the source drew.
-fn arrows(trace: &Trace, say: impl Fn(SpanId) -> Said) -> Vec<Arrow> {
+fn arrows(trace: &Trace, say: impl Fn(SpanId) -> SpanText) -> Vec<Arrow> {
     let launched = trace.spans().ids().filter_map(|to| Some((trace.spans().launch(to)?, to)));
     launched.chain(trace.links().iter()).map(|(from, to)| (say(from), say(to))).collect()
 }
@@ -82,7 +82,7 @@ fn the_whole_is_the_union_of_its_parts() {
             drawn.extend(arrows(part, say));
         }
         let say = |span| found(&whole, span);
-        let mut whole_spans: Vec<Said> = whole.spans().ids().map(say).collect();
+        let mut whole_spans: Vec<SpanText> = whole.spans().ids().map(say).collect();
         let mut whole_drawn = arrows(&whole, say);
         spans.sort();
         drawn.sort();

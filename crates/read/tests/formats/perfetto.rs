@@ -52,7 +52,7 @@ fn new() -> Bytes {
 }
 
 fn said(trace: &Trace) -> Vec<String> {
-    let said = |said: &traces::Said| {
+    let said = |said: &traces::SpanText| {
         format!(
             "{}/{} {} {} {}+{}",
             said.process, said.thread, said.category, said.name, said.start, said.dur
@@ -153,7 +153,7 @@ fn what_is_not_read_is_counted() {
         new().number(8, 1).number(10, 7).bytes(1, b"\x08\x01"),
         event(3, &plain(2, 5, "")),
         event(4, &plain(1, 5, "left open")),
-        event(9, &plain(3, 5, "moment")),
+        event(9, &plain(3, 5, "instant")),
         event(9, &plain(99, 5, "what")),
         new().number(10, 7).message(11, &plain(1, 5, "no time")),
         event(9, &new().bytes(11, b"\x0b")),
@@ -164,9 +164,9 @@ fn what_is_not_read_is_counted() {
     check(&file, &["1/2  left open 4+0"], &notices);
 }
 
-/// Every cut and every changed byte gives a trace or an error, and cuts are told.
+/// Every cut and every changed byte gives a trace or an error, and cuts are reported.
 #[test]
-fn damage_is_told() {
+fn damage_is_reported() {
     let path = traces::at_root("testdata/chrome/kinds_of_events.json");
     let trace = traces::read(&path).expect("a recording");
     let mut bytes = Vec::new();

@@ -26,7 +26,7 @@ fn trace_of(rows: &[Row], values: &[(i64, f64)]) -> Trace {
         batch.push_span(track, row);
     }
     let thread = batch.track(TrackKind::Thread, "10", "0");
-    let name = batch.string("moment");
+    let name = batch.string("instant");
     for (at, &(time, value)) in values.iter().enumerate() {
         let offset = at as u64;
         let counter = batch.track(TrackKind::Counter, "10", "memory");

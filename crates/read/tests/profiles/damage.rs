@@ -7,7 +7,7 @@ use crate::{open, testdata};
 
 const FILES: [&str; 3] = ["nasty.pb", "nasty.folded", "nasty.speedscope.json"];
 
-/// Every part of a small pprof is needed, but for what stands at its end.
+/// Every part of a small pprof is needed, except for what stands at its end.
 #[test]
 fn no_cut_does_harm() {
     for file in FILES {

@@ -14,7 +14,7 @@ use spanwise_capture::{
 use spanwise_model::{NoticeKind, Trace};
 
 use super::stepping::cpus::{Keeping, Sharing, deal};
-use super::stepping::perf_data::{File, ZERO, is_told};
+use super::stepping::perf_data::{File, ZERO, is_recorded};
 use super::stepping::record::{CRYSTAL, CRYSTAL_SHIFT, FIRST_TICK};
 use super::stepping::{RecorderOptions, Step};
 use super::{Case, OPTIONS, STATIC, found, read, shadow};
@@ -60,7 +60,7 @@ struct Making {
     turn: usize,
     ring_bytes: usize,
     keeps_last: bool,
-    /// What a processor writes between two looks at its ring, and during one.
+    /// What a processor writes between two reads of its ring, and during one.
     at_once: usize,
     meanwhile: usize,
     /// What the kernel says of pieces besides.
@@ -79,21 +79,21 @@ const MAKING: Making = Making {
     records_max: usize::MAX,
 };
 
-struct Made {
+struct Recording {
     trace: Trace,
     counts: TraceRecorded,
     /// What the processors had to write.
     stream_bytes: usize,
 }
 
-impl Made {
+impl Recording {
     fn count(&self, kind: NoticeKind) -> u64 {
         let notices = self.trace.notices().iter().filter(|notice| notice.kind == kind);
         notices.map(|notice| notice.count).sum()
     }
 }
 
-fn record(case: &Case, making: Making) -> Made {
+fn record(case: &Case, making: Making) -> Recording {
     let threads = case.threads();
     let (pid, code) = (case.stepped.pid, &case.stepped.code);
     let sharing = Sharing { cpus: making.cpus, turn: making.turn, keeping: Keeping::Whole };
@@ -108,7 +108,7 @@ fn record(case: &Case, making: Making) -> Made {
         rings.say(file.into_records());
     };
     say(&rings, &|file| file.named(pid, pid, "stepped"));
-    for code in code.iter().filter(|code| is_told(code)) {
+    for code in code.iter().filter(|code| is_recorded(code)) {
         say(&rings, &|file| file.mapped(pid, code));
     }
     for thread in threads.iter().filter(|thread| thread.tid != pid) {
@@ -134,7 +134,7 @@ fn record(case: &Case, making: Making) -> Made {
     };
     let (_, counts) =
         record_rings(&mut rings, &source, &how(&folder, making.keeps_last), run).expect("recorded");
-    Made { trace: read(&folder), counts, stream_bytes }
+    Recording { trace: read(&folder), counts, stream_bytes }
 }
 
 fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {
@@ -176,7 +176,7 @@ fn rings_that_are_emptied_hold_everything() {
     check(&case, Making { cpus: 2, turn: 300, ring_bytes: 512, at_once: 200, ..MAKING }, 20);
 }
 
-/// The reader is too slow: what there was no room for is told, and the rest is there.
+/// The reader is too slow: what there was no room for is reported, and the rest is there.
 #[test]
 fn rings_that_are_emptied_too_late_say_what_is_lost() {
     let Some(case) = Case::new("sorts.c", &STATIC, 20_000) else { return };
@@ -191,7 +191,7 @@ fn rings_that_are_emptied_too_late_say_what_is_lost() {
 
 /// A ring that is overwritten holds the last calls, in their order and depth.
 #[test]
-fn rings_that_are_overwritten_hold_the_last_moments() {
+fn rings_that_are_overwritten_hold_the_last_calls() {
     let Some(case) = Case::new("sorts.c", &STATIC, 20_000) else { return };
     let making = Making { keeps_last: true, ..MAKING };
     let whole = record(&case, Making { ring_bytes: 1 << 20, ..making });
@@ -218,16 +218,16 @@ fn rings_that_are_overwritten_hold_the_last_moments() {
     }
 }
 
-/// What the kernel says of gaps, and of records that it had no room for, is told.
+/// What the kernel says of gaps, and of records that it had no room for, is reported.
 #[test]
-fn gaps_and_lost_records_are_told() {
+fn gaps_and_lost_records_are_reported() {
     let Some(case) = Case::new("leaps.c", &STATIC, 20_000) else { return };
     for flags in [PARTIAL, COLLISION] {
         let made = record(&case, Making { flags, at_once: 100, ..MAKING });
         assert!(made.counts.gaps > 1);
         assert_eq!(made.counts.gaps, made.count(NoticeKind::EventsLost));
     }
-    // No room but for one record at a time.
+    // Room for only one record at a time.
     let made = record(&case, Making { records_max: 64, at_once: 100, ..MAKING });
     assert!(made.count(NoticeKind::EventsLost) > 0);
     case.check_trace(&made.trace, <[Step]>::len, 100);

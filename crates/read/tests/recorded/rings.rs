@@ -1,7 +1,7 @@
 //! Rings as the kernel and the processor keep them, without either.
 //!
 //! What a processor would write is known; it comes while others read. In a ring that is emptied
-//! the hardware stops where there is no room, and goes on, when it is told to, at the next place
+//! the hardware stops where there is no room, and goes on, on request, at the next place
 //! where decoding can begin. In one that is overwritten it goes round and round, and says where
 //! in the ring it is, not how often it was there.
 
@@ -100,11 +100,11 @@ impl Rings {
         processor.written.set(start + room as u64);
         let is_full = room < bytes.len();
         let flags = if is_full { self.flags | TRUNCATED } else { self.flags };
-        // Rings that are overwritten are not told of without a reason.
+        // Rings that are overwritten are reported only for a reason.
         if flags != 0 || !self.is_overwritten {
             let place = PiecePlace { queue: ring as u32, tid: -1, cpu: ring as i32, offset: start };
             let mut file = File::default();
-            file.told(self.pid, place, room, flags);
+            file.aux_piece(self.pid, place, room, flags);
             self.say(file.into_records());
         }
         processor.is_on.set(!is_full);

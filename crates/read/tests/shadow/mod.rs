@@ -1,4 +1,4 @@
-//! The calls that a program made, told from its steps and where its stack ended at each: a
+//! The calls that a program made, derived from its steps and where its stack ended at each: a
 //! frame is gone when the stack ends above the address that it would have returned to.
 
 pub(crate) mod symbols;

@@ -1,4 +1,4 @@
-//! Functions of the programs that were stepped, told from their files by other means than the
+//! Functions of the programs that were stepped, read from their files by other means than the
 //! reader's.
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind};

@@ -86,7 +86,7 @@ pub(crate) fn gzip(text: &[u8]) -> Vec<u8> {
 
 /// A span by what it says, so that spans of two readings can be compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Said {
+pub(crate) struct SpanText {
     pub(crate) name: String,
     pub(crate) start: i64,
     pub(crate) dur: i64,
@@ -95,11 +95,11 @@ pub(crate) struct Said {
     pub(crate) category: String,
 }
 
-pub(crate) fn said(trace: &Trace, span: SpanId) -> Said {
+pub(crate) fn said(trace: &Trace, span: SpanId) -> SpanText {
     let text = |id| trace.strings().get(id).to_owned();
     let spans = trace.spans();
     let track = trace.tracks().get(spans.track(span));
-    Said {
+    SpanText {
         name: trace.name(span).to_owned(),
         start: spans.start(span),
         dur: spans.dur(span),
@@ -110,8 +110,8 @@ pub(crate) fn said(trace: &Trace, span: SpanId) -> Said {
 }
 
 /// All spans by what they say, in order.
-pub(crate) fn all_said(trace: &Trace) -> Vec<Said> {
-    let mut all: Vec<Said> = trace.spans().ids().map(|span| said(trace, span)).collect();
+pub(crate) fn all_said(trace: &Trace) -> Vec<SpanText> {
+    let mut all: Vec<SpanText> = trace.spans().ids().map(|span| said(trace, span)).collect();
     all.sort();
     all
 }
@@ -173,7 +173,7 @@ pub(crate) fn events_in(text: &[u8]) -> Vec<Range<usize>> {
     events
 }
 
-/// What damage to the text is told: the kinds that speak of the text, not of what
+/// What damage to the text is reported: the kinds that speak of the text, not of what
 /// events say, and that `whole` does not have.
 pub(crate) fn damage_kinds(trace: &Trace, whole: &Trace) -> Vec<NoticeKind> {
     let known = kinds(whole);

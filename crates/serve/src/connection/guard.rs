@@ -1,7 +1,7 @@
 //! Who may ask: only the page that was opened with the token.
 //!
 //! Any page that a browser shows can send requests to this machine, and a name that its owner
-//! lets point here makes them look like its own (DNS rebinding). So the `Host` must be ours, an
+//! lets point here makes them appear as its own (DNS rebinding). So the `Host` must be ours, an
 //! `Origin`, where there is one, too, and the address must begin with a token that nobody can
 //! guess.
 
@@ -71,7 +71,7 @@ impl Guard {
     }
 }
 
-/// Takes as long for any guess, so that answers tell nothing about the token.
+/// Takes as long for any guess, so that answers reveal nothing about the token.
 fn is_equal(guess: &[u8], token: &[u8]) -> bool {
     let difference = guess.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
     guess.len() == token.len() && difference == 0

@@ -64,7 +64,7 @@ impl Status {
 }
 
 /// Why bytes are no request that we answer.
-pub(crate) type Malformed = &'static str;
+pub(crate) type RequestError = &'static str;
 
 /// A head, and how many bytes it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,14 +75,14 @@ pub(crate) struct ParsedHead {
 
 /// Reads the head that the bytes begin with; nothing where more bytes are needed. What is found for
 /// some bytes is also found for any longer ones that begin with them.
-pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Malformed> {
+pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, RequestError> {
     let Some(end) = find_end(bytes)? else { return Ok(None) };
     let mut lines = bytes[..end].split(|&byte| byte == b'\n').map(|line| match line {
         [text @ .., b'\r'] => text,
         text => text,
     });
     let mut request = parse_request_line(lines.next().unwrap_or_default())?;
-    let mut seen = Seen::default();
+    let mut seen = SeenFields::default();
     for (at, line) in lines.take_while(|line| !line.is_empty()).enumerate() {
         if at == FIELDS_MAX {
             return Err("too many fields");
@@ -93,7 +93,7 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, Malformed> 
 }
 
 /// Where the head ends: behind the first empty line.
-fn find_end(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+fn find_end(bytes: &[u8]) -> Result<Option<usize>, RequestError> {
     let head = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
     for (at, &byte) in head.iter().enumerate() {
         match byte {
@@ -109,8 +109,8 @@ fn find_end(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     if head.len() == HEAD_BYTES_MAX { Err("the head is too long") } else { Ok(None) }
 }
 
-fn parse_request_line(line: &[u8]) -> Result<Request, Malformed> {
-    const NOT_A_REQUEST: Malformed = "not a request of HTTP/1.1";
+fn parse_request_line(line: &[u8]) -> Result<Request, RequestError> {
+    const NOT_A_REQUEST: RequestError = "not a request of HTTP/1.1";
     let text = std::str::from_utf8(line).map_err(|_| NOT_A_REQUEST)?;
     let mut words = text.split(' ');
     let (Some(method), Some(target), Some(version), None) =
@@ -147,11 +147,15 @@ fn parse_request_line(line: &[u8]) -> Result<Request, Malformed> {
 
 /// Fields that may stand there once.
 #[derive(Default)]
-struct Seen {
+struct SeenFields {
     has_length: bool,
 }
 
-fn parse_field(line: &[u8], request: &mut Request, seen: &mut Seen) -> Result<(), Malformed> {
+fn parse_field(
+    line: &[u8],
+    request: &mut Request,
+    seen: &mut SeenFields,
+) -> Result<(), RequestError> {
     let at = line.iter().position(|&byte| byte == b':').ok_or("not a field")?;
     let (name, value) = (&line[..at], line[at + 1..].trim_ascii());
     // A blank before the colon, or at the start of a folded line, is no letter of a name.
@@ -182,7 +186,7 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-fn once(slot: &mut Option<String>, value: &[u8], twice: Malformed) -> Result<(), Malformed> {
+fn once(slot: &mut Option<String>, value: &[u8], twice: RequestError) -> Result<(), RequestError> {
     let text = std::str::from_utf8(value).map_err(|_| "not text")?;
     match slot.replace(text.to_owned()) {
         Some(_) => Err(twice),
@@ -191,7 +195,7 @@ fn once(slot: &mut Option<String>, value: &[u8], twice: Malformed) -> Result<(),
 }
 
 /// Digits only: a sign, a list or a blank could be read in two ways.
-fn parse_length(value: &[u8]) -> Result<usize, Malformed> {
+fn parse_length(value: &[u8]) -> Result<usize, RequestError> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err("the length is not a number");
     }
@@ -428,9 +432,9 @@ mod tests {
 
     /// How often the system is called for a whole answer.
     #[derive(Default)]
-    struct Counted(usize);
+    struct WriteCounter(usize);
 
-    impl Write for Counted {
+    impl Write for WriteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += 1;
             Ok(bytes.len())
@@ -461,7 +465,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_sent_at_once() {
-        let mut counted = Counted::default();
+        let mut counted = WriteCounter::default();
         let response = Response::binary(vec![1; 1 << 20]);
         response.write(true, "'none'", &mut counted).expect("it is taken");
         assert_eq!(counted.0, 1);

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::connection::http::{Malformed, Request, parse_head};
+use crate::connection::http::{Request, RequestError, parse_head};
 
 /// How long a connection that has shown the token may wait for its next request.
 const IDLE_MAX: Duration = Duration::from_secs(120);
@@ -28,7 +28,7 @@ pub(crate) enum Unreadable {
     /// The other side has gone, or took too long.
     Closed,
     /// Not HTTP as we know it.
-    Odd(Malformed),
+    Odd(RequestError),
 }
 
 impl From<io::Error> for Unreadable {

@@ -1,8 +1,8 @@
 //! A private file that leads a browser to an address with a secret in it.
 //!
 //! Every user of a machine can read the arguments of every process, so an address that is given to
-//! a browser as an argument tells its token to all of them. The path of a file that only its owner
-//! can read tells nothing.
+//! a browser as an argument reveals its token to all of them. The path of a file that only its
+//! owner can read reveals nothing.
 
 use std::env;
 use std::fs::{self, DirBuilder, File};

@@ -1,4 +1,4 @@
-//! Counters and moments, thinned to what a screen can show.
+//! Counters and instants, thinned to what a screen can show.
 
 use serde_json::{Value, json};
 use spanwise_analyze::Viewport;
@@ -11,7 +11,7 @@ use crate::route::{Refusal, ViewerRequest};
 pub(crate) fn counters(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
-    let look = Viewport::new(from, to, asked.pixels()?);
+    let viewport = Viewport::new(from, to, asked.pixels()?);
     let mut tracks: Vec<Value> = Vec::new();
     for id in asked.track_numbers() {
         let id = id?;
@@ -28,7 +28,7 @@ pub(crate) fn counters(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
         }
         let mut at = seen;
         while at < end {
-            let next = end_of_pixel(times, look, at, end);
+            let next = end_of_pixel(times, viewport, at, end);
             let pixel = &values[at..next];
             let least = pixel.iter().copied().fold(f64::INFINITY, f64::min);
             let most = pixel.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -44,7 +44,7 @@ pub(crate) fn counters(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
 pub(crate) fn marks(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
-    let look = Viewport::new(from, to, asked.pixels()?);
+    let viewport = Viewport::new(from, to, asked.pixels()?);
     let instants = viewed.trace.instants();
     let mut names: Vec<u32> = Vec::new();
     let mut tracks: Vec<Value> = Vec::new();
@@ -56,7 +56,7 @@ pub(crate) fn marks(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
         let end = times.partition_point(|&time| time < to);
         let mut marks: Vec<Value> = Vec::new();
         while at < end {
-            let next = end_of_pixel(times, look, at, end);
+            let next = end_of_pixel(times, viewport, at, end);
             let name = names.iter().position(|&known| known == ids[at]).unwrap_or_else(|| {
                 names.push(ids[at]);
                 names.len() - 1
@@ -78,7 +78,7 @@ fn rows_of(tracks: &Column<u32>, track: TrackId) -> std::ops::Range<usize> {
 }
 
 /// Behind the last entry that shares the pixel of the one at `at`.
-fn end_of_pixel(times: &[i64], look: Viewport, at: usize, end: usize) -> usize {
-    let pixel_end = times[at].saturating_add(look.pixel_ns);
+fn end_of_pixel(times: &[i64], viewport: Viewport, at: usize, end: usize) -> usize {
+    let pixel_end = times[at].saturating_add(viewport.pixel_ns);
     at + times[at..end].partition_point(|&time| time < pixel_end).max(1)
 }

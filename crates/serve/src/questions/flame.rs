@@ -1,4 +1,4 @@
-//! Flame graphs of a trace, of a stretch of it, of one track; in groups; against another trace.
+//! Flame graphs of a trace, of a time range, of one track; in groups; against another trace.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use spanwise_write::{FlameBase, FlameNodes, write_flame_nodes};
 
 use crate::connection::http::Response;
 use crate::route::{Refusal, ViewerRequest};
-use crate::viewed::{COMMUNICATION, Viewed};
+use crate::viewed::{COMMUNICATION, TraceView};
 
 /// Narrower than this part of the whole cannot be seen.
 const NODES_MAX: i128 = 4000;
@@ -52,7 +52,7 @@ pub(crate) fn flame(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
 /// What changed since another trace, by step where both have steps.
 fn since(
     asked: &ViewerRequest<'_>,
-    viewed: &Viewed,
+    viewed: &TraceView,
     value: &str,
     group: Option<&str>,
 ) -> Result<Response, Refusal> {
@@ -71,7 +71,7 @@ fn since(
 }
 
 /// The profile of what was asked about: the whole trace, or a part of it.
-fn part<'v>(asked: &ViewerRequest<'_>, viewed: &'v Viewed) -> Result<Cow<'v, Profile>, Refusal> {
+fn part<'v>(asked: &ViewerRequest<'_>, viewed: &'v TraceView) -> Result<Cow<'v, Profile>, Refusal> {
     let trace = &viewed.trace;
     let track = asked.number("track")?.map(|id| asked.track(viewed, id)).transpose()?;
     if asked.text("from").is_none() && asked.text("to").is_none() && track.is_none() {
@@ -108,7 +108,7 @@ fn all_ranks(asked: &ViewerRequest<'_>) -> Result<Profile, Refusal> {
 
 fn written(
     profile: &Profile,
-    viewed: &Viewed,
+    viewed: &TraceView,
     value: &str,
     base: Option<FlameBase<'_>>,
 ) -> Result<Response, Refusal> {

@@ -5,14 +5,14 @@ use spanwise_analyze::sampled_call;
 use spanwise_model::{NO_CPU, NO_LOCK, SpanId, SpanKind, StackId, StateRow, StrId, TrackId};
 
 use super::slices::short;
-use crate::viewed::Viewed;
+use crate::viewed::TraceView;
 
 /// Frames and lines of which there may be very many: the first.
 const FRAMES_MAX: usize = 200;
 const LINES_MAX: usize = 20;
 
 /// Samples of a call that was drawn from them; null for other spans.
-pub(super) fn sampled(viewed: &Viewed, span: SpanId) -> Value {
+pub(super) fn sampled(viewed: &TraceView, span: SpanId) -> Value {
     let trace = &viewed.trace;
     let Some(call) = sampled_call(trace, viewed.facts.cpu_time(), span) else { return Value::Null };
     let events = call.events.iter().map(|row| {
@@ -39,7 +39,7 @@ pub(super) fn sampled(viewed: &Viewed, span: SpanId) -> Value {
 }
 
 /// The thread state that a span was drawn from, or null.
-pub(super) fn state(viewed: &Viewed, span: SpanId) -> Value {
+pub(super) fn state(viewed: &TraceView, span: SpanId) -> Value {
     let Some(row) = state_of(viewed, span) else { return Value::Null };
     let waker = row.waker.map(|track| json!({ "track": track.0, "name": thread(viewed, track) }));
     let is_idle = matches!(row.state, spanwise_model::ThreadState::Blocked(on) if on.is_idle());
@@ -56,7 +56,7 @@ pub(super) fn state(viewed: &Viewed, span: SpanId) -> Value {
 }
 
 /// The state at the start of a span that says so.
-fn state_of(viewed: &Viewed, span: SpanId) -> Option<StateRow> {
+fn state_of(viewed: &TraceView, span: SpanId) -> Option<StateRow> {
     let trace = &viewed.trace;
     if !matches!(trace.kind(span), SpanKind::OffCpu | SpanKind::LockWait) {
         return None;
@@ -70,7 +70,7 @@ fn state_of(viewed: &Viewed, span: SpanId) -> Option<StateRow> {
 }
 
 /// Frames, innermost first.
-fn stack(viewed: &Viewed, stack: StackId) -> Vec<Value> {
+fn stack(viewed: &TraceView, stack: StackId) -> Vec<Value> {
     let trace = &viewed.trace;
     let frames = trace.stacks().frames(stack).take(FRAMES_MAX);
     let frames = frames.map(|frame| {
@@ -86,7 +86,7 @@ fn stack(viewed: &Viewed, stack: StackId) -> Vec<Value> {
     frames.collect()
 }
 
-fn thread(viewed: &Viewed, track: TrackId) -> String {
+fn thread(viewed: &TraceView, track: TrackId) -> String {
     let track = viewed.trace.tracks().get(track);
     let text = |id| viewed.trace.strings().get(id);
     match text(track.thread_name) {
@@ -96,6 +96,6 @@ fn thread(viewed: &Viewed, track: TrackId) -> String {
 }
 
 /// A text that is known.
-fn text(viewed: &Viewed, id: StrId) -> Option<&str> {
+fn text(viewed: &TraceView, id: StrId) -> Option<&str> {
     Some(viewed.trace.strings().get(id)).filter(|text| !text.is_empty())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use spanwise_query::{Cut, Database, Limits, QueryError, Value};
+use spanwise_query::{AnswerLimit, Database, Limits, QueryError, Value};
 
 use crate::connection::http::Response;
 use crate::route::{Refusal, ViewerRequest};
@@ -57,10 +57,12 @@ pub(crate) fn query(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
 }
 
 /// What is not there, and what to do about it.
-fn cut_text(cut: Cut) -> String {
+fn cut_text(cut: AnswerLimit) -> String {
     match cut {
-        Cut::Rows => format!("only the first {ROWS_MAX} rows are shown: use LIMIT and OFFSET"),
-        Cut::Bytes => format!(
+        AnswerLimit::Rows => {
+            format!("only the first {ROWS_MAX} rows are shown: use LIMIT and OFFSET")
+        }
+        AnswerLimit::Bytes => format!(
             "only what fits into {} MiB is shown: select fewer columns, or shorten texts with \
              substr()",
             BYTES_MAX >> 20

@@ -9,7 +9,7 @@ use spanwise_model::{Nanos, StrId, map_indices, threads_available};
 
 use crate::connection::http::Response;
 use crate::route::{Refusal, ViewerRequest};
-use crate::viewed::Viewed;
+use crate::viewed::TraceView;
 
 /// More rows than a screen has lines are not sent.
 const ROWS_MAX: usize = 512;
@@ -20,7 +20,7 @@ const MUCH: i64 = 64;
 pub(crate) fn slices(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     let viewed = &*asked.trace()?;
     let (from, to) = asked.window(viewed)?;
-    let look = Viewport::new(from, to, asked.pixels()?);
+    let viewport = Viewport::new(from, to, asked.pixels()?);
     let mut all: Vec<Slice> = Vec::new();
     let mut parts: Vec<Value> = Vec::new();
     let tracks = asked.tracks(viewed)?;
@@ -30,7 +30,7 @@ pub(crate) fn slices(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     // To ask the system takes 22 calls, since groups of processes have limits of their own.
     static THREADS: OnceLock<usize> = OnceLock::new();
     let threads = if is_much { *THREADS.get_or_init(threads_available) } else { 1 };
-    let cut = |at: usize| viewed.rows(tracks[at]).slices(look, ROWS_MAX);
+    let cut = |at: usize| viewed.rows(tracks[at]).slices(viewport, ROWS_MAX);
     for (track, slices) in tracks.iter().zip(map_indices(tracks.len(), threads, cut)) {
         parts.push(json!({ "id": track.0, "first": all.len(), "len": slices.len() }));
         all.extend(slices);
@@ -47,9 +47,9 @@ pub(crate) fn slices(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
 }
 
 /// The names of what is painted, by their numbers.
-fn names<'a>(viewed: &'a Viewed, slices: &[Slice]) -> BTreeMap<u32, &'a str> {
+fn names<'a>(viewed: &'a TraceView, slices: &[Slice]) -> BTreeMap<u32, &'a str> {
     let (spans, strings) = (viewed.trace.spans(), viewed.trace.strings());
-    // Few names stand for many rectangles: a look at a flag is cheaper than one into the map.
+    // Few names stand for many rectangles: reading a flag is cheaper than a map lookup.
     let mut is_named = vec![false; strings.len()];
     let mut names = BTreeMap::new();
     for slice in slices {
@@ -62,12 +62,12 @@ fn names<'a>(viewed: &'a Viewed, slices: &[Slice]) -> BTreeMap<u32, &'a str> {
 }
 
 /// What to paint instead of names that are long and could be said in a few words.
-fn labels(viewed: &Viewed, names: &BTreeMap<u32, &str>) -> BTreeMap<u32, String> {
+fn labels(viewed: &TraceView, names: &BTreeMap<u32, &str>) -> BTreeMap<u32, String> {
     let labels = viewed.labels(names.keys().map(|&name| StrId(name)));
     labels.into_iter().map(|(name, label)| (name.0, short(&label).to_owned())).collect()
 }
 
-/// Nearly all names are short, which their length in bytes shows without a look at them.
+/// Nearly all names are short, which their length in bytes shows without reading them.
 pub(super) fn short(name: &str) -> &str {
     let end = match name.len() <= NAME_CHARS_MAX {
         true => None,
@@ -77,7 +77,7 @@ pub(super) fn short(name: &str) -> &str {
 }
 
 /// The answer's bytes: docs/reference/formats/viewer-protocol.md.
-fn columns(viewed: &Viewed, head: &str, slices: &[Slice]) -> Vec<u8> {
+fn columns(viewed: &TraceView, head: &str, slices: &[Slice]) -> Vec<u8> {
     const SLICE_BYTES: usize = 2 * 8 + 4 * 4 + 4 + 1;
     let spans = viewed.trace.spans();
     // The columns behind it begin at a multiple of 8.

@@ -8,7 +8,7 @@ use super::observed::{sampled, state};
 use super::slices::short;
 use crate::connection::http::Response;
 use crate::route::{Refusal, ViewerRequest};
-use crate::viewed::Viewed;
+use crate::viewed::TraceView;
 
 /// Of what may be very many, the first.
 const LAUNCHED_MAX: usize = 50;
@@ -54,8 +54,8 @@ pub(crate) fn span(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
     Ok(Response::json(answer.to_string()))
 }
 
-/// The span that begins at a moment in a row of a track: numbers change when a trace grows.
-fn placed(asked: &ViewerRequest<'_>, viewed: &Viewed) -> Result<SpanId, Refusal> {
+/// The span that begins at a time in a row of a track: numbers change when a trace grows.
+fn placed(asked: &ViewerRequest<'_>, viewed: &TraceView) -> Result<SpanId, Refusal> {
     let track = asked.track(viewed, asked.needed("track")?)?;
     let (start, row) = (viewed.to_trace_time(asked.needed("start")?), asked.needed("row")?);
     let (rows, spans) = (viewed.rows(track), viewed.trace.spans());
@@ -68,7 +68,7 @@ fn placed(asked: &ViewerRequest<'_>, viewed: &Viewed) -> Result<SpanId, Refusal>
 }
 
 /// What a list of spans says of each.
-pub(super) fn brief(viewed: &Viewed, span: SpanId) -> Value {
+pub(super) fn brief(viewed: &TraceView, span: SpanId) -> Value {
     let spans = viewed.trace.spans();
     let track = spans.track(span);
     json!({
@@ -81,12 +81,12 @@ pub(super) fn brief(viewed: &Viewed, span: SpanId) -> Value {
     })
 }
 
-fn named(viewed: &Viewed, span: SpanId) -> Value {
+fn named(viewed: &TraceView, span: SpanId) -> Value {
     json!({ "span": span.0, "name": short(viewed.trace.name(span)) })
 }
 
 /// The spans around one, outermost first.
-fn stack(viewed: &Viewed, span: SpanId) -> Vec<SpanId> {
+fn stack(viewed: &TraceView, span: SpanId) -> Vec<SpanId> {
     let spans = viewed.trace.spans();
     let around = std::iter::successors(spans.parent(span), |&inner| spans.parent(inner));
     let mut stack: Vec<SpanId> = around.take(STACK_MAX).collect();
@@ -95,7 +95,7 @@ fn stack(viewed: &Viewed, span: SpanId) -> Vec<SpanId> {
 }
 
 /// Arguments as text; where they cannot be read, why.
-fn args(viewed: &Viewed, span: SpanId) -> Vec<(String, String)> {
+fn args(viewed: &TraceView, span: SpanId) -> Vec<(String, String)> {
     match viewed.trace.args(span) {
         Err(why) => vec![("cannot be read".to_owned(), why)],
         Ok(args) => args.into_iter().map(|(key, value)| (key, arg_text(&value))).collect(),
@@ -120,7 +120,7 @@ fn arg_text(value: &ArgValue) -> String {
 }
 
 /// GPU work that was launched under it.
-fn launched(viewed: &Viewed, span: SpanId) -> Value {
+fn launched(viewed: &TraceView, span: SpanId) -> Value {
     let work = viewed.facts.launched_work().under(&viewed.trace, span);
     let total: i128 =
         work.iter().map(|&(_, work)| i128::from(viewed.trace.spans().dur(work))).sum();
@@ -130,7 +130,7 @@ fn launched(viewed: &Viewed, span: SpanId) -> Value {
 }
 
 /// Arrows that begin or end here.
-fn links(viewed: &Viewed, span: SpanId) -> Vec<Value> {
+fn links(viewed: &TraceView, span: SpanId) -> Vec<Value> {
     let trace = &viewed.trace;
     let links = trace.links();
     let rows = (0..links.len()).filter(|&row| [links.from[row], links.to[row]].contains(&span.0));
@@ -145,7 +145,7 @@ fn links(viewed: &Viewed, span: SpanId) -> Vec<Value> {
 }
 
 /// The others of its name: how many, and where its length stands among them.
-fn same_name(viewed: &Viewed, span: SpanId) -> Value {
+fn same_name(viewed: &TraceView, span: SpanId) -> Value {
     let spans = viewed.trace.spans();
     let StrId(name) = spans.name(span);
     let (mut count, mut total, mut longer) = (0_u64, 0_i128, 0_u64);

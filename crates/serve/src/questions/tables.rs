@@ -11,7 +11,7 @@ use spanwise_write::{Document, Section, SidePlaces, Top};
 
 use crate::connection::http::Response;
 use crate::route::{Refusal, ViewerRequest};
-use crate::viewed::Viewed;
+use crate::viewed::TraceView;
 
 /// Rows of each table of the report.
 const REPORT_ROWS: Top = Top::First(50);
@@ -40,7 +40,7 @@ pub(crate) fn range(asked: &ViewerRequest<'_>) -> Result<Response, Refusal> {
 }
 
 /// What samples and thread states say of a range, where there are any.
-fn observed_sections(viewed: &Viewed, window: Range<Nanos>) -> Vec<Section> {
+fn observed_sections(viewed: &TraceView, window: Range<Nanos>) -> Vec<Section> {
     let trace = &*viewed.trace;
     let last = trace.window().map_or(Nanos::MAX, |(_, last)| last);
     // A range ends before its end, but the last sample is taken at the end of its trace.

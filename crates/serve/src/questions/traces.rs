@@ -5,7 +5,7 @@ use spanwise_model::{Nanos, Trace, Track, TrackId, TrackKind, starts_on_one_cloc
 
 use crate::connection::http::Response;
 use crate::session::Session;
-use crate::viewed::{Viewed, kinds};
+use crate::viewed::{TraceView, kinds};
 
 pub(crate) fn traces(session: &Session) -> Response {
     let traces = session.traces();
@@ -18,7 +18,7 @@ pub(crate) fn traces(session: &Session) -> Response {
     Response::json(json!({ "version": 1, "kinds": kinds, "traces": traces }).to_string())
 }
 
-fn about(id: usize, viewed: &Viewed, began: Option<Nanos>) -> Value {
+fn about(id: usize, viewed: &TraceView, began: Option<Nanos>) -> Value {
     let trace = &viewed.trace;
     let to = trace.window().map_or(0, |(_, to)| viewed.to_page_time(to));
     let notices: Vec<Value> = trace
@@ -72,7 +72,7 @@ fn in_order(trace: &Trace) -> Vec<TrackId> {
     rows.into_iter().map(|(id, _)| id).collect()
 }
 
-fn track(viewed: &Viewed, id: TrackId, extremes: &[Extremes]) -> Value {
+fn track(viewed: &TraceView, id: TrackId, extremes: &[Extremes]) -> Value {
     let trace = &viewed.trace;
     let row = trace.tracks().get(id);
     let text = |id| trace.strings().get(id);
@@ -95,7 +95,7 @@ fn track(viewed: &Viewed, id: TrackId, extremes: &[Extremes]) -> Value {
 }
 
 /// Memory over time as counters of the processes that used it.
-fn memory(viewed: &Viewed) -> impl Iterator<Item = Value> {
+fn memory(viewed: &TraceView) -> impl Iterator<Item = Value> {
     let trace = &viewed.trace;
     let text = |id| trace.strings().get(id);
     let first_number = trace.tracks().len();
@@ -120,7 +120,7 @@ fn memory(viewed: &Viewed) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Of the values of a counter; and how many moments a track has.
+/// Of the values of a counter; and how many instants a track has.
 #[derive(Clone, Copy)]
 struct Extremes {
     least: f64,

@@ -14,13 +14,13 @@ use crate::running::{Running, start};
 const SPANS: usize = 30_000;
 
 /// A trace that is shown from its index, and the folder of both.
-struct Shown {
+struct ShownTrace {
     folder: tempfile::TempDir,
     running: Running,
 }
 
-impl Shown {
-    fn new() -> Shown {
+impl ShownTrace {
+    fn new() -> ShownTrace {
         let folder = tempfile::tempdir().expect("a folder");
         let source = folder.path().join("trace.json");
         let event = |at: usize| {
@@ -32,7 +32,7 @@ impl Shown {
         let open = || spanwise_read::open(&source, &OpenOptions::default()).expect("a trace");
         drop(open());
         let running = start(vec![open()]);
-        Shown { folder, running }
+        ShownTrace { folder, running }
     }
 
     fn table(&self, name: &str) -> PathBuf {
@@ -75,9 +75,9 @@ fn an_index_that_is_changed_or_cut_changes_no_answer() {
         &|path| overwrite(path, 0),
         &|path| cut(path, 0),
     ];
-    let expected = Shown::new().answers();
+    let expected = ShownTrace::new().answers();
     for harm in harms {
-        let shown = Shown::new();
+        let shown = ShownTrace::new();
         tables.iter().for_each(|table| harm(&shown.table(table)));
         assert!(shown.answers() == expected, "another answer");
     }
@@ -88,7 +88,7 @@ fn a_trace_that_is_cut_or_changed_costs_only_the_arguments() {
     let harms: [&dyn Fn(&Path); 3] =
         [&|path| cut(path, 5000), &|path| overwrite(path, b'"'), &|path| cut(path, 0)];
     for harm in harms {
-        let shown = Shown::new();
+        let shown = ShownTrace::new();
         let args = &shown.span(SPANS - 1)["args"];
         assert!(args.to_string().contains(&(SPANS - 1).to_string()), "{args}");
         harm(&shown.folder.path().join("trace.json"));
@@ -102,7 +102,7 @@ fn a_trace_that_is_cut_or_changed_costs_only_the_arguments() {
 
 #[test]
 fn another_trace_in_the_place_of_one_is_not_taken_for_it() {
-    let shown = Shown::new();
+    let shown = ShownTrace::new();
     let source = shown.folder.path().join("trace.json");
     fs::rename(&source, shown.folder.path().join("old")).expect("ours");
     fs::write(&source, "[]").expect("writable");

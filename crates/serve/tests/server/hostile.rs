@@ -72,8 +72,11 @@ fn queries_end_with_the_connection_that_asked() {
     let running = small();
     let slow: Vec<TcpStream> = (0..QUERIES_MAX).map(|_| begin_query(&running, ENDLESS)).collect();
     wait_for(&running, 503);
-    let (_, told) = ask(&running, "SELECT 1");
-    assert!(told["error"].as_str().is_some_and(|error| error.contains("are running")), "{told}");
+    let (_, answer) = ask(&running, "SELECT 1");
+    assert!(
+        answer["error"].as_str().is_some_and(|error| error.contains("are running")),
+        "{answer}"
+    );
     // Other questions are answered all the same.
     assert_eq!(running.get("api/traces").status, 200);
     assert!(slow.iter().all(has_no_answer));
@@ -91,15 +94,15 @@ fn numbers(query: &str) -> String {
 #[test]
 fn answers_are_bounded_in_bytes() {
     let running = small();
-    let (status, told) = ask(&running, &numbers("SELECT printf('%.*c', 60000000, 'x') FROM n"));
+    let (status, answer) = ask(&running, &numbers("SELECT printf('%.*c', 60000000, 'x') FROM n"));
     assert_eq!(status, 400);
-    assert!(told["error"].as_str().is_some_and(|error| error.contains("substr()")), "{told}");
-    let (status, told) = ask(&running, &numbers("SELECT printf('%.*c', 500000, 'x') FROM n"));
-    let rows = told["rows"].as_array().map_or(0, Vec::len);
-    assert_eq!((status, rows, &told["more"]), (200, 16, &Value::Bool(true)));
-    assert!(told["cut"].as_str().is_some_and(|cut| cut.contains("8 MiB")), "{}", told["cut"]);
-    let (_, told) = ask(&running, &numbers("SELECT x FROM n"));
-    assert_eq!((&told["more"], &told["cut"]), (&Value::Bool(false), &Value::Null));
+    assert!(answer["error"].as_str().is_some_and(|error| error.contains("substr()")), "{answer}");
+    let (status, answer) = ask(&running, &numbers("SELECT printf('%.*c', 500000, 'x') FROM n"));
+    let rows = answer["rows"].as_array().map_or(0, Vec::len);
+    assert_eq!((status, rows, &answer["more"]), (200, 16, &Value::Bool(true)));
+    assert!(answer["cut"].as_str().is_some_and(|cut| cut.contains("8 MiB")), "{}", answer["cut"]);
+    let (_, answer) = ask(&running, &numbers("SELECT x FROM n"));
+    assert_eq!((&answer["more"], &answer["cut"]), (&Value::Bool(false), &Value::Null));
 }
 
 /// Whether the server answers a request that comes now.
@@ -207,7 +210,7 @@ fn what_was_found_by_fuzzing_is_read_or_refused() {
     }
 }
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Numbers(u64);
 
 impl Numbers {

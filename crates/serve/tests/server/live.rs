@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use spanwise_probe::{Session as Recording, mark, span};
 use spanwise_report::{LiveTrace, LiveUpdate};
-use spanwise_serve::{Session, Viewed};
+use spanwise_serve::{Session, TraceView};
 
 use crate::running::{Running, start_session};
 
@@ -49,7 +49,7 @@ fn a_page_follows_a_program_that_runs_and_sees_its_end() {
     let recording = Recording::start(&path).expect("a session");
     drop(span!("first"));
     let (live, trace) = opened(&path);
-    let session = Session::new(vec![Viewed::new("run".to_owned(), trace)]).follow(0, live);
+    let session = Session::new(vec![TraceView::new("run".to_owned(), trace)]).follow(0, live);
     let running = start_session(session);
     let before = wait_until(&running, "live", |trace| trace["live"] == true);
     let at_first = running.json("api/span?trace=0&span=0");

@@ -27,13 +27,13 @@ fn allocations_become_counters_of_their_process() {
     let traces = running.json("api/traces");
     let tracks = traces["traces"][0]["tracks"].as_array().expect("tracks");
     let counters: Vec<&Value> = tracks.iter().filter(|track| track["kind"] == "counter").collect();
-    let told = |counter: &Value| {
+    let described = |counter: &Value| {
         let keys = ["process", "process_name", "thread_name", "least", "most", "unit"];
         json!(keys.map(|key| counter[key].clone()))
     };
-    let told: Vec<Value> = counters.iter().map(|counter| told(counter)).collect();
+    let descriptions: Vec<Value> = counters.iter().map(|counter| described(counter)).collect();
     assert_eq!(
-        json!(told),
+        json!(descriptions),
         json!([
             ["10", "train", "GPU 0 memory, allocated", 100.0, 250.0, "bytes"],
             ["10", "train", "GPU 0 memory, reserved", 1000.0, 2000.0, "bytes"],

@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::Value;
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
-use spanwise_serve::{Server, Session, Viewed};
+use spanwise_serve::{Server, Session, TraceView};
 
 /// A server that lasts as long as the tests.
 pub(crate) struct Running {
@@ -38,7 +38,7 @@ pub(crate) fn from_text(text: &str) -> Trace {
 
 pub(crate) fn start(traces: Vec<Trace>) -> Running {
     let viewed = traces.into_iter().enumerate();
-    let viewed = viewed.map(|(at, trace)| Viewed::new(format!("{at}.json"), trace)).collect();
+    let viewed = viewed.map(|(at, trace)| TraceView::new(format!("{at}.json"), trace)).collect();
     start_session(Session::new(viewed))
 }
 

@@ -8,7 +8,7 @@
 //! ranges kept are fewer than the bytes read, and all walking together has an end.
 //!
 //! Debug information that stands in yet another file (`.dwo`, or shared by `dwz`) is not
-//! looked for.
+//! read.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
 pub(super) type Unit<'a> = gimli::Unit<Slice<'a>>;
 type Entry<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 
-/// Entries and ranges that are looked at for one recording: seconds, where a file is made to
+/// Entries and ranges that are read for one recording: seconds, where a file is made to
 /// take forever; honest ones stay far below.
 const WORK_MAX: u64 = 1 << 27;
 
@@ -75,7 +75,7 @@ impl<'a> Inlines<'a> {
     }
 
     /// Where the code at this address stands in the source.
-    pub fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> Located {
+    pub fn find(&mut self, files: &mut Files, mapping: &Mapping, ip: u64) -> AddressLines {
         let shelf = self.shelf;
         let file = self.files.entry(Rc::clone(&mapping.path)).or_insert_with(|| {
             let bytes = files.get(&mapping.path)?;
@@ -89,7 +89,7 @@ impl<'a> Inlines<'a> {
 
 /// What debug information says about an address.
 #[derive(Debug, Default)]
-pub struct Located {
+pub struct AddressLines {
     /// Where the function itself stands.
     pub own: SourceLine,
     /// The functions that were put into it, from the outermost on.
@@ -197,7 +197,7 @@ impl<'a> DebugFile<'a> {
         Some(())
     }
 
-    fn find(&mut self, file_offset: u64, work: &mut Work) -> Option<Located> {
+    fn find(&mut self, file_offset: u64, work: &mut Work) -> Option<AddressLines> {
         let address = self.segments.address(file_offset)?;
         let number = at(&self.reaches, address)?;
         let opened = self.open(number)?;
@@ -216,7 +216,7 @@ impl<'a> DebugFile<'a> {
             self.walk(&opened.unit, function, address, &mut calls, work);
         }
         let source = |file, line| SourceLine::of(&self.dwarf, &opened.unit, file, line);
-        let mut located = Located::default();
+        let mut located = AddressLines::default();
         let mut around = None;
         // A caller stands where it called what was put into it; the innermost where the
         // line table says.
@@ -384,8 +384,8 @@ impl Target {
     }
 }
 
-/// The last that begins at or before an address and reaches over it. Ranges do not overlap
-/// but by mistake, so only a few are looked at.
+/// The last that begins at or before an address and reaches over it. Ranges overlap
+/// only by mistake, so only a few are examined.
 fn at<T: Copy>(reaches: &[Reach<T>], address: u64) -> Option<T> {
     let after = reaches.partition_point(|reach| reach.0 <= address);
     let near = reaches[..after].iter().rev().take(16);

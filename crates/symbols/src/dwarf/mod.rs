@@ -3,5 +3,5 @@
 mod inlines;
 mod line_table;
 
-pub use inlines::{InlinedCall, Inlines, Located, Shelf};
+pub use inlines::{AddressLines, InlinedCall, Inlines, Shelf};
 pub use line_table::SourceLine;

@@ -35,7 +35,7 @@ pub fn address_site(path: &Path, address: u64) -> Result<Option<u64>, String> {
     probe_sites(&file, bytes.as_ref(), BTreeSet::from([address])).into_iter().next().transpose()
 }
 
-/// Programs that may lie anywhere in memory look like libraries, but say what they are.
+/// Programs that may lie anywhere in memory have the type of libraries, but say what they are.
 fn is_moved_program(file: &object::File<'_>) -> bool {
     const FLAGS_1: u64 = 0x6fff_fffb;
     const IS_PROGRAM: u64 = 0x0800_0000;

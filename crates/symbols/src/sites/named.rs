@@ -1,4 +1,4 @@
-//! Where in a file a function begins, for those who want to be told when it is called.
+//! Where in a file a function begins, for probes of its calls.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::elf::debug_file;
 ///
 /// A name is as the linker has it, or as the source has it, with or without what stands in
 /// parentheses. A mark for indirect jumps at the beginning (`endbr64`) is passed over: it
-/// makes probes dear. Empty where the file has no such function, or is no program at all.
+/// makes probes expensive. Empty where the file has no such function, or is no program at all.
 pub fn function_sites(path: &Path, name: &str) -> Vec<u64> {
     if !path.is_file() || name.is_empty() {
         return Vec::new();
@@ -192,7 +192,7 @@ fn past_mark(bytes: &[u8], offset: u64) -> u64 {
 }
 
 fn addresses(file: &object::File<'_>, name: &str) -> BTreeSet<u64> {
-    // Names of linkers hold the words of the source as they are: few need a closer look.
+    // Names of linkers hold the words of the source as they are: few need a closer examination.
     let head = name.split('(').next().unwrap_or(name);
     let word = head.rsplit("::").next().unwrap_or(head);
     let word = word.split('<').next().unwrap_or(word).as_bytes();

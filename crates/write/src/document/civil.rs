@@ -1,4 +1,4 @@
-//! A moment as people write it.
+//! A time as people write it.
 
 /// Nanoseconds since 1970 as "2026-10-01 12:57:06 UTC".
 pub(crate) fn utc_text(since_1970_ns: i128) -> String {

@@ -56,7 +56,7 @@ pub(crate) fn escape_markup(text: &str) -> String {
 }
 
 /// A JSON string. What text output spells out is escaped here too: JSON may well
-/// be looked at in a terminal.
+/// be read in a terminal.
 pub(crate) fn write_json_string(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
     out.write_all(b"\"")?;
     let mut rest = text;
@@ -83,7 +83,7 @@ pub(crate) fn write_json_string(text: &str, out: &mut dyn io::Write) -> io::Resu
 /// Spreadsheets take a text that begins like a formula for one, and run it; an apostrophe before it
 /// makes it text for them. A text that begins with an apostrophe gets one too, so that taking one
 /// away gives the text back. Numbers stay numbers. Control characters are spelled out: a file is
-/// looked at in a terminal sooner or later. Line feeds and tabs stay, within quotes.
+/// read in a terminal sooner or later. Line feeds and tabs stay, within quotes.
 pub(crate) fn write_csv_field(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
     let text = printable_in_csv(text);
     let mark = if begins_formula(&text) { "'" } else { "" };

@@ -117,7 +117,7 @@ fn write_table(table: &Table, out: &mut dyn io::Write) -> io::Result<()> {
             let short = texts.next().unwrap_or_default();
             let text = markup(&short);
             match columns[at].unit {
-                // The words of a status are ours; the first of them names its colour.
+                // The words of a status are ours; the first of them names its color.
                 Unit::Status => {
                     let word = text.split(' ').next().unwrap_or_default();
                     write!(out, "<td class=\"t\"><span class=\"{word}\">{text}</span></td>")?;

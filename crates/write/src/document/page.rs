@@ -106,7 +106,7 @@ impl Section {
     }
 }
 
-/// Where rows lie, for tables that say it; else nothing at all. Answers tell times since the
+/// Where rows lie, for tables that say it; else nothing at all. Times in answers are since the
 /// trace began, as the page does.
 fn places(table: &Table) -> Vec<Option<PagePlace>> {
     let column = |key: &str| {

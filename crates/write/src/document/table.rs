@@ -15,7 +15,7 @@ use crate::names::short_names;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Text,
-    /// Text out of a few known words; coloured where colour is on.
+    /// Text out of a few known words; colored where color is on.
     Status,
     /// Yes or no.
     Flag,
@@ -91,7 +91,7 @@ impl Column {
         self
     }
 
-    /// A column whose name somebody else has chosen: `gpu_ns` is told in nanoseconds.
+    /// A column whose name somebody else has chosen: `gpu_ns` is in nanoseconds.
     pub fn named(name: &str, is_number: bool) -> Self {
         let (key, unit) = match name.strip_suffix("_ns").filter(|_| is_number) {
             Some(key) => (key, Unit::Nanos),

@@ -6,7 +6,7 @@ use crate::document::escape::printable;
 use crate::document::table::{Cell, Table, Unit};
 use crate::document::units::{bytes_text, count_text, nanos_text, percent_text, rounded};
 
-/// How text output looks.
+/// The format of text output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     pub color: bool,
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_only_when_asked_for() {
+    fn color_only_when_asked_for() {
         check(
             60,
             true,

@@ -35,7 +35,7 @@ impl<'a> Function<'a> {
         is_type.then(|| Function::parse_path(name)).flatten()
     }
 
-    /// The parts of a type or of a function, without looking for a signature first.
+    /// The parts of a type or of a function, without searching for a signature first.
     pub(super) fn parse_path(text: &'a str) -> Option<Self> {
         let path = components(without_signature(text)?)?;
         (!path.is_empty()).then_some(Function { path })

@@ -2,7 +2,7 @@
 //! of C++ templates.
 //!
 //! Programs and hovering readers get the whole name; nothing parses a short one. A name keeps
-//! what distinguishes it among its neighbours: the operation, types, tile sizes. A short name
+//! what distinguishes it among its neighbors: the operation, types, tile sizes. A short name
 //! that is already readable stays as it is.
 
 mod cpp;
@@ -67,15 +67,15 @@ fn demangled(name: &str) -> Option<String> {
         return None;
     }
     let symbol = cpp_demangle::Symbol::new(name).ok()?;
-    let mut text = Bounded(String::new());
+    let mut text = BoundedText(String::new());
     symbol.structured_demangle(&mut text, &cpp_demangle::DemangleOptions::new()).ok()?;
     Some(text.0)
 }
 
 /// Text that takes no more than a name can have.
-struct Bounded(String);
+struct BoundedText(String);
 
-impl fmt::Write for Bounded {
+impl fmt::Write for BoundedText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         if self.0.len() + part.len() > DEMANGLED_MAX {
             return Err(fmt::Error);

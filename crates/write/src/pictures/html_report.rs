@@ -28,7 +28,7 @@ pub struct ReportPage<'a> {
     pub trace: Option<&'a Trace>,
     /// What the flame graph shows, and its column.
     pub profile: Option<(&'a Profile, usize)>,
-    /// Colours the flame graph by what changed since this one.
+    /// Colors the flame graph by what changed since this one.
     pub base: Option<&'a Profile>,
     pub bytes_max: usize,
 }
@@ -128,7 +128,7 @@ impl ReportPage<'_> {
             writeln!(out, "<p class=\"advice\">To stay below {most}, {}.</p>", detail.dropped)?;
         }
         self.write_contents(detail, out)?;
-        // What matters most, the pictures, then all there is to look up.
+        // What matters most, the pictures, then all the details.
         let mut answers = shortened(self.document, detail.rows_max);
         let is_last_of_head = |section: &Section| section.key == "findings";
         let head = answers.sections.iter().position(is_last_of_head).map_or(1, |at| at + 1);

@@ -20,12 +20,12 @@ const STEPS_MAX: usize = 250;
 /// How far apart the numbers of steps stand at least.
 const NUMBER_WIDTH: f64 = 34.0;
 
-/// Okabe and Ito's, which people with colour-blindness can tell apart; the rest is grey.
-const COLOURS: [&str; 8] =
+/// Okabe and Ito's, which people with color blindness can distinguish; the rest is gray.
+const COLORS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#8a8f98"];
 
-/// How many classes have a colour of their own, the rest among them.
-pub const CHART_CLASSES_MAX: usize = COLOURS.len();
+/// How many classes have a color of their own, the rest among them.
+pub const CHART_CLASSES_MAX: usize = COLORS.len();
 
 /// Draws the chart; nothing where there are no steps with GPU work.
 pub(crate) fn write_steps_chart(made: &StepClasses, out: &mut dyn io::Write) -> io::Result<()> {
@@ -85,7 +85,7 @@ fn write_bar(
             "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{:.1}\" \
              fill=\"{}\"><title>step {}, {}: {}</title></rect>",
             (bottom - top).max(0.1),
-            COLOURS[class.min(CHART_CLASSES_MAX - 1)],
+            COLORS[class.min(CHART_CLASSES_MAX - 1)],
             step.number,
             markup(&made.classes[class]),
             nanos_text(ns)
@@ -105,11 +105,11 @@ fn write_bar(
 fn write_legend(made: &StepClasses, shown: usize, out: &mut dyn io::Write) -> io::Result<()> {
     write!(out, "<p class=\"legend\">")?;
     for (class, name) in made.classes.iter().enumerate() {
-        let colour = COLOURS[class.min(CHART_CLASSES_MAX - 1)];
+        let color = COLORS[class.min(CHART_CLASSES_MAX - 1)];
         write!(
             out,
             "<span><svg viewBox=\"0 0 10 10\">\
-             <rect width=\"10\" height=\"10\" fill=\"{colour}\"/></svg> {}</span> ",
+             <rect width=\"10\" height=\"10\" fill=\"{color}\"/></svg> {}</span> ",
             markup(name)
         )?;
     }

@@ -1,7 +1,7 @@
 //! A timeline as a picture: the busiest tracks at a fixed width, nothing to move.
 //!
 //! What is wide enough to point at is a rectangle with its name; what is narrower is part of one
-//! shape a colour, so that a million short spans cost what their pixels cost.
+//! shape a color, so that a million short spans cost what their pixels cost.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(crate) fn write_timeline(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let Some((from, to)) = trace.window() else { return Ok(()) };
-    let look = Viewport::new(from, to.saturating_add(1), WIDTH as u32);
+    let viewport = Viewport::new(from, to.saturating_add(1), WIDTH as u32);
     let (tracks, left_out) = busiest(trace, size.tracks_max);
     let rows: Vec<Rows> = tracks.iter().map(|track| Rows::of(trace, track)).collect();
     let shown = |rows: &Rows| rows.len().min(size.rows_max);
@@ -53,7 +53,7 @@ pub(crate) fn write_timeline(
         let name = escape_markup(&printable(&name_of(trace, track)));
         writeln!(out, "<text class=\"t\" x=\"2\" y=\"{}\">{name}</text>", top + 13)?;
         let picture = Picture { trace, from, length, top: top + HEAD, size };
-        picture.write(&rows.slices(look, size.rows_max), out)?;
+        picture.write(&rows.slices(viewport, size.rows_max), out)?;
         top += HEAD + shown(rows) * ROW;
     }
     writeln!(out, "</svg>")?;

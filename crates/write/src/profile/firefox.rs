@@ -2,7 +2,7 @@
 //!
 //! Threads are the lanes; each has its own tables and strings, as that version wants.
 //! The profiler upgrades files of older versions when it opens them, so an old version
-//! that is known well beats the newest. Frames are coloured by category: one for each
+//! that is known well beats the newest. Frames are colored by category: one for each
 //! group of frames. An aggregate has no order in time: samples stand one after the
 //! other, each as long as its value where that is a time.
 

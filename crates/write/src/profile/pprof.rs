@@ -3,11 +3,11 @@
 //! What the client makes of a field decides how it is filled:
 //! - `system_name` stays empty. Where it equals the name, the client takes the name for
 //!   a mangled one: `<built-in method wait>` disappears, template arguments too.
-//! - Mappings say that they have functions, files and lines, or the client looks for
+//! - Mappings say that they have functions, files and lines, or the client searches for
 //!   binaries to ask. The first one is the program, which the client shows as the file.
 //! - The client drops a number 0 that has no unit. It gets its key for a unit, which is
 //!   what the client takes a number without one to be in; and as a string of its own,
-//!   so that a reader can tell it from a unit that was there.
+//!   so that a reader can distinguish it from a unit that was there.
 //! - Samples without a frame count in the total but are never shown; they get a root.
 //! - Without a default the client shows the last type of value.
 

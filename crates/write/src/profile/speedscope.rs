@@ -1,9 +1,9 @@
 //! speedscope's own format: sampled profiles, one for each thread and device.
 //!
-//! Frames are shared and told apart by name alone, since that is what the viewer adds
+//! Frames are shared and distinguished by name alone, since that is what the viewer adds
 //! up by; a name with several places keeps none. Recordings of an aggregate have no
 //! order in time, so samples follow the order of the profile and the viewer's "Left
-//! Heavy" and "Sandwich" are the pages to look at.
+//! Heavy" and "Sandwich" are the pages to use.
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};

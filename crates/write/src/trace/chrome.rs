@@ -1,9 +1,9 @@
 //! Chrome's trace event format: JSON that every trace viewer opens.
 //!
-//! A repaired copy of any trace. What our reader had to mend is written as it should
+//! A repaired copy of any trace. What our reader had to repair is written as it should
 //! have been; begin and end events become complete ones. Times are microseconds with
 //! exactly three decimals, made of integers, so none is rounded (I1). Arrows stand at
-//! the end: viewers bind a moment to what has begun before it in the file.
+//! the end: viewers bind an instant to what has begun before it in the file.
 
 use std::io::{self, Write as _};
 
@@ -233,10 +233,10 @@ impl<'a> Writer<'a, '_> {
 
     fn arrow(&mut self, arrow: &Arrow, category: &str, id: u64) -> io::Result<()> {
         let spans = self.trace.spans();
-        let start = flows::moment_in(self.trace, arrow.from, Nanos::MIN);
+        let start = flows::innermost_time(self.trace, arrow.from, Nanos::MIN);
         let start = start.unwrap_or(spans.start(arrow.from));
         let to_start = spans.start(arrow.to);
-        let end = flows::moment_in(self.trace, arrow.to, start);
+        let end = flows::innermost_time(self.trace, arrow.to, start);
         let is_next =
             end.is_none() && to_start >= start && flows::is_first_to_begin(self.trace, arrow.to);
         let end = end.unwrap_or(to_start.max(start));
@@ -271,7 +271,7 @@ fn is_timeline(track: &Track) -> bool {
     !matches!(track.kind, TrackKind::Async | TrackKind::Counter)
 }
 
-/// An id of a process or a thread: a number where it looks like one.
+/// An id of a process or a thread: a number if it reads as one.
 fn write_id(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
     match is_plain_integer(text) {
         true => out.write_all(text.as_bytes()),

@@ -1,12 +1,12 @@
-//! Arrows as the formats draw them: between moments, not between spans.
+//! Arrows as the formats draw them: between times, not between spans.
 //!
-//! A moment stands for the innermost span open then. So for each end of an arrow a
-//! moment is looked for at which its span is innermost; where there is none, since
+//! A time stands for the innermost span open then. So for each end of an arrow a
+//! time is searched for at which its span is innermost; where there is none, since
 //! other spans cover it whole, its start has to do.
 
 use spanwise_model::{Nanos, SpanId, Trace};
 
-/// How many moments of a span are tried before its start has to do.
+/// How many times of a span are tried before its start has to do.
 const TRIES_MAX: usize = 4096;
 
 /// An arrow between two spans.
@@ -31,8 +31,8 @@ pub(super) fn arrows(trace: &Trace) -> impl Iterator<Item = Arrow> {
     launches.chain(links.map(|(row, (from, to))| Arrow { from, to, link: Some(row) }))
 }
 
-/// A moment from `not_before` on at which `span` is the innermost one of its track.
-pub(super) fn moment_in(trace: &Trace, span: SpanId, not_before: Nanos) -> Option<Nanos> {
+/// A time from `not_before` on at which `span` is the innermost one of its track.
+pub(super) fn innermost_time(trace: &Trace, span: SpanId, not_before: Nanos) -> Option<Nanos> {
     let spans = trace.spans();
     let (start, end) = (spans.start(span), spans.end(span));
     let first = start.max(not_before);
@@ -43,20 +43,18 @@ pub(super) fn moment_in(trace: &Trace, span: SpanId, not_before: Nanos) -> Optio
     let later = (span.0 + 1..rows_end).map(SpanId).take(TRIES_MAX);
     let mut ends =
         later.take_while(|&inner| spans.start(inner) < end).map(|inner| spans.end(inner));
-    ends.find(|&moment| {
-        moment >= first && moment < end && innermost_at(trace, span, moment) == Some(span)
-    })
+    ends.find(|&time| time >= first && time < end && innermost_at(trace, span, time) == Some(span))
 }
 
-/// The innermost span at a moment, on the track of `span`.
-fn innermost_at(trace: &Trace, span: SpanId, moment: Nanos) -> Option<SpanId> {
+/// The innermost span at a time, on the track of `span`.
+fn innermost_at(trace: &Trace, span: SpanId, time: Nanos) -> Option<SpanId> {
     let spans = trace.spans();
     let range = trace.tracks().get(spans.track(span)).rows();
-    let began = spans.start_column()[range.clone()].partition_point(|&start| start <= moment);
+    let began = spans.start_column()[range.clone()].partition_point(|&start| start <= time);
     let mut inner = SpanId((range.start + began.checked_sub(1)?) as u32);
     loop {
-        let is_moment = spans.dur(inner) == 0 && spans.start(inner) == moment;
-        if moment < spans.end(inner) || is_moment {
+        let is_instant = spans.dur(inner) == 0 && spans.start(inner) == time;
+        if time < spans.end(inner) || is_instant {
             return Some(inner);
         }
         inner = spans.parent(inner)?;

@@ -91,7 +91,7 @@ impl Lanes {
 }
 
 /// An end for each lane, as a tree of the least and the greatest: thousands of spans that
-/// overlap have as many lanes, and looking at each for every span would take the square of that.
+/// overlap have as many lanes, and checking each for every span would take the square of that.
 #[derive(Default)]
 struct Ends {
     /// Two children at 2i and 2i + 1; lanes from the middle on.
@@ -164,7 +164,7 @@ impl Ends {
 mod tests {
     use super::*;
 
-    /// The lane of each span, by looking at all lanes.
+    /// The lane of each span, by checking all lanes.
     fn plainly(spans: &[(Nanos, Nanos)]) -> Vec<usize> {
         let mut lanes: Vec<Vec<Nanos>> = Vec::new();
         let lane_of = |&(start, end): &(Nanos, Nanos)| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_those_that_looking_at_all_of_them_gives() {
+    fn lanes_are_those_that_checking_all_of_them_gives() {
         let mut seed = 1_u64;
         let mut random = |below: i64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

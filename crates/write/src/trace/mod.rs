@@ -2,7 +2,7 @@
 //!
 //! Each writer takes a finished [`Trace`] and an `io::Write`, goes through the columns
 //! once and gives the same bytes for the same trace (I7). Our own readers get the same
-//! trace back: spans, moments, values and arrows, each on its track.
+//! trace back: spans, instants, values and arrows, each on its track.
 
 mod chrome;
 mod flows;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_are_told_from_texts_that_look_alike() {
+    fn integers_are_distinguished_from_similar_texts() {
         let check = |text, expected| assert_eq!(is_plain_integer(text), expected, "{text}");
         check("0", true);
         check("-17", true);

@@ -212,7 +212,7 @@ impl Writer<'_, '_> {
             let mut inner = MessageWriter::default();
             inner.uint(1, process.pid);
             inner.uint(2, small_number(thread).unwrap_or(FIRST_MADE_UP + u64::from(id.0)));
-            // A number that was made up tells nobody anything: the id is shown.
+            // A synthetic number is of no use to people: the id is shown.
             match (name, small_number(thread)) {
                 ("", Some(_)) => {}
                 ("", None) => inner.text(5, thread),

@@ -1,7 +1,7 @@
 // Arrows of the selected span: from the call that launched it, to what it launched, and
 // along its links.
 
-import type { Paints } from "../../drawing/colour";
+import type { Paints } from "../../drawing/color";
 import type { SpanAnswer, SpanPlace } from "../../server/protocol";
 import { ROW_HEIGHT, rowsTop, trackLineOf, type Layout } from "../layout";
 import type { Projection } from "./paint";

@@ -10,7 +10,7 @@ export class LabelImages {
   readonly #height: number;
   readonly #images = new Map<string, ImageBitmap>();
   #pixels = 0;
-  #colour = "";
+  #color = "";
   #ratio = 1;
   #until = 0;
 
@@ -21,9 +21,9 @@ export class LabelImages {
   }
 
   /** Before the first name of a frame: the appearance of names. */
-  begin(colour: string, ratio: number): void {
-    if (colour !== this.#colour || ratio !== this.#ratio || this.#pixels > PIXELS_MAX) this.#clear();
-    this.#colour = colour;
+  begin(color: string, ratio: number): void {
+    if (color !== this.#color || ratio !== this.#ratio || this.#pixels > PIXELS_MAX) this.#clear();
+    this.#color = color;
     this.#ratio = ratio;
     this.#until = performance.now() + MAKING_MAX_MS;
   }
@@ -47,7 +47,7 @@ export class LabelImages {
     context.scale(this.#ratio, this.#ratio);
     context.font = this.#font;
     context.textBaseline = "middle";
-    context.fillStyle = this.#colour;
+    context.fillStyle = this.#color;
     context.fillText(text, 0, this.#height / 2);
     this.#pixels += w * h;
     return canvas.transferToImageBitmap();

@@ -1,7 +1,7 @@
 // The names on spans of one frame: collected while the rows are filled, painted once those are on
 // the canvas. The lists are used again in the next frame.
 
-import type { Paints } from "../../drawing/colour";
+import type { Paints } from "../../drawing/color";
 import { Letters } from "../../drawing/label";
 import { LabelImages } from "./label_images";
 import { ROW_HEIGHT } from "../layout";
@@ -55,7 +55,7 @@ export class Labels {
       const text = this.#texts[at]!;
       const count = letters.fitting(context, text, this.#rooms[at]!);
       if (count === 0) continue;
-      // Telling the canvas costs more than asking whether it knows.
+      // Setting it costs more than comparing.
       if (this.#alphas[at] !== alpha) {
         alpha = this.#alphas[at]!;
         context.globalAlpha = alpha / 255;

@@ -1,7 +1,7 @@
 // What is painted of one track: spans as lines of pixels (slices.ts), counters as areas, marks as
 // triangles. Free functions on plain arrays; this is what runs 60 times a second.
 
-import type { Paints } from "../../drawing/colour";
+import type { Paints } from "../../drawing/color";
 import { Letters } from "../../drawing/label";
 import type { Range } from "../../drawing/scale";
 import { ROW_HEIGHT, TRACK_PADDING, rowsTop, type TrackLine } from "../layout";

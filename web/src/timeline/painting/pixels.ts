@@ -1,5 +1,5 @@
-// Rows of spans as an image: each row is one line of pixels, which the canvas stretches to the
-// row's height. Telling a canvas of thousands of rectangles in every frame took most of its time,
+// Rows of spans as an image: each row is one line of pixels, which the canvas scales to the
+// row's height. Drawing thousands of rectangles in every frame took most of its time,
 // in the script and in the painting after it; numbers in an array cost next to nothing.
 
 export class PixelRows {
@@ -35,7 +35,7 @@ export class PixelRows {
     }
   }
 
-  /** Stretches a line over a row of the canvas. */
+  /** Scales a line over a row of the canvas. */
   draw(target: CanvasRenderingContext2D, line: number, y: number, width: number, height: number): void {
     target.drawImage(this.#canvas, 0, line, this.width, 1, 0, y, width, height);
   }

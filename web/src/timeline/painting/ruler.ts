@@ -1,7 +1,7 @@
 // The ruler above the tracks, and the overview of the whole trace above that.
 
 import { Surface } from "../../drawing/canvas";
-import { spanColour, type Paints } from "../../drawing/colour";
+import { spanColor, type Paints } from "../../drawing/color";
 import { tickText, nanosText } from "../../drawing/format";
 import { lengthOf, ticksOf, xOf, type Range } from "../../drawing/scale";
 import type { Source } from "../../state/source";
@@ -126,7 +126,7 @@ function paintOverviewTracks(
       const wide = (slices.dur[slice]! / lengthOf(bounds)) * width;
       context.globalAlpha = 0.25 + 0.75 * Math.min(slices.busy[slice]!, 1);
       const name = slices.names.get(slices.name[slice]!) ?? "";
-      context.fillStyle = spanColour(slices.kind[slice]!, name, paints.theme);
+      context.fillStyle = spanColor(slices.kind[slice]!, name, paints.theme);
       context.fillRect(left, y, Math.max(wide, 0.7), Math.min(tall, 8));
     }
   }

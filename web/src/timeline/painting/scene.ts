@@ -1,7 +1,7 @@
 // One frame of the tracks' canvas, from back to front.
 
 import type { Surface } from "../../drawing/canvas";
-import { pixelOfHex, type Paints } from "../../drawing/colour";
+import { pixelOfHex, type Paints } from "../../drawing/color";
 import { xOf, type Range } from "../../drawing/scale";
 import type { State } from "../../state/state";
 import { arrowsOf, paintArrows } from "./arrows";
@@ -28,7 +28,7 @@ export interface Scene {
 }
 
 /** A track that is on the screen, and which of its rows. */
-interface Shown {
+interface VisibleTrack {
   line: TrackLine;
   pictures: readonly TrackPicture[];
   first: number;
@@ -69,7 +69,7 @@ function paintTracks(scene: Scene, visible: readonly TrackLine[]): number {
   const { context, width, height } = surface;
   const view = state.view.value;
   let lines = 0;
-  const tracks = visible.map((line): Shown => {
+  const tracks = visible.map((line): VisibleTrack => {
     const { first, last } = rowsBetween(line, scrollTop, scrollTop + height);
     const at = lines;
     lines += last - first;
@@ -98,7 +98,7 @@ function paintTracks(scene: Scene, visible: readonly TrackLine[]): number {
   return painted;
 }
 
-function drawRows(context: CanvasRenderingContext2D, rows: PixelRows, { line, first, last, at }: Shown, width: number, foundBelow: number): void {
+function drawRows(context: CanvasRenderingContext2D, rows: PixelRows, { line, first, last, at }: VisibleTrack, width: number, foundBelow: number): void {
   for (let row = first; row < last; row++) {
     const y = rowsTop(line) + row * ROW_HEIGHT;
     rows.draw(context, at + row - first, y, width, ROW_HEIGHT - 1);
@@ -131,12 +131,12 @@ function outline(
   right: number,
   y: number,
   width: number,
-  colour: string,
+  color: string,
   thick: number,
 ): void {
   const x = Math.max(left, -5);
   const w = Math.max(Math.min(right, width + 5) - x, 2);
-  context.strokeStyle = colour;
+  context.strokeStyle = color;
   context.lineWidth = thick;
   context.strokeRect(x, y + 0.5, w, ROW_HEIGHT - 2);
 }

@@ -1,7 +1,7 @@
 // The spans of one track as lines of pixels: what runs 60 times a second. Rectangles come row by
 // row, in order of time and without overlap, so what is on the screen is found by halving.
 
-import { pixelOf, spanHsl, type Theme } from "../../drawing/colour";
+import { pixelOf, spanHsl, type Theme } from "../../drawing/color";
 import type { SliceTable } from "../../server/decode";
 import type { Labels } from "./labels";
 import { ROW_HEIGHT } from "../layout";
@@ -22,7 +22,7 @@ export interface Painting {
   search: string;
   /** How many lines below its own one a row has the line for what was found, if any. */
   foundBelow: number;
-  /** The colour of what was found. */
+  /** The color of what was found. */
   foundPixel: number;
   labels: Labels;
 }
@@ -42,14 +42,14 @@ export interface RowsFilled {
 /** Gives how many rectangles can be seen. */
 export function fillRows(painting: Painting, rows: RowsFilled, projection: Projection): number {
   const { slices, first, len, firstRow, lastRow } = rows;
-  const colours = coloursOf(slices, painting.theme);
+  const colors = colorsOf(slices, painting.theme);
   const found = painting.search === "" ? null : namesWith(slices, painting.search);
   let painted = 0;
   let at = firstOfRow(slices, first, first + len, firstRow);
   for (let row = firstRow; row < lastRow; row++) {
     const end = firstOfRow(slices, at, first + len, row + 1);
     painting.labels.y = rows.y + (row - firstRow) * ROW_HEIGHT;
-    painted += fillRow(painting, rows.line + row - firstRow, slices, at, end, projection, colours, found);
+    painted += fillRow(painting, rows.line + row - firstRow, slices, at, end, projection, colors, found);
     at = end;
   }
   return painted;
@@ -62,7 +62,7 @@ function fillRow(
   first: number,
   end: number,
   { from, pixelsPerNano, width: cssWidth }: Projection,
-  colours: Colours,
+  colors: Colors,
   found: ReadonlySet<number> | null,
 ): number {
   const { pixels, width, ratio, labels } = painting;
@@ -81,7 +81,7 @@ function fillRow(
     const right = left + wide;
     let x = left <= 0 ? 0 : Math.min((left + 0.5) | 0, width - 1);
     const to = right >= width ? width : Math.max((right + 0.5) | 0, x + 1);
-    let pixel = colours.pixels[at] || pixelAt(slices, at, colours);
+    let pixel = colors.pixels[at] || pixelAt(slices, at, colors);
     painted++;
     if (found !== null) {
       if (found.has(name[at]!)) pixels.fill(painting.foundPixel, begin + foundBelow + x, begin + foundBelow + to);
@@ -93,7 +93,7 @@ function fillRow(
       x = reached;
     }
     if (x >= to) continue;
-    // A gap of half a pixel keeps neighbours apart where there is room for it.
+    // A gap of half a pixel keeps neighbors apart where there is room for it.
     const solid = wide > NARROW_MAX && right < width ? to - 1 : to;
     fill(pixels, pixel, begin + x, begin + solid);
     if (solid < to) pixels[begin + solid] = halved(pixel);
@@ -111,7 +111,7 @@ function fill(pixels: Uint32Array, pixel: number, from: number, to: number): voi
   else for (let at = from; at < to; at++) pixels[at] = pixel;
 }
 
-/** The same colour, with less of it. */
+/** The same color, with less of it. */
 function dimmed(pixel: number): number {
   return ((((pixel >>> 24) * DIMMED) << 24) | (pixel & 0xffffff)) >>> 0;
 }
@@ -121,20 +121,20 @@ function halved(pixel: number): number {
 }
 
 /** The pixel of each rectangle, once it was painted; 0 before. */
-interface Colours {
+interface Colors {
   theme: Theme;
   pixels: Uint32Array;
   /** By kind and name, without how much there is of it. */
   byName: Map<number, number>;
 }
 
-const colours = new WeakMap<SliceTable, Colours>();
+const colors = new WeakMap<SliceTable, Colors>();
 
-function coloursOf(slices: SliceTable, theme: Theme): Colours {
-  let known = colours.get(slices);
+function colorsOf(slices: SliceTable, theme: Theme): Colors {
+  let known = colors.get(slices);
   if (known === undefined || known.theme !== theme) {
     known = { theme, pixels: new Uint32Array(slices.count), byName: new Map() };
-    colours.set(slices, known);
+    colors.set(slices, known);
   }
   return known;
 }
@@ -142,16 +142,16 @@ function coloursOf(slices: SliceTable, theme: Theme): Colours {
 const KINDS_MAX = 256;
 
 /** The paler, the less of its place is covered. */
-function pixelAt(slices: SliceTable, at: number, known: Colours): number {
+function pixelAt(slices: SliceTable, at: number, known: Colors): number {
   const [kind, name] = [slices.kind[at]!, slices.name[at]!];
   const key = name * KINDS_MAX + kind;
-  let colour = known.byName.get(key);
-  if (colour === undefined) {
-    colour = pixelOf(spanHsl(kind, slices.names.get(name) ?? "", known.theme));
-    known.byName.set(key, colour);
+  let color = known.byName.get(key);
+  if (color === undefined) {
+    color = pixelOf(spanHsl(kind, slices.names.get(name) ?? "", known.theme));
+    known.byName.set(key, color);
   }
   const share = slices.merged[at]! > 1 ? 0.35 + 0.65 * Math.min(slices.busy[at]!, 1) : 1;
-  const pixel = (((share * 255) << 24) | (colour & 0xffffff)) >>> 0;
+  const pixel = (((share * 255) << 24) | (color & 0xffffff)) >>> 0;
   known.pixels[at] = pixel;
   return pixel;
 }

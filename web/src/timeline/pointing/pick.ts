@@ -58,7 +58,7 @@ function hitIn(
   return span === null ? null : { type: "span", line, span };
 }
 
-export function tellHit(hit: Hit, tooltip: Tooltip, event: PointerEvent): void {
+export function showHit(hit: Hit, tooltip: Tooltip, event: PointerEvent): void {
   const { clientX, clientY } = event;
   const { origin } = hit.line.source;
   switch (hit.type) {

@@ -75,7 +75,7 @@ interface Drag {
   click: (event: PointerEvent) => void;
 }
 
-/** Tells clicks from drags, and follows a drag wherever it goes. */
+/** Distinguishes clicks from drags, and follows a drag wherever it goes. */
 function dragging(target: HTMLElement, drag: Drag): void {
   target.addEventListener("pointerdown", (down) => {
     if (down.button !== 0) return;

@@ -16,7 +16,7 @@ use spanwise_capture::{
 use spanwise_files::TemporaryFolder;
 use spanwise_model::Trace;
 use spanwise_read::{IndexUse, OpenOptions};
-use spanwise_serve::{Server, Session, Viewed};
+use spanwise_serve::{Server, Session, TraceView};
 use spanwise_write::{Document, Format};
 
 use crate::args::{LiveArgs, PythonArg, all_pids};
@@ -66,7 +66,7 @@ pub(in crate::commands) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
 fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
     let (mut recorded, trace) = look(pids, args)?;
     let name = format!("process {}", names(pids));
-    let session = Arc::new(Session::new(vec![Viewed::new(name, trace)]));
+    let session = Arc::new(Session::new(vec![TraceView::new(name, trace)]));
     session.set_live(0, recorded.ended == Ended::Duration);
     let server = Server::bind(0).context("cannot listen on the loopback address")?;
     let about = format!(

@@ -22,7 +22,7 @@ pub(in crate::commands) fn run(path: &Path, args: &LiveArgs) -> anyhow::Result<E
     let mut follower = SessionFollower::open(path)?;
     let mut looked_at: Option<Instant> = None;
     loop {
-        let session = follower.look()?;
+        let session = follower.poll()?;
         let now = Instant::now();
         let since_ns = looked_at.map(|before| nanos(now.duration_since(before).as_nanos()));
         looked_at = Some(now);

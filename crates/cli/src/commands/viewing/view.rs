@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use spanwise_capture::HeldSignals;
 use spanwise_model::Trace;
 use spanwise_report::{LiveTrace, TraceOrProfile, files_of};
-use spanwise_serve::{RedirectFile, Server, Session, Viewed};
+use spanwise_serve::{RedirectFile, Server, Session, TraceView};
 
 use super::other_viewers;
 use crate::args::ViewArgs;
@@ -54,7 +54,7 @@ fn session_of(args: &ViewArgs) -> anyhow::Result<Session> {
         if let Some(mut live) = LiveTrace::open(path)
             && let Some(trace) = live.update()?.trace
         {
-            traces.push(Viewed::new(name_of(path), trace));
+            traces.push(TraceView::new(name_of(path), trace));
             growing.push((at, live));
             continue;
         }
@@ -65,7 +65,7 @@ fn session_of(args: &ViewArgs) -> anyhow::Result<Session> {
                 path.display()
             ),
         };
-        traces.push(Viewed::new(name_of(path), *trace));
+        traces.push(TraceView::new(name_of(path), *trace));
     }
     Ok(growing
         .into_iter()
@@ -80,7 +80,7 @@ pub(in crate::commands) fn show(name: String, trace: Trace, quiet: bool) -> anyh
     let address = server.url();
     let _signals = hold_signals()?;
     let _file = announce(&address, (!quiet).then_some(about), Some(server.redirect_file()))?;
-    let session = Session::new(vec![Viewed::new(name, trace)]);
+    let session = Session::new(vec![TraceView::new(name, trace)]);
     serve_until_stopped(move || server.run(&session))
 }
 

@@ -29,7 +29,7 @@ pub struct MergePart {
 }
 
 /// All parts in one.
-pub struct Merged {
+pub struct MergedTrace {
     /// The trace.
     pub trace: Trace,
     /// How the times of the parts relate.
@@ -37,7 +37,7 @@ pub struct Merged {
 }
 
 /// Joins the parts in their order. Fails where there are more spans than can be numbered.
-pub fn merge(parts: Vec<MergePart>) -> Result<Merged, Violation> {
+pub fn merge(parts: Vec<MergePart>) -> Result<MergedTrace, Violation> {
     let rows: usize = parts.iter().map(|part| part.trace.spans.len()).sum();
     if rows >= NO_ROW as usize {
         let what = format!("{rows} spans, more than can be numbered");
@@ -54,7 +54,7 @@ pub fn merge(parts: Vec<MergePart>) -> Result<Merged, Violation> {
         sources.push(part.trace, place);
     }
     let trace = sum.finish(info, sources)?;
-    Ok(Merged { trace, clock })
+    Ok(MergedTrace { trace, clock })
 }
 
 /// How far times and offsets of a part move.

@@ -50,7 +50,7 @@ mod field {
 }
 
 /// Fields of a packet that say nothing about what happened: ids and flags of the
-/// recording service, its configuration, statistics, marks for synchronisation.
+/// recording service, its configuration, statistics, marks for synchronization.
 const SILENT: [u32; 16] = [3, 33, 34, 35, 36, 42, 45, 55, 64, 75, 76, 79, 87, 89, 98, 103];
 
 /// Whether a file begins with packets of a Perfetto trace.
@@ -122,7 +122,7 @@ pub(crate) struct Reader {
     next_check_bytes: u64,
     share: Option<MemoryShare>,
     too_large: Option<ReadErrorKind>,
-    /// Moments and values, each with the uuid of its track.
+    /// Instants and values, each with the uuid of its track.
     instants: Vec<(u64, InstantRow)>,
     counters: Vec<(u64, CounterRow)>,
     /// Spans that came whole, with their tracks.
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_formats_are_told_apart() {
+    fn other_formats_are_distinguished() {
         let check = |head: &[u8], expected| assert_eq!(seems_perfetto(head), expected, "{head:?}");
         check(b"", false);
         check(b"\n{\"traceEvents\": [\n", false);

@@ -1,6 +1,6 @@
 //! Descriptors of tracks become tracks of the trace.
 //!
-//! A descriptor may come after the events of its track, so tracks are told apart by
+//! A descriptor may come after the events of its track, so tracks are identified by
 //! uuid until everything is read.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use spanwise_model::{Batch, TrackId, TrackKind, TrackLabel};
 use spanwise_protobuf::Value;
 
-/// How far up a parent is looked for: a bound for descriptors that lead in a circle.
+/// How far up a parent is searched for: a bound for descriptors that lead in a circle.
 const PARENTS_MAX: usize = 64;
 
 #[derive(Debug, Clone, Default)]

@@ -13,9 +13,9 @@ pub(super) const HEAD_BYTES: usize = 16;
 /// Start, end or value, and number of the site.
 pub(super) const RECORD_BYTES: usize = 24;
 
-/// A tick and the clocks at that moment.
+/// A tick, and what the clocks read then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct ClockReading {
     pub(super) tick: u64,
     pub(super) monotonic_ns: i64,
     pub(super) calendar_ns: i64,
@@ -45,7 +45,7 @@ pub(super) enum Chunk<'a> {
         program: &'a str,
         boot: Option<&'a str>,
     },
-    Clock(Moment),
+    Clock(ClockReading),
     Site(u32, Site),
     Thread {
         number: u32,
@@ -76,7 +76,7 @@ pub(super) fn next_chunk(bytes: &[u8]) -> Option<(Option<Chunk<'_>>, usize)> {
 fn parse(kind: u32, mut words: Words<'_>) -> Option<Chunk<'_>> {
     Some(match kind {
         1 => Chunk::Process { id: words.u32()?, program: words.text()?, boot: words.text() },
-        2 => Chunk::Clock(Moment {
+        2 => Chunk::Clock(ClockReading {
             tick: words.u64()?,
             monotonic_ns: words.u64()? as i64,
             calendar_ns: words.u64()? as i64,
@@ -117,7 +117,7 @@ pub(super) fn record_of(bytes: &[u8; RECORD_BYTES]) -> [u64; 3] {
     })
 }
 
-/// The site that the third word of a record tells. The upper half is for those who watch the
+/// The site in the third word of a record. The upper half is for observers of the
 /// program from within: what it says is in other records too, or not about time.
 pub(super) fn site_of(word: u64) -> u32 {
     word as u32
@@ -168,25 +168,26 @@ impl<'a> Words<'a> {
 
 /// From ticks to nanoseconds.
 #[derive(Debug, Default)]
-pub(super) struct Clock(Vec<Moment>);
+pub(super) struct Clock(Vec<ClockReading>);
 
 impl Clock {
-    pub(super) fn new(moments: Vec<Moment>) -> Self {
+    pub(super) fn new(readings: Vec<ClockReading>) -> Self {
         let mut clock = Clock::default();
-        moments.into_iter().for_each(|moment| clock.push(moment));
+        readings.into_iter().for_each(|reading| clock.push(reading));
         clock
     }
 
-    /// Moments that go back on either clock, or are before its beginning, are left out.
-    pub(super) fn push(&mut self, moment: Moment) {
-        let goes_back =
-            |last: &Moment| moment.tick <= last.tick || moment.monotonic_ns < last.monotonic_ns;
-        if moment.monotonic_ns >= 0 && !self.0.last().is_some_and(goes_back) {
-            self.0.push(moment);
+    /// Readings that go back on either clock, or are before its beginning, are left out.
+    pub(super) fn push(&mut self, reading: ClockReading) {
+        let goes_back = |last: &ClockReading| {
+            reading.tick <= last.tick || reading.monotonic_ns < last.monotonic_ns
+        };
+        if reading.monotonic_ns >= 0 && !self.0.last().is_some_and(goes_back) {
+            self.0.push(reading);
         }
     }
 
-    /// Leaves out every second moment of the older half where there are more than so many.
+    /// Leaves out every second reading of the older half if there are more than `max`.
     pub(super) fn thin(&mut self, max: usize) {
         if self.0.len() > max {
             let half = self.0.len() / 2;
@@ -198,18 +199,18 @@ impl Clock {
         }
     }
 
-    /// The time of a tick, on the line through the moments around it; beyond the first and
+    /// The time of a tick, on the line through the readings around it; beyond the first and
     /// the last, on the line through the two that are closest.
     pub(super) fn time(&self, tick: u64) -> Nanos {
         let [first, .., last] = &*self.0 else {
-            // One moment tells no rate: a tick is taken for a nanosecond.
+            // One reading gives no rate: a tick is taken for a nanosecond.
             let base = self
                 .0
                 .first()
                 .map_or(0, |only| i128::from(only.monotonic_ns) - i128::from(only.tick));
             return narrow(base + i128::from(tick));
         };
-        let after = self.0.partition_point(|moment| moment.tick <= tick);
+        let after = self.0.partition_point(|reading| reading.tick <= tick);
         let (from, to) = match after {
             0 => (first, &self.0[1]),
             after if after == self.0.len() => (&self.0[after - 2], last),
@@ -238,24 +239,24 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_time(moments: &[(u64, i64)], tick: u64, expected: Nanos) {
-        let moment = |&(tick, monotonic_ns)| Moment { tick, monotonic_ns, calendar_ns: 0 };
-        let clock = Clock::new(moments.iter().map(moment).collect());
+    fn check_time(readings: &[(u64, i64)], tick: u64, expected: Nanos) {
+        let reading = |&(tick, monotonic_ns)| ClockReading { tick, monotonic_ns, calendar_ns: 0 };
+        let clock = Clock::new(readings.iter().map(reading).collect());
         assert_eq!(clock.time(tick), expected);
     }
 
     #[test]
-    fn times_lie_on_the_line_between_moments() {
-        let moments = [(1000, 500), (3000, 1500), (4000, 3500)];
-        check_time(&moments, 1000, 500);
-        check_time(&moments, 2001, 1000);
-        check_time(&moments, 3500, 2500);
-        check_time(&moments, 0, 0);
-        check_time(&moments, 5000, 5500);
+    fn times_lie_on_the_line_between_readings() {
+        let readings = [(1000, 500), (3000, 1500), (4000, 3500)];
+        check_time(&readings, 1000, 500);
+        check_time(&readings, 2001, 1000);
+        check_time(&readings, 3500, 2500);
+        check_time(&readings, 0, 0);
+        check_time(&readings, 5000, 5500);
     }
 
     #[test]
-    fn moments_that_make_no_sense_do_no_harm() {
+    fn implausible_clock_readings_do_no_harm() {
         check_time(&[], 7, 7);
         check_time(&[(10, 100)], 12, 102);
         check_time(&[(10, 100), (10, 200), (20, 110)], 15, 105);

@@ -1,6 +1,6 @@
 //! A session's file, read on while it grows.
 //!
-//! The file is only ever appended to, chunk by chunk, so each look reads what is new and
+//! The file is only ever appended to, chunk by chunk, so each poll reads what is new and
 //! nothing else. The program that writes it is not asked, and does not notice.
 
 use std::fs::File;
@@ -17,11 +17,27 @@ use crate::{ReadError, ReadErrorKind};
 /// How much is read at a time.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Enough of the beginning to tell one session from the next in the same place: process and
+/// Enough of the beginning to distinguish one session from the next in the same place: process and
 /// clock.
 const IDENTITY_BYTES: usize = 64;
 
 /// Follows one file.
+///
+/// ```
+/// use spanwise_read::SessionFollower;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("run.spanwise-session");
+/// let session = spanwise_probe::Session::start(&path)?;
+/// drop(spanwise_probe::span!("step"));
+/// # session.finish()?;
+///
+/// // Usually in another process, and again and again until `has_ended`.
+/// let mut follower = SessionFollower::open(&path)?;
+/// let sums = follower.poll()?;
+/// assert_eq!((sums.spans[0].name.as_str(), sums.spans[0].count), ("step", 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct SessionFollower {
     path: PathBuf,
     /// What the file began with.
@@ -60,11 +76,11 @@ impl SessionFollower {
         Err(ReadErrorKind::NotATrace { offset: 0, what: "no session of spanwise", found })
     }
 
-    /// Reads what is new and says what there is now. A file that begins anew, since another
-    /// session is written to its place, is read anew.
-    pub fn look(&mut self) -> Result<LiveSession, ReadError> {
+    /// Reads what is new, and returns the sums so far. A file that starts over, since another
+    /// session is written to its place, is read from its start.
+    pub fn poll(&mut self) -> Result<LiveSession, ReadError> {
         self.read_new().map_err(|error| self.error(error.into()))?;
-        let mut session = self.sums.look();
+        let mut session = self.sums.report();
         session.bytes = self.offset;
         session.unread_bytes = self.rest.len() as u64;
         Ok(session)

@@ -18,7 +18,7 @@ use spanwise_model::{
 
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
-use chunks::{Chunk, Clock, MAGIC, Moment, Site, SiteKind, next_chunk, record_of, site_of};
+use chunks::{Chunk, Clock, ClockReading, MAGIC, Site, SiteKind, next_chunk, record_of, site_of};
 pub use follow::SessionFollower;
 
 pub(crate) fn seems_session(head: &[u8]) -> bool {
@@ -39,7 +39,7 @@ pub(crate) struct Reader {
     process_id: u32,
     program: String,
     boot: Option<String>,
-    moments: Vec<Moment>,
+    clock_readings: Vec<ClockReading>,
     sites: BTreeMap<u32, Site>,
     threads: BTreeMap<u32, Thread>,
     /// What the end says was dropped.
@@ -87,7 +87,7 @@ impl Reader {
                 self.program = program.to_owned();
                 self.boot = boot.filter(|boot| !boot.is_empty()).map(str::to_owned);
             }
-            Chunk::Clock(moment) => self.moments.push(moment),
+            Chunk::Clock(reading) => self.clock_readings.push(reading),
             Chunk::Site(number, site) => {
                 self.sites.insert(number, site);
             }
@@ -115,7 +115,7 @@ impl Records for Reader {
         mut info: SourceInfo,
         threads: usize,
     ) -> Result<Trace, ReadErrorKind> {
-        let clock = Clock::new(std::mem::take(&mut self.moments));
+        let clock = Clock::new(std::mem::take(&mut self.clock_readings));
         info.format = "spanwise session".to_owned();
         info.base_time_ns = clock.base_time_ns();
         if self.end_dropped.is_none() {

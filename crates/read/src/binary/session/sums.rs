@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use spanwise_model::{LiveCounter, LiveMark, LiveSession, LiveSpans, LiveThread, Nanos};
 
-use super::chunks::{Chunk, Clock, Moment, Site, SiteKind, record_of, site_of};
+use super::chunks::{Chunk, Clock, ClockReading, Site, SiteKind, record_of, site_of};
 
 /// Marks that are remembered.
 const MARKS_MAX: usize = 64;
@@ -16,14 +16,14 @@ const ENDED_MAX: usize = 1 << 16;
 
 /// Pairs of a tick and the clocks that are kept. The processor's counter runs evenly, so fewer
 /// of them for what was long ago cost nanoseconds.
-const MOMENTS_MAX: usize = 1 << 12;
+const CLOCK_READINGS_MAX: usize = 1 << 12;
 
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     process_id: u32,
     program: String,
-    first_moment: Option<Moment>,
-    last_moment: Option<Moment>,
+    first_reading: Option<ClockReading>,
+    last_reading: Option<ClockReading>,
     clock: Clock,
     sites: BTreeMap<u32, Site>,
     /// By site.
@@ -43,8 +43,8 @@ struct Spans {
     self_ns: i128,
     max_ns: Nanos,
     last: Nanos,
-    /// What the look before has said: count, total, self.
-    told: (u64, i128, i128),
+    /// What the previous poll returned: count, total, self.
+    reported: (u64, i128, i128),
 }
 
 #[derive(Debug, Default)]
@@ -54,14 +54,14 @@ struct Thread {
     dropped: u64,
     spans: u64,
     busy_ns: i128,
-    told_busy_ns: i128,
+    reported_busy_ns: i128,
     last: Nanos,
-    ended: VecDeque<Ended>,
+    ended: VecDeque<ClosedSpan>,
 }
 
 /// A span that has ended, with all that lies inside of it.
 #[derive(Debug, Clone, Copy)]
-struct Ended {
+struct ClosedSpan {
     start: Nanos,
     end: Nanos,
     /// Of its time, what no span before it has.
@@ -84,7 +84,7 @@ impl Thread {
         if self.ended.len() >= ENDED_MAX {
             self.join_oldest();
         }
-        self.ended.push_back(Ended { start, end, covered_ns: own_ns + inside_ns });
+        self.ended.push_back(ClosedSpan { start, end, covered_ns: own_ns + inside_ns });
         self.busy_ns += own_ns;
         self.spans += 1;
         own_ns
@@ -106,7 +106,7 @@ impl Sums {
                 self.process_id = id;
                 self.program = program.to_owned();
             }
-            Chunk::Clock(moment) => self.moment(moment),
+            Chunk::Clock(reading) => self.clock_reading(reading),
             Chunk::Site(number, site) => {
                 self.sites.insert(number, site);
             }
@@ -134,11 +134,11 @@ impl Sums {
         self.damaged += 1;
     }
 
-    fn moment(&mut self, moment: Moment) {
-        self.first_moment.get_or_insert(moment);
-        self.last_moment = Some(moment);
-        self.clock.push(moment);
-        self.clock.thin(MOMENTS_MAX);
+    fn clock_reading(&mut self, reading: ClockReading) {
+        self.first_reading.get_or_insert(reading);
+        self.last_reading = Some(reading);
+        self.clock.push(reading);
+        self.clock.thin(CLOCK_READINGS_MAX);
     }
 
     /// `None` where the record has no known site.
@@ -178,9 +178,9 @@ impl Sums {
     }
 
     /// What there is to show; what is new is counted from the next one on.
-    pub(super) fn look(&mut self) -> LiveSession {
-        let began = self.first_moment.map_or(0, |moment| moment.monotonic_ns);
-        let until = self.last_moment.map_or(0, |moment| moment.monotonic_ns);
+    pub(super) fn report(&mut self) -> LiveSession {
+        let began = self.first_reading.map_or(0, |reading| reading.monotonic_ns);
+        let until = self.last_reading.map_or(0, |reading| reading.monotonic_ns);
         let (spans, tasks) = self.rows();
         let threads = self.thread_rows();
         let of_threads: u64 = threads.iter().map(|row| row.dropped).sum();
@@ -190,7 +190,7 @@ impl Sums {
             has_ended: self.end_dropped.is_some(),
             began,
             until,
-            began_calendar_ns: self.first_moment.map_or(0, |moment| moment.calendar_ns),
+            began_calendar_ns: self.first_reading.map_or(0, |reading| reading.calendar_ns),
             bytes: 0,
             unread_bytes: 0,
             records: self.records,
@@ -220,7 +220,7 @@ impl Sums {
             };
             let row = by_name.entry((site.kind, name)).or_default();
             add(row, sums);
-            sums.told = (sums.count, sums.total_ns, sums.self_ns);
+            sums.reported = (sums.count, sums.total_ns, sums.self_ns);
         }
         let (mut spans, mut tasks) = (Vec::new(), Vec::new());
         for ((kind, name), row) in by_name {
@@ -234,13 +234,13 @@ impl Sums {
 
     fn thread_rows(&mut self) -> Vec<LiveThread> {
         let row = |thread: &mut Thread| {
-            let told_ns = std::mem::replace(&mut thread.told_busy_ns, thread.busy_ns);
+            let reported_ns = std::mem::replace(&mut thread.reported_busy_ns, thread.busy_ns);
             LiveThread {
                 id: thread.id,
                 name: thread.name.clone(),
                 spans: thread.spans,
                 busy_ns: thread.busy_ns,
-                new_busy_ns: thread.busy_ns - told_ns,
+                new_busy_ns: thread.busy_ns - reported_ns,
                 dropped: thread.dropped,
                 last: thread.last,
             }
@@ -276,9 +276,9 @@ fn add(row: &mut LiveSpans, sums: &Spans) {
     row.self_ns += sums.self_ns;
     row.max_ns = row.max_ns.max(sums.max_ns);
     row.last = row.last.max(sums.last);
-    row.new_count += sums.count - sums.told.0;
-    row.new_total_ns += sums.total_ns - sums.told.1;
-    row.new_self_ns += sums.self_ns - sums.told.2;
+    row.new_count += sums.count - sums.reported.0;
+    row.new_total_ns += sums.total_ns - sums.reported.1;
+    row.new_self_ns += sums.self_ns - sums.reported.2;
 }
 
 fn count_value(counters: &mut BTreeMap<u32, LiveCounter>, site: u32, value: f64, time: Nanos) {

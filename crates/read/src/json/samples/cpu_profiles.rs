@@ -1,7 +1,7 @@
 //! V8's CPU profiles among the events: `Profile` and `ProfileChunk`, or `CpuProfile` whole.
 //!
 //! Chrome's performance panel records JavaScript this way. Nodes of the tree of calls and
-//! samples that name them come in chunks, with the time from each sample to the next. V8 looks at a
+//! samples that name them come in chunks, with the time from each sample to the next. V8 samples a
 //! thread all the time, also while it waits (`(idle)`), so a sample stands for the time until the
 //! next one: that is how V8 and its viewers count it. The blocks of a text are read apart, so the
 //! pieces are kept as they are until all are there.
@@ -134,7 +134,7 @@ pub(crate) fn samples(pieces: Vec<ProfilePiece>) -> Option<Batch> {
             }
         }
     }
-    let profiles: Vec<(String, Timed)> =
+    let profiles: Vec<(String, TimedProfile)> =
         profiles.into_iter().map(|((process, ..), profile)| (process, profile.timed())).collect();
     let mut gaps: Vec<Nanos> = profiles.iter().flat_map(|(_, profile)| profile.gaps()).collect();
     let interval_ns = median(&mut gaps);
@@ -157,7 +157,7 @@ pub(crate) fn median(values: &mut [Nanos]) -> Option<Nanos> {
 /// All pieces of one profile.
 #[derive(Default)]
 struct Profile {
-    /// The thread that is looked at, and since when.
+    /// The sampled thread, and since when.
     start: Option<(String, Nanos)>,
     /// Who wrote the chunks, and when first.
     chunk_thread: Option<(String, Nanos)>,
@@ -165,7 +165,7 @@ struct Profile {
 }
 
 /// A profile with the times of its samples.
-struct Timed {
+struct TimedProfile {
     thread: String,
     end: Option<Nanos>,
     nodes: Vec<Node>,
@@ -174,7 +174,7 @@ struct Timed {
 }
 
 impl Profile {
-    fn timed(mut self) -> Timed {
+    fn timed(mut self) -> TimedProfile {
         self.chunks.sort_by_key(|(time, _)| *time);
         let said = self.chunks.first().and_then(|(_, chunk)| chunk.start);
         let started = self.start.map(|(thread, start)| (thread, Some(start)));
@@ -184,7 +184,7 @@ impl Profile {
             })
             .unwrap_or_default();
         let mut time = start.unwrap_or(0);
-        let mut timed = Timed { thread, end: None, nodes: Vec::new(), samples: Vec::new() };
+        let mut timed = TimedProfile { thread, end: None, nodes: Vec::new(), samples: Vec::new() };
         for (_, chunk) in self.chunks {
             timed.nodes.extend(chunk.nodes);
             timed.end = chunk.end.or(timed.end);
@@ -201,7 +201,7 @@ impl Profile {
     }
 }
 
-impl Timed {
+impl TimedProfile {
     fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
         self.samples.windows(2).map(|two| two[1].0.saturating_sub(two[0].0))
     }

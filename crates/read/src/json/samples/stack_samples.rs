@@ -106,8 +106,8 @@ impl StackSamples {
         self.samples.push(Entry { time, cpu, process, thread, event, frame, weight });
     }
 
-    /// The samples in a batch; `None` where there are none. Given the threads that events
-    /// told of, each with its process.
+    /// The samples in a batch; `None` where there are none. `threads` are those that events
+    /// mentioned, each with its process.
     pub(crate) fn batch(&self, threads: &HashMap<String, Option<String>>) -> Option<Batch> {
         if self.samples.is_empty() {
             return None;

@@ -183,7 +183,7 @@ fn next_field<S: Simd>(
     at = skip_blanks(text, key.to + 1);
     at = skip_blanks(text, expect(text, at, b':')?);
     let id = FieldId::of(key.of(text));
-    // An odd key is told of each time: it is not to be predicted.
+    // An odd key is reported each time: it must not be predicted.
     *control |= is_odd;
     if !is_odd {
         layout.learn(&text[from..at], last as usize, id);
@@ -271,14 +271,14 @@ impl ArgId {
     }
 }
 
-/// The layout of arguments. They are told apart by their place: few of them have a name
+/// The layout of arguments. They are distinguished by their place: few of them have a name
 /// that matters here, and all of one sort of event come in the same order.
 pub(crate) type ArgLayout = Layout<ArgId, ARG_PLACES>;
 
 /// Arguments further back share the last place.
 const ARG_PLACES: usize = 12;
 
-/// Looks for integers among the arguments: the values of `wanted`, where they are
+/// Finds integers among the arguments: the values of `wanted`, where they are
 /// whole numbers. Stops when all are found, or at the first oddity.
 #[inline(always)]
 pub(crate) fn integers<S: Simd, const N: usize>(
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_from_the_end_of_the_text() {
+    fn damage_is_distinguished_from_the_end_of_the_text() {
         check(r#"{"ph": "X", "name": "a"b"}"#, Err(ScanStop::Syntax(23)));
         check(r#"{"ph": "X", "dur": N/A}"#, Err(ScanStop::Syntax(19)));
         check(r#"{"ph": "X",, "dur": 1}"#, Err(ScanStop::Syntax(11)));

@@ -1,6 +1,6 @@
 //! What stood between values before, and most likely stands there again.
 //!
-//! Events of one producer look alike to the byte between their values (`, "cat": "`).
+//! Events of one producer are the same to the byte between their values (`, "cat": "`).
 //! Comparing with what stood there before is several times quicker than reading blanks,
 //! quotes, key and colon again. A few memories a place suffice: producers alternate
 //! between few sorts of events.

@@ -3,7 +3,7 @@
 //! Unescaped quotes, bare words such as `N/A`, commas too many or too few. Slower
 //! than `scan` and used only where that failed, and for arguments, which are read
 //! on request. A string ends at the first quote behind which the text goes on as
-//! JSON would: that is what tells a stray quote from a closing one.
+//! JSON would: that is what distinguishes a stray quote from a closing one.
 
 use spanwise_model::{ArgValue, NoticeKind};
 
@@ -35,7 +35,7 @@ const DEPTH_MAX: u32 = 64;
 /// How far a single event may reach. Real ones stay below a few kilobytes.
 const EVENT_BYTES_MAX: usize = 2 << 20;
 
-/// The longest key that is looked for behind a comma.
+/// The longest key that is searched for behind a comma.
 const KEY_BYTES_MAX: usize = 256;
 
 /// A walk over damaged text. Failing, it gives the position that made no sense.
@@ -193,7 +193,7 @@ impl<'t> Walk<'t> {
         if memchr::memmem::find(string, b"\"ph\"").is_some() {
             return true;
         }
-        // Objects inside a list inside the string may well be meant as text.
+        // Objects inside a list inside the string may well be intended as text.
         let mut depth = 0;
         for (at, byte) in string.iter().enumerate() {
             match byte {

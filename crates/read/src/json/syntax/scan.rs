@@ -108,8 +108,8 @@ pub(crate) fn string<S: Simd>(
 }
 
 /// The end of the object or array that opens at `at`: the position after its
-/// closing bracket. Counts brackets outside strings, without telling `{` from `[`
-/// but for the outermost pair.
+/// closing bracket. Counts brackets outside strings, without distinguishing `{` from `[`
+/// except for the outermost pair.
 ///
 /// `control` is set when a control character or a brace stands inside a string: where
 /// quotes are missing from two events, both may read as one, with what is between

@@ -1,4 +1,4 @@
-//! Looks at 64 bytes at a time: which of them are quotes, brackets, and so on.
+//! Classifies 64 bytes at a time: which of them are quotes, brackets, and so on.
 //!
 //! The scanner is generic over [`Simd`] and compiled once per instruction set
 //! inside a function that enables it ([`dispatch`]); everything on the way is

@@ -25,7 +25,7 @@ use spanwise_symbols::{
     Files, Inlines, JitMap, JitMaps, KernelCode, Mapping, Maps, Shelf, Symbols, Unwinders,
 };
 
-use super::record::{Record, RecordContent, Sample, Scheduled};
+use super::record::{Record, RecordContent, Sample, SchedRecord};
 use crate::ReadErrorKind;
 use crate::binary::{Feed, Records};
 use crate::perf::event_names::{EventClass, EventRate, event_class_of};
@@ -128,7 +128,7 @@ impl Records for Reader {
             return Err(refusal.into_error());
         }
         let mut info = SourceInfo { format: "perf.data".to_owned(), ..info };
-        self.calls.tell_counted(&mut info);
+        self.calls.report_counted(&mut info);
         Ok(self.timeline.finish(info, threads))
     }
 }
@@ -175,8 +175,8 @@ impl Reader {
         let release = std::mem::take(&mut header.kernel_release);
         let shelf = Shelf::default();
         let drawn_words_max = self.drawn_words_max;
-        self.tell_steps_of_switches(&header);
-        self.tell_python_of_threads(&header);
+        self.pass_switches_to_steps(&header);
+        self.pass_threads_to_python(&header);
         let mut state = State {
             timeline: &mut self.timeline,
             map: &self.map,
@@ -217,14 +217,14 @@ impl Reader {
         state.exact_until(Nanos::MAX);
         state.hardware_until(Nanos::MAX);
         state.never_ran();
-        state.tell_missing();
-        state.tell_skipped();
+        state.report_missing();
+        state.report_skipped();
         self.timeline.notices.add_count(
             NoticeKind::PythonFromNearby,
             self.python.from_nearby,
             NO_OFFSET,
         );
-        self.tell_cut_files();
+        self.report_cut_files();
         if senseless > 0 || header.is_cut {
             let at = header.data_offset + (header.data.len() - senseless) as u64;
             self.timeline.notices.add(NoticeKind::FileCut, at, b"");
@@ -234,7 +234,7 @@ impl Reader {
 
 impl Reader {
     /// Says which of the files beside the records end too early.
-    fn tell_cut_files(&mut self) {
+    fn report_cut_files(&mut self) {
         let files = [
             (self.python.is_cut, PYTHON_FILE),
             (self.steps.is_cut, SINGLE_STEPS_FILE),
@@ -396,7 +396,7 @@ impl State<'_> {
         match frames {
             Some(frames) => {
                 let event = SchedEvent::Out { is_preempted };
-                RecordContent::Sched(Box::new(Scheduled { event, frames }))
+                RecordContent::Sched(Box::new(SchedRecord { event, frames }))
             }
             None => RecordContent::Switch { is_out, is_preempted },
         }
@@ -407,7 +407,7 @@ impl State<'_> {
         while let Some(step) = self.steps.next_until(time) {
             self.step(step);
         }
-        self.calls.tell_until(time, self.timeline);
+        self.calls.put_on_timeline_until(time, self.timeline);
     }
 
     fn forget_stacks(&mut self, pid: i32) {
@@ -436,7 +436,7 @@ impl State<'_> {
     ) -> Option<RecordContent> {
         let tracepoint = match event_class_of(event) {
             (EventClass::Silent | EventClass::Frequency, _) => return None,
-            (EventClass::Moment, name) => Some(name),
+            (EventClass::Instant, name) => Some(name),
             (EventClass::Sample, _) => None,
         };
         let is_stack = sample.chain.is_some();
@@ -474,11 +474,11 @@ impl State<'_> {
             let stack = self.timeline.stack(StackRef::NONE, &frames);
             self.timeline.observe(SampledAt { thread, time, cpu: of.cpu }, event, period, stack);
         }
-        Some(self.moment(sample, &tracepoint, frames))
+        Some(self.tracepoint(sample, &tracepoint, frames))
     }
 
     /// A tracepoint: of the scheduler, of a lock, or one that says nothing to us.
-    fn moment(
+    fn tracepoint(
         &mut self,
         sample: &sample::Sample<'_>,
         name: &str,
@@ -486,8 +486,8 @@ impl State<'_> {
     ) -> RecordContent {
         let known = self.formats.content(sample.raw).and_then(|content| content.scheduled(name));
         match known.or_else(|| super::tracepoint_text::probe(name.as_bytes(), self.names())) {
-            Some(event) => RecordContent::Sched(Box::new(Scheduled { event, frames })),
-            None => RecordContent::Moment(self.names().string(name)),
+            Some(event) => RecordContent::Sched(Box::new(SchedRecord { event, frames })),
+            None => RecordContent::Instant(self.names().string(name)),
         }
     }
 
@@ -537,7 +537,7 @@ impl State<'_> {
             let thread = ThreadKey { pid: first.pid.into(), tid: tid.into() };
             let (time, what) = (self.python.last_time(tid), SchedEvent::In);
             let what =
-                RecordContent::Sched(Box::new(Scheduled { event: what, frames: Vec::new() }));
+                RecordContent::Sched(Box::new(SchedRecord { event: what, frames: Vec::new() }));
             self.push_made(thread, time, what);
         }
     }
@@ -547,7 +547,7 @@ impl State<'_> {
         let frames = self.python.places(first, self.timeline.names());
         let thread = ThreadKey { pid: first.pid.into(), tid: tid.into() };
         let event = SchedEvent::Out { is_preempted: false };
-        let what = RecordContent::Sched(Box::new(Scheduled { event, frames }));
+        let what = RecordContent::Sched(Box::new(SchedRecord { event, frames }));
         self.push_made(thread, Some(first.time), what);
     }
 
@@ -557,7 +557,7 @@ impl State<'_> {
     }
 
     /// Says which files' functions have no names, and why.
-    fn tell_missing(&mut self) {
+    fn report_missing(&mut self) {
         for (path, why) in std::mem::take(&mut self.files.missing) {
             if path.starts_with('/') && !path.starts_with("//") {
                 let text = format!("{path}: {why}");

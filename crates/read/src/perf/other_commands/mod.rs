@@ -25,10 +25,10 @@ pub(crate) trait Lines: Default {
     /// True for a line that no other sort of text has.
     fn is_typical(line: &[u8]) -> bool;
 
-    fn line(&mut self, line: &[u8], offset: u64, gathered: &mut Gathered);
+    fn line(&mut self, line: &[u8], offset: u64, gathered: &mut RecordList);
 
     /// There are no more lines.
-    fn end(&mut self, gathered: &mut Gathered);
+    fn end(&mut self, gathered: &mut RecordList);
 }
 
 /// True where one of the first lines is typical of the text.
@@ -39,7 +39,7 @@ pub(crate) fn seems<L: Lines>(head: &[u8]) -> bool {
 }
 
 /// All records up to now.
-pub(crate) struct Gathered {
+pub(crate) struct RecordList {
     timeline: Timeline,
     records: Vec<Record>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Doer {
     pub(crate) cpu: Option<u32>,
 }
 
-impl Gathered {
+impl RecordList {
     pub(crate) fn names(&mut self) -> &mut Names {
         self.timeline.names()
     }
@@ -64,7 +64,7 @@ impl Gathered {
         }
     }
 
-    /// A frame that is told by name; the file may be empty.
+    /// A frame that is identified by name; the file may be empty.
     pub(crate) fn place(&mut self, name: &[u8], file: &[u8]) -> Location {
         let is_inlined = file == b"inlined";
         let file = if is_inlined { b"" } else { file };
@@ -111,13 +111,13 @@ impl Gathered {
 /// Reads a text line by line.
 pub(crate) struct Reader<L> {
     lines: L,
-    gathered: Gathered,
+    gathered: RecordList,
 }
 
 impl<L: Lines> Default for Reader<L> {
     fn default() -> Self {
         let timeline = Timeline::new(FlowOptions::default());
-        Reader { lines: L::default(), gathered: Gathered { timeline, records: Vec::new() } }
+        Reader { lines: L::default(), gathered: RecordList { timeline, records: Vec::new() } }
     }
 }
 
@@ -150,7 +150,7 @@ impl<L: Lines> Records for Reader<L> {
         threads: usize,
     ) -> Result<Trace, ReadErrorKind> {
         self.lines.end(&mut self.gathered);
-        let Gathered { mut timeline, mut records } = self.gathered;
+        let RecordList { mut timeline, mut records } = self.gathered;
         // Stable: what has one time stays in order.
         records.sort_by_key(|record| record.time);
         records.into_iter().for_each(|record| timeline.push(record));

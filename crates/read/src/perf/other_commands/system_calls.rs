@@ -11,8 +11,8 @@ use memchr::memmem;
 use spanwise_callstack::{LeftAs, Location, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, StrId};
 
-use super::{Doer, Gathered, Lines};
-use crate::perf::record::{RecordContent, Scheduled};
+use super::{Doer, Lines, RecordList};
+use crate::perf::record::{RecordContent, SchedRecord};
 use crate::perf::words::{decimal, hexadecimal, signed, skip_spaces, split_word};
 
 /// Reads the lines of `perf trace`.
@@ -37,12 +37,12 @@ struct Latest {
     doer: Doer,
     start: Nanos,
     offset: u64,
-    what: Happened,
+    what: CallOutcome,
     /// From the innermost on, without a call itself.
     frames: Vec<Location>,
 }
 
-enum Happened {
+enum CallOutcome {
     Call { name: Vec<u8>, end: Nanos, futex: Option<(SchedEvent, i64)> },
     Scheduled(SchedEvent),
 }
@@ -125,12 +125,12 @@ impl Lines for SystemCalls {
     fn is_typical(line: &[u8]) -> bool {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         Parts::read(line).is_some_and(|parts| {
-            // Without a duration, many a text looks like this.
+            // Without a duration, much other text has this form.
             parts.duration.is_some() || parts.thread.tid != 0
         })
     }
 
-    fn line(&mut self, line: &[u8], offset: u64, gathered: &mut Gathered) {
+    fn line(&mut self, line: &[u8], offset: u64, gathered: &mut RecordList) {
         if self.is_summary || line.trim_ascii().is_empty() {
             return;
         }
@@ -158,7 +158,7 @@ impl Lines for SystemCalls {
         }
     }
 
-    fn end(&mut self, gathered: &mut Gathered) {
+    fn end(&mut self, gathered: &mut RecordList) {
         self.close(gathered);
         let last_time = gathered.last_time();
         let mut begun: Vec<(ThreadKey, Begun)> = self.begun.drain().collect();
@@ -190,10 +190,10 @@ fn frame(text: &[u8]) -> (&[u8], &[u8]) {
 }
 
 impl SystemCalls {
-    fn event(&mut self, parts: &Parts<'_>, line: &[u8], offset: u64, gathered: &mut Gathered) {
+    fn event(&mut self, parts: &Parts<'_>, line: &[u8], offset: u64, gathered: &mut RecordList) {
         let &Parts { time, duration, comm, thread, body } = parts;
         let Some(start) = time else {
-            // Also where it was told that it began: perf has lost when.
+            // Also if its start is recorded: perf has lost when.
             self.begun.remove(&thread);
             return gathered.notice(NoticeKind::NoTime, offset, line);
         };
@@ -204,14 +204,14 @@ impl SystemCalls {
             let begun = self.begun.remove(&thread).filter(|begun| begun.start == start);
             let name = rest[..memchr::memchr(b'(', rest).unwrap_or(rest.len())].to_vec();
             let futex = begun.and_then(|begun| begun.futex).zip(result);
-            return self.await_stack(doer, start, offset, Happened::Call { name, end, futex });
+            return self.await_stack(doer, start, offset, CallOutcome::Call { name, end, futex });
         }
         let name_len = memchr::memchr2(b'(', b' ', body).unwrap_or(body.len());
         let (name, arguments) = body.split_at(name_len);
         let futex = (name == b"futex").then(|| futex_of(arguments)).flatten();
         match duration {
             Some(_) if arguments.starts_with(b"(") => {
-                let what = Happened::Call { name: name.to_vec(), end, futex: futex.zip(result) };
+                let what = CallOutcome::Call { name: name.to_vec(), end, futex: futex.zip(result) };
                 self.await_stack(doer, start, offset, what);
             }
             None if body.trim_ascii_end().ends_with(b"...") => {
@@ -220,35 +220,36 @@ impl SystemCalls {
             // Faults, tracepoints, and calls that never return.
             _ => match tracepoint(name, arguments) {
                 Some(event) => {
-                    self.await_stack(doer, start, offset, Happened::Scheduled(event));
+                    self.await_stack(doer, start, offset, CallOutcome::Scheduled(event));
                 }
                 None => {
-                    let what = RecordContent::Moment(gathered.text(name));
+                    let what = RecordContent::Instant(gathered.text(name));
                     gathered.push(doer, start, offset, what);
                 }
             },
         }
     }
 
-    fn await_stack(&mut self, doer: Doer, start: Nanos, offset: u64, what: Happened) {
+    fn await_stack(&mut self, doer: Doer, start: Nanos, offset: u64, what: CallOutcome) {
         self.latest = Some(Latest { doer, start, offset, what, frames: Vec::new() });
     }
 
     /// The line whose stack may have followed is complete.
-    fn close(&mut self, gathered: &mut Gathered) {
+    fn close(&mut self, gathered: &mut RecordList) {
         let Some(latest) = self.latest.take() else { return };
         let Latest { doer, start, offset, what, mut frames } = latest;
         frames.reverse();
-        let scheduled = |event, frames| RecordContent::Sched(Box::new(Scheduled { event, frames }));
+        let scheduled =
+            |event, frames| RecordContent::Sched(Box::new(SchedRecord { event, frames }));
         match what {
-            Happened::Scheduled(event) => {
+            CallOutcome::Scheduled(event) => {
                 // Inside of a call, the stack of the call is the one that is shown.
                 if self.begun.contains_key(&doer.thread) {
                     frames.clear();
                 }
                 gathered.push(doer, start, offset, scheduled(event, frames));
             }
-            Happened::Call { name, end, futex } => {
+            CallOutcome::Call { name, end, futex } => {
                 // The kernel's, by a file that no other function of it has.
                 frames.push(gathered.place(&name, b"[syscall]"));
                 let Some((event, result)) = futex else {

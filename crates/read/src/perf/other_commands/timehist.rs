@@ -12,8 +12,8 @@ use memchr::memmem;
 use spanwise_callstack::{LeftAs, SchedEvent, ThreadKey};
 use spanwise_model::{Nanos, NoticeKind, StrId};
 
-use super::{Doer, Gathered, Lines};
-use crate::perf::record::{RecordContent, Scheduled};
+use super::{Doer, Lines, RecordList};
+use crate::perf::record::{RecordContent, SchedRecord};
 use crate::perf::words::{decimal, seconds, signed, split_word};
 
 /// Reads the lines of `perf sched timehist`.
@@ -121,7 +121,7 @@ impl Lines for TimeHist {
         is_header(line)
     }
 
-    fn line(&mut self, line: &[u8], offset: u64, gathered: &mut Gathered) {
+    fn line(&mut self, line: &[u8], offset: u64, gathered: &mut RecordList) {
         if is_header(line) {
             self.name_column = memmem::find(line, b"task name").unwrap_or(0);
             self.has_states = line.trim_ascii_end().ends_with(b"state");
@@ -158,7 +158,7 @@ impl Lines for TimeHist {
         self.runs.entry(thread.tid).or_default().push(run);
     }
 
-    fn end(&mut self, gathered: &mut Gathered) {
+    fn end(&mut self, gathered: &mut RecordList) {
         for runs in std::mem::take(&mut self.runs).into_values() {
             self.thread(&runs, gathered);
         }
@@ -167,7 +167,7 @@ impl Lines for TimeHist {
 
 impl TimeHist {
     /// What follows the numbers: a state, who came next, a stack.
-    fn ending(&self, text: &[u8], gathered: &mut Gathered) -> (Option<LeftAs>, Vec<StrId>) {
+    fn ending(&self, text: &[u8], gathered: &mut RecordList) -> (Option<LeftAs>, Vec<StrId>) {
         let (word, after) = split_word(text);
         let is_state = self.has_states && word.first().is_some_and(u8::is_ascii_uppercase);
         let left = is_state.then(|| LeftAs::from_letters(word));
@@ -204,7 +204,7 @@ impl TimeHist {
         offset: u64,
         text: &[u8],
         line: &[u8],
-        gathered: &mut Gathered,
+        gathered: &mut RecordList,
     ) {
         let inside = memchr::memrchr(b'[', text)
             .and_then(|open| text[open + 1..].strip_suffix(b"]"))
@@ -214,12 +214,12 @@ impl TimeHist {
         };
         self.has_wakes = true;
         let event = SchedEvent::Wake { woken: woken.tid };
-        let what = RecordContent::Sched(Box::new(Scheduled { event, frames: Vec::new() }));
+        let what = RecordContent::Sched(Box::new(SchedRecord { event, frames: Vec::new() }));
         gathered.push(doer, time, offset, what);
     }
 
     /// What the lines of one thread stand for.
-    fn thread(&self, runs: &[Run], gathered: &mut Gathered) {
+    fn thread(&self, runs: &[Run], gathered: &mut RecordList) {
         for (at, run) in runs.iter().enumerate() {
             let &Run { doer, offset, time, times, .. } = run;
             // Times are rounded; what was said before is not taken back.
@@ -231,7 +231,8 @@ impl TimeHist {
                 // By whom is not known: the idle loop stands for nobody.
                 let nobody = Doer { thread: ThreadKey::default(), cpu: None, ..doer };
                 let nobody = Doer { comm: StrId::EMPTY, ..nobody };
-                let what = RecordContent::Sched(Box::new(Scheduled { event, frames: Vec::new() }));
+                let what =
+                    RecordContent::Sched(Box::new(SchedRecord { event, frames: Vec::new() }));
                 gathered.push(nobody, ready, offset, what);
             }
             if times.run > 0 || before != Nanos::MIN {
@@ -255,7 +256,7 @@ impl TimeHist {
                 frames.push(gathered.place(name.as_bytes(), b""));
             }
             let event = SchedEvent::Out { is_preempted };
-            let what = RecordContent::Sched(Box::new(Scheduled { event, frames }));
+            let what = RecordContent::Sched(Box::new(SchedRecord { event, frames }));
             gathered.push(doer, time, offset, what);
         }
     }

@@ -10,7 +10,7 @@ use super::line_head::Header;
 use super::place_text::PlaceText;
 use crate::perf::words::{decimal, split_last_word, split_word};
 
-/// The first part of a text, by which its form is told.
+/// The first part of a text, by which its form is detected.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 /// What events of a text that names none are called, unless its comments do.
@@ -68,7 +68,7 @@ impl Form {
 /// Whole lines without comments.
 struct Lines<'a> {
     lines: Vec<&'a [u8]>,
-    /// The events that the comments before them tell of.
+    /// The events that the comments before them name.
     events: Vec<&'a [u8]>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What lines look like in some form.
+/// How lines are laid out.
 struct ParsedLines<'a> {
     headers: Vec<Header<'a>>,
     /// With a header, or behind one, stood a place in the program.
@@ -219,7 +219,7 @@ fn untimed_period<'a>(before: &'a [u8], form: &Form) -> (Option<u64>, &'a [u8]) 
 
 #[cfg(test)]
 mod tests {
-    use spanwise_callstack::{Adopted, Names};
+    use spanwise_callstack::{NameTranslation, Names};
 
     use super::*;
     use crate::perf::record::{Record, RecordContent};
@@ -229,17 +229,17 @@ mod tests {
     use spanwise_symbols::JitMap;
 
     #[derive(Default)]
-    struct Collected {
+    struct RecordCollector {
         names: Names,
         records: Vec<Record>,
     }
 
-    impl Join for Collected {
+    impl Join for RecordCollector {
         fn names(&mut self) -> &mut Names {
             &mut self.names
         }
 
-        fn block(&mut self, block: Block, numbers: &Adopted) {
+        fn block(&mut self, block: Block, numbers: &NameTranslation) {
             let records = block.records.into_iter();
             self.records.extend(records.map(|record| renumbered(record, numbers)));
         }
@@ -248,10 +248,10 @@ mod tests {
     /// A line for each sample: who, when, and of what, with the names of its stack.
     fn samples(text: &str, block_bytes: usize) -> Vec<String> {
         let (map, form) = (&JitMap::default(), &Form::of(text.as_bytes()));
-        let mut collected = Collected::default();
+        let mut collected = RecordCollector::default();
         let options = ParseOptions { map, form, keeps_all: true };
         Lanes::new(2, block_bytes).read(text.as_bytes(), 0, options, &mut collected);
-        let Collected { names, records } = &collected;
+        let RecordCollector { names, records } = &collected;
         let line = |record: &Record| {
             let RecordContent::Sample(sample) = &record.what else {
                 return format!("{:?}", record.what);
@@ -320,7 +320,7 @@ mod tests {
         let at = |time: u64| format!("a/7 {time} 5 cycles f");
         let expected = [0, 1_000_000, 1_500_000, 101_500_000].map(at);
         check(&text, &expected.each_ref().map(String::as_str));
-        // Ascending ones are times since the first event (`--reltime`), or cannot be told.
+        // Ascending ones are times since the first event (`--reltime`), or undecidable.
         let text = ["0.000000", "0.000500", "0.001000"].map(line).concat();
         let expected = [0, 500_000, 1_000_000].map(at);
         check(&text, &expected.each_ref().map(String::as_str));

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
 
-use spanwise_callstack::{Adopted, Names, NamesLen, NewNames};
+use spanwise_callstack::{NameTranslation, Names, NamesLen, NewNames};
 use spanwise_model::{Nanos, Notices};
 
 use super::form::{Form, Times};
@@ -20,7 +20,7 @@ use super::parser::{Counts, ParseOptions};
 use super::quick::Quick;
 use crate::perf::record::Record;
 
-/// What a stretch of whole records holds, in the numbers of its lane.
+/// What a block of whole records holds, in the numbers of its lane.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) records: Vec<Record>,
@@ -47,7 +47,7 @@ pub(crate) struct Lane {
     pub(crate) names: Names,
     pub(crate) quick: Quick,
     /// How many of the names went out with blocks.
-    pub(crate) told: NamesLen,
+    pub(crate) sent: NamesLen,
 }
 
 /// The lanes, and how much text one of them reads at a time.
@@ -55,7 +55,7 @@ pub(crate) struct Lane {
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     /// The numbers of each lane's names where they are joined.
-    adopted: Vec<Adopted>,
+    adopted: Vec<NameTranslation>,
     block_bytes: usize,
     /// What passed in the blocks that were joined, by the sum of [`Block::elapsed`].
     elapsed: Nanos,
@@ -64,13 +64,18 @@ pub(crate) struct Lanes {
 /// Where blocks are joined.
 pub(crate) trait Join {
     fn names(&mut self) -> &mut Names;
-    fn block(&mut self, block: Block, numbers: &Adopted);
+    fn block(&mut self, block: Block, numbers: &NameTranslation);
 }
 
 impl Lanes {
     pub(crate) fn new(threads: usize, block_bytes: usize) -> Self {
         let lanes: Vec<Lane> = (0..threads.max(1)).map(|_| Lane::default()).collect();
-        Lanes { adopted: vec![Adopted::default(); lanes.len()], lanes, block_bytes, elapsed: 0 }
+        Lanes {
+            adopted: vec![NameTranslation::default(); lanes.len()],
+            lanes,
+            block_bytes,
+            elapsed: 0,
+        }
     }
 
     /// What follows is another text.
@@ -108,8 +113,8 @@ impl Lanes {
             for number in 0..blocks.len() {
                 let (lane, mut block) = loop {
                     match queue.take(number) {
-                        Taken::Ready(lane, block) => break (lane, block),
-                        Taken::Other(other) => queue.put(other, (0, read(own, other))),
+                        JoinTask::Ready(lane, block) => break (lane, block),
+                        JoinTask::Other(other) => queue.put(other, (0, read(own, other))),
                     }
                 };
                 if options.form.times == Times::SinceBefore {
@@ -150,7 +155,7 @@ struct State {
 }
 
 /// What whoever joins is to do.
-enum Taken {
+enum JoinTask {
     /// Join this block of a lane.
     Ready(usize, Block),
     /// Read this one meanwhile.
@@ -196,16 +201,16 @@ impl Queue {
     }
 
     /// A block that is to be joined now, or another one to read until it is there.
-    fn take(&self, number: usize) -> Taken {
+    fn take(&self, number: usize) -> JoinTask {
         let mut state = self.state();
         loop {
             if let Some((lane, block)) = state.done.remove(&number) {
                 state.joined = number + 1;
                 self.changed.notify_all();
-                return Taken::Ready(lane, block);
+                return JoinTask::Ready(lane, block);
             }
             if let Some(other) = self.take_next(&mut state) {
-                return Taken::Other(other);
+                return JoinTask::Other(other);
             }
             assert!(!state.is_over, "a lane panicked");
             state = self.wait(state);
@@ -252,8 +257,8 @@ fn begins_record(text: &[u8], form: &Form) -> bool {
     match text.first() {
         None | Some(b'\t' | b'\n' | b'\r') => false,
         Some(byte) if *byte != b' ' && !form.frames_are_loose => true,
-        // Names are set to the right, and lines of source stand between frames. What a line
-        // is that has not come to its end cannot be told: `7.5:` may go on as `7.5:x`.
+        // Names are set to the right, and lines of source stand between frames. What kind
+        // of line it is, is unknown until its end: `7.5:` may go on as `7.5:x`.
         Some(_) => memchr::memchr(b'\n', text).is_some_and(|end| {
             let line = &text[..end];
             Header::read(line.strip_suffix(b"\r").unwrap_or(line), form).is_some()
@@ -268,7 +273,7 @@ fn record_end(text: &[u8], from: usize, form: &Form) -> usize {
     ends.next().unwrap_or(text.len())
 }
 
-/// How much of a text that goes on is surely whole records.
+/// How much of a text that goes on is certainly whole records.
 pub(crate) fn whole_records(text: &[u8], form: &Form) -> usize {
     let ends = memchr::memrchr_iter(b'\n', text).map(|end| end + 1);
     let mut ends = ends.filter(|&end| begins_record(&text[end..], form));

@@ -36,7 +36,7 @@ impl<'a> Header<'a> {
         Some(Header { comm: b"", thread, time, cpu: None, period: None, rest })
     }
 
-    /// Names may hold anything, so look for the time and read backwards from it.
+    /// Names may hold anything, so find the time and read backwards from it.
     fn time_first(line: &'a [u8]) -> Option<Header<'a>> {
         for colon in memchr::memchr_iter(b':', line) {
             if !matches!(line.get(colon + 1), None | Some(b' ' | b'\t')) {

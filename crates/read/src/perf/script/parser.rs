@@ -15,9 +15,9 @@ use super::lanes::{Block, Lane};
 use super::line_head::Header;
 use super::meta_lines;
 use super::place_text::PlaceText;
-use super::quick::{Learned, Quick, QuickLine};
+use super::quick::{LearnedLine, Quick, QuickLine};
 use crate::perf::event_names::{EventClass, event_name};
-use crate::perf::record::{Record, RecordContent, Sample, Scheduled};
+use crate::perf::record::{Record, RecordContent, Sample, SchedRecord};
 use crate::perf::tracepoint_text;
 use crate::perf::words::{decimal, split_word};
 
@@ -41,7 +41,7 @@ pub(crate) struct Counts {
 /// Reads whole records, with the names and the memory of a lane.
 pub(crate) fn parse(text: &[u8], base: u64, options: ParseOptions<'_>, lane: &mut Lane) -> Block {
     let block = Block::default();
-    let Lane { names, quick, told } = lane;
+    let Lane { names, quick, sent } = lane;
     let (is_sample_open, is_run) = (false, false);
     let mut parser = Parser { block, names, quick, options, is_sample_open, is_run };
     let mut at = 0;
@@ -57,7 +57,7 @@ pub(crate) fn parse(text: &[u8], base: u64, options: ParseOptions<'_>, lane: &mu
         at = end + 1;
     }
     parser.close_sample();
-    let new_names = parser.names.take_new(told);
+    let new_names = parser.names.take_new(sent);
     Block { new_names, ..parser.block }
 }
 
@@ -82,7 +82,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A branch that was recognised.
+    /// A branch that was recognized.
     #[inline]
     fn quick_line(&mut self, line: &QuickLine, offset: u64) {
         let &QuickLine { thread, comm, time, cpu, branch, .. } = line;
@@ -181,7 +181,7 @@ impl Parser<'_> {
         Some(match class {
             EventClass::Silent => None,
             EventClass::Frequency => frequency(header.rest).map(RecordContent::Frequency),
-            EventClass::Moment => Some(self.moment(name, header.rest)),
+            EventClass::Instant => Some(self.instant(name, header.rest)),
             EventClass::Sample => Some(self.sample(name, period, header.rest)),
         })
     }
@@ -217,7 +217,11 @@ impl Parser<'_> {
         let Some(time) = time else { return Some(branch) };
         let comm = self.text(header.comm);
         let flags = line.len() - rest.len();
-        self.quick.learn(Learned { line, colon, flags, thread, comm, time, cpu }, text, &branch);
+        self.quick.learn(
+            LearnedLine { line, colon, flags, thread, comm, time, cpu },
+            text,
+            &branch,
+        );
         let is_kept = self.options.keeps_all || !self.says_nothing_new(&branch, thread, comm, time);
         is_kept.then_some(branch)
     }
@@ -284,13 +288,13 @@ impl Parser<'_> {
         RecordContent::Sample(Box::new(Sample { event, period, frames, is_stack: false }))
     }
 
-    fn moment(&mut self, name: &[u8], rest: &[u8]) -> RecordContent {
+    fn instant(&mut self, name: &[u8], rest: &[u8]) -> RecordContent {
         match tracepoint_text::read(name, rest, self.names) {
             Some(event) => {
                 self.is_sample_open = true;
-                RecordContent::Sched(Box::new(Scheduled { event, frames: Vec::new() }))
+                RecordContent::Sched(Box::new(SchedRecord { event, frames: Vec::new() }))
             }
-            None => RecordContent::Moment(self.text(name)),
+            None => RecordContent::Instant(self.text(name)),
         }
     }
 

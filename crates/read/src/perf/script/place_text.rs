@@ -5,7 +5,7 @@ use spanwise_symbols::JitMap;
 
 use crate::perf::words::{hexadecimal, skip_spaces, split_word};
 
-/// The parts of the text; nothing is looked up yet.
+/// The parts of the text, before any lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlaceText<'a> {
     pub(crate) ip: u64,

@@ -2,8 +2,8 @@
 //!
 //! A recording of control flow repeats itself: the same threads, the same event, the same
 //! instructions over and over. What a line was found to say is kept with its bytes, and a
-//! later line of the same bytes says the same. Only what is surely so is kept: a line that
-//! is not recognised in full is taken apart as if this were not here.
+//! later line of the same bytes says the same. Only what is certain is kept: a line that
+//! is not recognized in full is taken apart as if this were not here.
 
 use spanwise_callstack::{Branch, BranchKind, Location, ThreadKey, TraceEdge};
 use spanwise_model::{Nanos, StrId};
@@ -34,7 +34,7 @@ struct Lead {
 /// Threads take turns, mostly few of them.
 const LEADS_MAX: usize = 4;
 
-/// A line that was recognised.
+/// A line that was recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QuickLine {
     pub(crate) thread: ThreadKey,
@@ -48,7 +48,7 @@ pub(crate) struct QuickLine {
 
 /// A line that was taken apart.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Learned<'a> {
+pub(crate) struct LearnedLine<'a> {
     pub(crate) line: &'a [u8],
     /// Where the colon behind the time stands, and where the flags begin.
     pub(crate) colon: usize,
@@ -94,10 +94,15 @@ impl Quick {
     }
 
     /// Keeps what the line of a branch says.
-    pub(crate) fn learn(&mut self, learned: Learned<'_>, text: &BranchText<'_>, branch: &Branch) {
+    pub(crate) fn learn(
+        &mut self,
+        learned: LearnedLine<'_>,
+        text: &BranchText<'_>,
+        branch: &Branch,
+    ) {
         self.places.learn(&text.from, branch.from);
         self.places.learn(&text.to, branch.to);
-        let Learned { line, colon, flags, thread, comm, time, cpu } = learned;
+        let LearnedLine { line, colon, flags, thread, comm, time, cpu } = learned;
         let Some(point) = memchr::memrchr(b'.', &line[..colon]) else { return };
         if self.between != line[colon..flags] {
             self.between.clear();
@@ -157,7 +162,7 @@ fn fraction(text: &[u8]) -> Option<(Nanos, usize)> {
 }
 
 /// The usual sorts of branches, and the length of their words. What may follow those of an
-/// edge is no place, so that it is not recognised here.
+/// edge is no place, so that it is not recognized here.
 #[inline]
 fn flags(text: &[u8]) -> Option<(BranchKind, TraceEdge, usize)> {
     let kinds: [(&[u8], BranchKind, TraceEdge); 6] = [
@@ -189,7 +194,7 @@ struct Entry {
 
 const ENTRIES_BITS: u32 = 14;
 
-/// When the texts take more than this, all is forgotten: there is no telling which of them
+/// When the texts take more than this, all is forgotten: it is not known which of them
 /// are still in use.
 const TEXTS_BYTES_MAX: usize = 8 << 20;
 
@@ -219,7 +224,7 @@ impl Places {
             return;
         }
         // Whether an arrow inside is the branch's own depends on what follows it, and code
-        // without a name is taken for that of its neighbour.
+        // without a name is taken for that of its neighbor.
         let is_clear = !text.name.is_empty() && memchr::memmem::find(whole, b" => ").is_none();
         if !is_clear || whole.len() > TEXTS_BYTES_MAX / 8 {
             return;
@@ -237,7 +242,7 @@ impl Places {
     }
 }
 
-/// Where the entry of a place is, told by its first bytes.
+/// Where the entry of a place is, found by its first bytes.
 #[inline]
 fn slot(text: &[u8]) -> Option<usize> {
     let key: &[u8; KEY_BYTES] = text.first_chunk()?;
@@ -259,7 +264,7 @@ mod tests {
     use spanwise_symbols::JitMap;
 
     /// Who, when and what of each record, with names instead of numbers.
-    fn told(lane: &Lane, records: &[Record]) -> Vec<String> {
+    fn described(lane: &Lane, records: &[Record]) -> Vec<String> {
         let names = &lane.names;
         let text = |record: &Record| {
             let RecordContent::Branch(branch) = &record.what else {
@@ -285,13 +290,13 @@ mod tests {
         let mut lane = Lane::default();
         let text = lines.concat();
         let together = parse(text.as_bytes(), 0, options, &mut lane);
-        let together = told(&lane, &together.records);
+        let together = described(&lane, &together.records);
         let mut alone = Vec::new();
         let mut offset = 0;
         for line in lines {
             let mut lane = Lane::default();
             let block = parse(line.as_bytes(), offset, options, &mut lane);
-            alone.extend(told(&lane, &block.records));
+            alone.extend(described(&lane, &block.records));
             offset += line.len() as u64;
         }
         assert_eq!(together, alone, "{text}");
@@ -351,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_repeat_are_recognised() {
+    fn lines_that_repeat_are_recognized() {
         let line = |time: u32, flag: &str| {
             let places = "7ffff7ddc140 f+0x1 (a.so) =>     7ffff7ddc150 g+0x0 (a.so)";
             format!("1/1 7.{time:09}:    1    branches:uH:   {flag}        {places}\n")

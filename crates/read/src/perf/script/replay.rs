@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use spanwise_callstack::compat::{Line, Machine, STREAM_ENDED, Scope};
-use spanwise_callstack::{Adopted, Names, Traps};
+use spanwise_callstack::{NameTranslation, Names, Traps};
 use spanwise_files::FileBytes;
 use spanwise_model::{NoticeKind, SourceInfo, Trace};
 use spanwise_symbols::JitMap;
@@ -42,11 +42,22 @@ impl PerfOptions {
     }
 }
 
-/// How much of a file is looked at to tell what it is.
+/// How much of a file is read to detect its format.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// Opens the text of `perf script` or recordings of perf, never by their index: that knows
 /// nothing of the options. Each file is a snapshot of its own, and all are of one sort.
+///
+/// ```
+/// use spanwise_read::{OpenOptions, PerfOptions, open_perf};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("calls.txt");
+/// std::fs::write(&path, "a 7 [000] 1.0: 5 cycles: \n\t40 work+0x0 (/bin/a)\n\n")?;
+/// let trace = open_perf(&[path], &OpenOptions::default(), &PerfOptions::default())?;
+/// assert_eq!(trace.samples().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn open_perf(
     paths: &[PathBuf],
     options: &OpenOptions<'_>,
@@ -236,7 +247,7 @@ impl Join for Lines<'_> {
         &mut self.machine.names
     }
 
-    fn block(&mut self, block: Block, numbers: &Adopted) {
+    fn block(&mut self, block: Block, numbers: &NameTranslation) {
         if self.failed.is_err() {
             return;
         }
@@ -250,7 +261,7 @@ impl Join for Lines<'_> {
 }
 
 impl Lines<'_> {
-    fn record(&mut self, record: Record, numbers: &Adopted) {
+    fn record(&mut self, record: Record, numbers: &NameTranslation) {
         let Record { thread, time, what, .. } = renumbered(record, numbers);
         match what {
             RecordContent::Branch(branch) => self.machine.branch(thread, time, &branch),

@@ -7,7 +7,7 @@ mod off_cpu;
 use std::collections::{BTreeMap, HashMap};
 
 use spanwise_callstack::{
-    Adopted, Anomalies, Call, EventTime, Flow, FlowOptions, FunctionId, Location, Names,
+    Anomalies, Call, EventTime, Flow, FlowOptions, FunctionId, Location, NameTranslation, Names,
     SampleReach, SchedEvent, StackRef, ThreadCalls, ThreadKey,
 };
 use spanwise_model::{
@@ -40,7 +40,7 @@ pub(crate) struct Timeline {
     comms: BTreeMap<i64, StrId>,
     /// Whom the record before named, which is in the two above already.
     latest_named: Option<(ThreadKey, StrId)>,
-    moments: Vec<(ThreadKey, Nanos, StrId)>,
+    instants: Vec<(ThreadKey, Nanos, StrId)>,
     /// By thread and name.
     counters: BTreeMap<(ThreadKey, StrId), Counter>,
     stack_event: StackEvent,
@@ -90,7 +90,7 @@ impl Timeline {
             processes: BTreeMap::new(),
             comms: BTreeMap::new(),
             latest_named: None,
-            moments: Vec::new(),
+            instants: Vec::new(),
             counters: BTreeMap::new(),
             stack_event: StackEvent::NoneYet,
             drawing: Drawing::default(),
@@ -175,7 +175,7 @@ impl Timeline {
         self.sample(thread, at, sample);
     }
 
-    /// Learns what a record says of its thread; gives the thread that is meant.
+    /// Learns what a record says of its thread; returns the thread that it is about.
     fn named(&mut self, thread: ThreadKey, comm: StrId, cpu: Option<u32>) -> ThreadKey {
         let (thread, comm) = match (thread.tid, cpu) {
             (0, Some(cpu)) => (self.idle_loop(cpu), StrId::EMPTY),
@@ -274,9 +274,9 @@ impl Timeline {
                 self.off_cpu.stands(thread, until);
             }
             RecordContent::Seen => self.off_cpu.mentioned(thread, at),
-            RecordContent::Moment(name) => {
+            RecordContent::Instant(name) => {
                 self.off_cpu.seen(thread, at);
-                self.moments.extend(time.map(|time| (thread, time, name)));
+                self.instants.extend(time.map(|time| (thread, time, name)));
             }
             RecordContent::Named(named, name) => {
                 self.off_cpu.mentioned(thread, at);
@@ -352,10 +352,10 @@ impl Timeline {
 
     pub(crate) fn finish(self, mut info: SourceInfo, threads: usize) -> Trace {
         let Timeline { flow, off_cpu, mut seen, mut notices, processes, comms, .. } = self;
-        let (moments, counters) = (self.moments, self.counters);
+        let (instants, counters) = (self.instants, self.counters);
         let counts = self.counts;
         let (names, calls, oddities) = flow.finish();
-        tell(&mut notices, oddities);
+        report_anomalies(&mut notices, oddities);
         notices.add_count(NoticeKind::SamplesNotDrawn, self.drawing.left_out(), NO_OFFSET);
         let mut output = Output {
             batch: Batch::default(),
@@ -370,8 +370,8 @@ impl Timeline {
         calls.iter().for_each(|calls| output.thread(calls));
         let stacks = output.observations(&mut seen);
         off_cpu.finish(&calls, &seen, &stacks, &mut output);
-        for (thread, time, name) in moments {
-            output.moment(thread, time, name, "tracepoint");
+        for (thread, time, name) in instants {
+            output.instant(thread, time, name, "tracepoint");
         }
         for (&(thread, name), counter) in &counters {
             output.counter(thread, name, &counter.values);
@@ -394,7 +394,7 @@ impl Join for Timeline {
         &mut self.flow.names
     }
 
-    fn block(&mut self, block: Block, numbers: &Adopted) {
+    fn block(&mut self, block: Block, numbers: &NameTranslation) {
         self.notices.merge(&block.notices);
         self.counts.branches += block.counts.branches;
         self.counts.samples += block.counts.samples;
@@ -405,13 +405,13 @@ impl Join for Timeline {
     }
 }
 
-fn tell(notices: &mut Notices, oddities: Anomalies) {
+fn report_anomalies(notices: &mut Notices, oddities: Anomalies) {
     notices.add_count(NoticeKind::TimeWentBack, oddities.time_went_back, NO_OFFSET);
     notices.add_count(NoticeKind::AbortedTransaction, oddities.aborted, NO_OFFSET);
 }
 
 /// The record with the numbers of the common names.
-pub(crate) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
+pub(crate) fn renumbered(mut record: Record, numbers: &NameTranslation) -> Record {
     let text = |id: &mut StrId| *id = numbers.text(*id);
     let function = |id: &mut FunctionId| *id = numbers.function(*id);
     let place = |place: &mut Location| {
@@ -436,7 +436,7 @@ pub(crate) fn renumbered(mut record: Record, numbers: &Adopted) -> Record {
         }
         RecordContent::Stood { frames, .. } => frames.iter_mut().for_each(place),
         RecordContent::Error { message, .. } => text(message),
-        RecordContent::Moment(name) | RecordContent::Named(_, name) => text(name),
+        RecordContent::Instant(name) | RecordContent::Named(_, name) => text(name),
         RecordContent::Frequency(_)
         | RecordContent::Switch { .. }
         | RecordContent::Seen
@@ -505,7 +505,7 @@ impl Output<'_> {
         }
     }
 
-    fn moment(&mut self, thread: ThreadKey, time: Nanos, name: StrId, category: &str) {
+    fn instant(&mut self, thread: ThreadKey, time: Nanos, name: StrId, category: &str) {
         let track = self.track(TrackKind::Thread, thread, StrId::EMPTY);
         let name = self.batch.string(self.names.text(name));
         let category = self.batch.category(category, SpanKind::Other);

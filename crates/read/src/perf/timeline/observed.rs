@@ -76,7 +76,7 @@ impl Default for Observations {
 
 impl Observations {
     /// The number of a stack: that of its callers, and further frames, outermost first. Code
-    /// without a name is told apart by its address, where `is_unknown` says that it is such.
+    /// without a name is identified by its address, where `is_unknown` says that it is such.
     pub(crate) fn stack(
         &mut self,
         callers: StackRef,

@@ -1,7 +1,7 @@
-//! What the scheduler and locks tell, on its way into the trace.
+//! Events of the scheduler and of locks, on their way into the trace.
 //!
 //! Off-CPU time becomes the innermost spans of a thread, above the stack that it left its
-//! processor with. Time in which a thread ran and nobody looked at its stack is a span as
+//! processor with. Time in which a thread ran and nobody sampled its stack is a span as
 //! well, so that the self times of a thread add up to all that is known of it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -162,7 +162,7 @@ impl OffCpu {
             covered.sort_unstable();
             output.scheduled(key(thread.tid), thread, &covered);
             let key_of = |tid| known.contains(&tid).then(|| key(tid));
-            output.states(key(thread.tid), &thread.stretches, stacks, key_of);
+            output.states(key(thread.tid), &thread.intervals, stacks, key_of);
         }
         let known_wakeups = wakeups.iter().filter(|wakeup| known.contains(&wakeup.waker));
         for (number, wakeup) in known_wakeups.enumerate() {
@@ -188,7 +188,7 @@ impl Output<'_> {
             let category = (LOCK_WAIT_CATEGORY, SpanKind::LockWait);
             self.synthetic_span(track, &name, category, wait.start, wait.end);
         }
-        for &StateInterval { state, start, end, .. } in &thread.stretches {
+        for &StateInterval { state, start, end, .. } in &thread.intervals {
             let (name, category) = (&*state.span_name(), state.category());
             // That a thread runs is a state, and nothing to draw beside the calls that it runs.
             if state == ThreadState::Running {
@@ -207,7 +207,7 @@ impl Output<'_> {
         }
     }
 
-    /// An arrow, from a moment of the waker to the end of the wait.
+    /// A link from an instant of the waker to the end of the wait.
     fn wakeup(&mut self, number: u64, wakeup: &Wakeup, [waker, woken]: [TrackId; 2]) {
         let time = wakeup.time;
         self.synthetic_span(waker, "[wakes]", (WAKEUP_CATEGORY, SpanKind::Sampled), time, time);

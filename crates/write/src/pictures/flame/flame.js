@@ -72,7 +72,7 @@
     draw();
   });
   window.addEventListener("keydown", (event) => {
-    // On a page with more than the graph, searching the page is what is meant.
+    // On a page with more than the graph, people want to search the page.
     const isAlone = document.body?.dataset.report === undefined;
     if (isAlone && (event.ctrlKey || event.metaKey) && event.key === "f") {
       event.preventDefault();

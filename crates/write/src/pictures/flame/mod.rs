@@ -20,7 +20,7 @@ use tree::Node;
 /// What makes the picture answer the mouse.
 pub(crate) const SCRIPT: &str = include_str!("flame.js");
 
-/// What the picture looks like. A page names it by its digest, so nothing may be put into it.
+/// The style of the picture. A page names it by its digest, so nothing may be put into it.
 pub(crate) const STYLE: &str = "\
 .flame text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#111}\
 .flame .t{font-size:16px}.flame .b{fill:#0550ae;cursor:pointer}\
@@ -48,7 +48,7 @@ pub struct FlameOptions<'a> {
     pub is_icicle: bool,
     /// A page around the picture.
     pub is_html: bool,
-    /// Colour by what changed since this profile, instead of by kind of frame.
+    /// Color by what changed since this profile, instead of by kind of frame.
     pub base: Option<&'a Profile>,
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn fitted(name: &str, room: usize) -> String {
 }
 
 /// One hue a kind of frame, a little lighter or darker by name, so that
-/// neighbours can be told apart and the same frame looks the same everywhere.
+/// neighbors can be distinguished and the same frame has the same color everywhere.
 fn group_color(group: &str, name: &str) -> String {
     let hue = match group {
         "[python]" => 48,

@@ -136,7 +136,7 @@ fn functions_section(value: &ValueType, diff: &ProfileDiff, top: Top) -> Section
         *label_counts.entry(&row.label).or_default() += 1;
     }
     for row in top.of(&diff.functions) {
-        // Files tell apart what has the same name.
+        // Files distinguish what has the same name.
         let label = match label_counts[&*row.label] > 1 && !row.file.is_empty() {
             true => format!("{} ({})", row.label, row.file),
             false => row.label.clone(),

@@ -177,7 +177,7 @@ pub(crate) fn listed(kernels: &Kernels) -> String {
     kernel_words(kernels).join(", ")
 }
 
-/// Few kernels are told by their names, many by what they are for; equals in a row once.
+/// Few kernels are listed by name, many by purpose; equal ones in a row once.
 pub(crate) fn kernel_words(kernels: &Kernels) -> Vec<String> {
     const NAMED_MAX: usize = 2;
     let is_named = kernels.names.len() <= NAMED_MAX;
@@ -261,13 +261,13 @@ fn note_text(note: &FusionNote) -> String {
             side(is_base)
         ),
         FusionNote::NoOperators { is_base } => format!(
-            "The {} has no operators, so kernels are told by their order and names alone: record \
+            "The {} has no operators, so kernels are identified by order and name alone: record \
              with ProfilerActivity.CPU.",
             side(is_base)
         ),
         FusionNote::LaunchesNotRecorded { is_base, work_ns } => format!(
             "{} of GPU work of the {} was launched outside of the recording and cannot be placed: \
-             let the profiler warm up for a step, or synchronise before it starts.",
+             let the profiler warm up for a step, or synchronize before it starts.",
             nanos_text(work_ns),
             side(is_base)
         ),

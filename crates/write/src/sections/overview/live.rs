@@ -28,12 +28,12 @@ impl LiveState {
     }
 }
 
-/// How a look is shown.
+/// How a poll is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveView<'a> {
     pub file: &'a str,
     pub state: LiveState,
-    /// How long ago the look before was; `None` for the first, whose rates are those of the
+    /// How long ago the previous poll was; `None` for the first, whose rates are those of the
     /// whole session.
     pub since_ns: Option<Nanos>,
     pub top: Top,

@@ -12,7 +12,7 @@ use super::header;
 use super::header::{Header, MAGIC};
 use super::records::RawRecord;
 
-/// The name of an event, of the things that may be told of it later.
+/// An update of an event that sets its name.
 const UPDATE_NAME: u64 = 2;
 
 /// Collects what the records say of the recording as a whole.

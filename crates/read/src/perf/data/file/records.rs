@@ -109,14 +109,14 @@ pub(crate) fn each_record<'a>(header: &'a Header<'a>, mut take: impl FnMut(Recor
     }
 }
 
-/// About how many words all samples have, by what the first of them look like. Of those with a
+/// About how many words all samples have, estimated from the first of them. Of those with a
 /// copy of their stack, as many as its functions may be.
 pub(crate) fn about_words(header: &Header<'_>) -> u64 {
-    const LOOKED_AT: usize = 1 << 20;
+    const ESTIMATE_BYTES: usize = 1 << 20;
     const SAMPLE_WORDS_MAX: u64 = 64;
     let mut bytes = Bytes::new(&header.data, header.is_big_endian);
     let mut words: u64 = 0;
-    while header.data.len() - bytes.len() < LOOKED_AT {
+    while header.data.len() - bytes.len() < ESTIMATE_BYTES {
         let before = bytes.len();
         let Some(raw) = RawRecord::read(&mut bytes) else { break };
         if raw.kind == kind::SAMPLE {
@@ -163,7 +163,7 @@ impl Waiting {
     }
 }
 
-/// A record whose content was not looked at.
+/// A record whose content was not parsed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawRecord<'a> {
     pub(crate) kind: u32,

@@ -12,7 +12,7 @@ use spanwise_recording::perf::record_kind::{COMPRESSED, COMPRESSED2};
 use crate::input::memory;
 
 /// The records of a recording, unpacked.
-pub(crate) struct Unpacked {
+pub(crate) struct UnpackedRecords {
     pub(crate) records: Vec<u8>,
     /// Nothing of the stream was damaged or left out.
     pub(crate) is_whole: bool,
@@ -35,7 +35,7 @@ pub(crate) fn unpacked(
     data: &[u8],
     is_big_endian: bool,
     bytes_max: u64,
-) -> Result<Option<Unpacked>, TooMuch> {
+) -> Result<Option<UnpackedRecords>, TooMuch> {
     let mut bytes = Bytes::new(data, is_big_endian);
     let Some(mut stream) = Stream::new(bytes_max) else { return Ok(None) };
     let mut records = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn unpacked(
         }
     }
     is_whole &= stream.rest.is_empty();
-    Ok(is_packed.then_some(Unpacked { records, is_whole }))
+    Ok(is_packed.then_some(UnpackedRecords { records, is_whole }))
 }
 
 /// What is packed in a record, if that is what it is for.
@@ -69,7 +69,7 @@ fn packed_in<'a>(record: &RawRecord<'a>) -> Option<&'a [u8]> {
     match record.kind {
         COMPRESSED => Some(record.body),
         COMPRESSED2 => {
-            // Filled up with zeros: how much is meant stands before it.
+            // Padded with zeros: its length stands before it.
             let mut body = record.body();
             let len = usize::try_from(body.u64()?).ok()?.min(body.len());
             body.take(len)
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_ends_it() {
+    fn damage_is_reported_and_ends_it() {
         let unpack = |record: &[u8]| unpacked(record, false, 1 << 20).expect("little");
         assert!(unpack(&record(9, b"plain")).is_none());
         let found = unpack(&record(COMPRESSED, b"no zstd at all")).expect("packed");

@@ -97,7 +97,7 @@ fn read_info(mut body: Bytes<'_>, header: &Header<'_>) -> Option<Info> {
     let has_all_returns = config & no_short_returns != 0;
     let options = DecodeOptions { rates, has_all_returns, ticks_near: 0 };
     let shift = u16::try_from(shift).unwrap_or(0).min(63);
-    // Without it ticks cannot be told in the time of the other records.
+    // Without it ticks cannot be converted to the time of the other records.
     let factor = if has_zero == 0 { 0 } else { narrow(factor) };
     let scale = TickScale { shift, factor, zero };
     Some(Info { options, scale, are_snapshots: is_snapshots != 0 })

@@ -9,7 +9,7 @@ use crate::perf::data::file::bytes::Bytes;
 
 /// A function that was made: since when, where its bytes are in the dump, and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct JitFunction {
     pub(super) pid: i32,
     pub(super) since: u64,
     pub(super) mapping: Mapping,
@@ -32,22 +32,22 @@ pub(super) fn read(
     bytes: &[u8],
     scale: TickScale,
     has_same_clock: bool,
-) -> Vec<Made> {
+) -> Vec<JitFunction> {
     let mut found = Vec::new();
     let is_big_endian = bytes.starts_with(&MAGIC.to_be_bytes());
     let mut rest = Bytes::new(bytes, is_big_endian);
     let Some((len, flags)) = head(&mut rest) else { return found };
-    let time = |told: u64| match (flags & HAS_TICKS != 0, has_same_clock) {
-        (true, _) => scale.nanos(told),
-        (false, true) => told,
+    let time = |stamp: u64| match (flags & HAS_TICKS != 0, has_same_clock) {
+        (true, _) => scale.nanos(stamp),
+        (false, true) => stamp,
         (false, false) => 0,
     };
     let mut at = len as usize;
-    while let Some((kind, size, told)) = prefix(bytes, at, is_big_endian) {
+    while let Some((kind, size, stamp)) = prefix(bytes, at, is_big_endian) {
         let body = Bytes::new(&bytes[at + PREFIX..at + size], is_big_endian);
         let made = match kind {
-            LOAD => load(body, path, at + size, time(told)),
-            MOVE => moved(body, &found, time(told)),
+            LOAD => load(body, path, at + size, time(stamp)),
+            MOVE => moved(body, &found, time(stamp)),
             CLOSE => break,
             _ => None,
         };
@@ -75,7 +75,7 @@ fn prefix(bytes: &[u8], at: usize, is_big_endian: bool) -> Option<(u32, usize, u
     (PREFIX..=rest.len()).contains(&size).then_some((kind, size, time))
 }
 
-fn load(mut body: Bytes<'_>, path: &Rc<str>, end: usize, since: u64) -> Option<Made> {
+fn load(mut body: Bytes<'_>, path: &Rc<str>, end: usize, since: u64) -> Option<JitFunction> {
     let (pid, _tid, _vma) = (body.i32()?, body.i32()?, body.u64()?);
     let (start, len, _index) = (body.u64()?, body.u64()?, body.u64()?);
     let name = body.text();
@@ -83,17 +83,17 @@ fn load(mut body: Bytes<'_>, path: &Rc<str>, end: usize, since: u64) -> Option<M
     let file_offset = (end as u64).checked_sub(len).filter(|_| len <= body.len() as u64)?;
     let mapping =
         Mapping { start, end: start.checked_add(len)?, file_offset, path: Rc::clone(path) };
-    Some(Made { pid, since, mapping, name })
+    Some(JitFunction { pid, since, mapping, name })
 }
 
-fn moved(mut body: Bytes<'_>, made: &[Made], since: u64) -> Option<Made> {
+fn moved(mut body: Bytes<'_>, made: &[JitFunction], since: u64) -> Option<JitFunction> {
     let (pid, _tid, _vma) = (body.i32()?, body.i32()?, body.u64()?);
     let (old, new, _len) = (body.u64()?, body.u64()?, body.u64()?);
-    let is_it = |made: &&Made| made.pid == pid && made.mapping.start == old;
+    let is_it = |made: &&JitFunction| made.pid == pid && made.mapping.start == old;
     let mut made = made.iter().rev().find(is_it)?.clone();
     let len = made.mapping.end - made.mapping.start;
     (made.mapping.start, made.mapping.end) = (new, new.checked_add(len)?);
-    Some(Made { since, ..made })
+    Some(JitFunction { since, ..made })
 }
 
 #[cfg(test)]
@@ -127,11 +127,11 @@ mod tests {
     fn functions_have_their_bytes_and_names() {
         let (bytes, path) = (dump(0), Rc::from("/tmp/jit-7.dump"));
         let found = read(&path, &bytes, TickScale::default(), true);
-        let told: Vec<(u64, u64, u64, &str)> = found
+        let read: Vec<(u64, u64, u64, &str)> = found
             .iter()
             .map(|made| (made.since, made.mapping.start, made.mapping.end, &*made.name))
             .collect();
-        assert_eq!(told, [(100, 0x1000, 0x1003, "first"), (200, 0x2000, 0x2003, "first")]);
+        assert_eq!(read, [(100, 0x1000, 0x1003, "first"), (200, 0x2000, 0x2003, "first")]);
         for made in &found {
             let at = made.mapping.file_offset as usize;
             assert_eq!((made.pid, &bytes[at..at + 3]), (7, &b"abc"[..]));

@@ -1,4 +1,4 @@
-//! Recordings of Intel PT: every call and return of the last moments.
+//! Recordings of Intel PT: every call and return of an interval.
 //!
 //! The hardware's trace is decoded with the files that were mapped, processor by processor or
 //! thread by thread, and sorted in among the other records by time. Code that is in no file is that
@@ -25,7 +25,7 @@ use crate::perf::data::file::records;
 use crate::perf::record::RecordContent;
 use aux::Info;
 use code::Codes;
-use jitdump::Made;
+use jitdump::JitFunction;
 use side::{Side, Turn};
 use streams::{Queue, queues};
 
@@ -48,9 +48,9 @@ struct Thread {
 }
 
 #[derive(Default)]
-struct Collected(Vec<(EventTime, Event)>);
+struct EventList(Vec<(EventTime, Event)>);
 
-impl Sink for Collected {
+impl Sink for EventList {
     fn event(&mut self, at: EventTime, event: Event) {
         self.0.push((at, event));
     }
@@ -72,7 +72,7 @@ impl State<'_> {
     }
 
     /// The code that runtimes made while they were recorded, as they wrote it down.
-    fn made_code(&mut self, header: &Header<'_>, scale: TickScale) -> Vec<Made> {
+    fn made_code(&mut self, header: &Header<'_>, scale: TickScale) -> Vec<JitFunction> {
         let mut dumps: BTreeSet<(Rc<str>, i32)> = BTreeSet::new();
         records::each_record(header, |record| match record.what {
             records::Body::Mapped { path, pid, .. } if is_jit_dump(&path) => {
@@ -89,7 +89,7 @@ impl State<'_> {
                 let (name, bytes) = (Rc::from(name), FileBytes::from(bytes));
                 if known.insert(Rc::clone(&name)) {
                     let own = jitdump::read(&name, bytes.as_ref(), scale, has_same_clock);
-                    made.extend(own.into_iter().map(|made| Made { pid, ..made }));
+                    made.extend(own.into_iter().map(|made| JitFunction { pid, ..made }));
                     self.files.add(&name, bytes);
                 }
             } else if known.insert(Rc::clone(&path))
@@ -99,7 +99,7 @@ impl State<'_> {
             }
         }
         made.sort_by_key(|made| made.since);
-        let names = made.iter().map(|Made { pid, mapping, name, .. }| {
+        let names = made.iter().map(|JitFunction { pid, mapping, name, .. }| {
             ((i64::from(*pid), mapping.start), (mapping.end, name.clone()))
         });
         self.hardware.made = names.collect();
@@ -116,12 +116,12 @@ impl State<'_> {
         let mut end = None;
         for stream in &queue.streams {
             let (parts, counts) =
-                decode_parallel::<Collected>(&program, info.options, stream, cores);
+                decode_parallel::<EventList>(&program, info.options, stream, cores);
             self.hardware.skipped_bytes += counts.skipped_bytes;
             let mut times = Times { scale: info.scale, first: None, latest: None };
             times.first = parts.iter().flat_map(|part| &part.0).find_map(|(at, _)| times.of(*at));
             if let Some((time, last)) = end {
-                tell_gap(threads, &turns, time, last, times.first);
+                note_gap(threads, &turns, time, last, times.first);
             }
             for (at, event) in parts.into_iter().flat_map(|part| part.0) {
                 let turn = turns.get(at.switch as usize).map(|turn| turn.0);
@@ -160,7 +160,7 @@ impl State<'_> {
     }
 
     /// Says how much of the trace could not be read.
-    pub(super) fn tell_skipped(&mut self) {
+    pub(super) fn report_skipped(&mut self) {
         let skipped = self.hardware.skipped_bytes;
         if skipped > 0 {
             let text =
@@ -200,7 +200,7 @@ impl State<'_> {
             }
             Event::CoreRatio(ratio) => RecordContent::Frequency(self.hardware.info.mhz(ratio)),
             Event::Written(value) => {
-                RecordContent::Moment(self.names().string(&format!("ptwrite {value:#x}")))
+                RecordContent::Instant(self.names().string(&format!("ptwrite {value:#x}")))
             }
         }
     }
@@ -251,15 +251,15 @@ type Threads = BTreeMap<ThreadKey, Vec<(Option<Nanos>, Event)>>;
 /// Times of a stream, which never go back.
 struct Times {
     scale: TickScale,
-    /// Holds for what comes before the first that is told.
+    /// Holds for what comes before the first known time.
     first: Option<Nanos>,
     latest: Option<Nanos>,
 }
 
 impl Times {
     fn of(&self, at: EventTime) -> Option<Nanos> {
-        let is_told = at.ticks != 0 && self.scale.factor != 0;
-        is_told.then(|| Nanos::try_from(self.scale.nanos(at.ticks)).ok()).flatten()
+        let is_known = at.ticks != 0 && self.scale.factor != 0;
+        is_known.then(|| Nanos::try_from(self.scale.nanos(at.ticks)).ok()).flatten()
     }
 
     fn next(&mut self, at: EventTime) -> Option<Nanos> {
@@ -269,7 +269,7 @@ impl Times {
 }
 
 /// Between two streams of a ring nothing was kept: what is known of those who ran ends.
-fn tell_gap(
+fn note_gap(
     threads: &mut Threads,
     turns: &[(Turn, usize)],
     end: Option<Nanos>,

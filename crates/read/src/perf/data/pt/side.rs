@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use spanwise_symbols::{Mapping, is_jit_dump};
 
-use super::jitdump::Made;
-use super::streams::Cut;
+use super::jitdump::JitFunction;
+use super::streams::RingCut;
 use crate::perf::data::file::records::{Body, Record};
 
 /// What a process had mapped from a time on.
@@ -30,9 +30,9 @@ pub(super) struct Side {
     pids: HashMap<i32, i32>,
     turns: BTreeMap<u32, Vec<Turn>>,
     paths: HashMap<String, Rc<str>>,
-    pub(super) cuts: Vec<Cut>,
+    pub(super) cuts: Vec<RingCut>,
     /// Code that runtimes made, the latest first.
-    to_be_made: Vec<Made>,
+    to_be_made: Vec<JitFunction>,
 }
 
 /// A process that makes its code anew all the time has no more versions than this; then the
@@ -40,7 +40,7 @@ pub(super) struct Side {
 const VERSIONS_MAX: usize = 1000;
 
 impl Side {
-    pub(super) fn new(mut made: Vec<Made>) -> Side {
+    pub(super) fn new(mut made: Vec<JitFunction>) -> Side {
         made.sort_by_key(|made| std::cmp::Reverse(made.since));
         Side { to_be_made: made, ..Side::default() }
     }
@@ -95,7 +95,7 @@ impl Side {
                 self.comes(common.cpu, Turn { since, pid, tid });
             }
             Body::TraceCut { at } => {
-                self.cuts.push(Cut { tid: common.tid, cpu: common.cpu, at });
+                self.cuts.push(RingCut { tid: common.tid, cpu: common.cpu, at });
             }
             _ => {}
         }
@@ -126,7 +126,7 @@ impl Side {
         }
     }
 
-    /// The hardware starts before the kernel says who runs now, and a time that it tells may be
+    /// The hardware starts before the kernel says who runs now, and a time that it reports may be
     /// older still: so a thread has the processor since the one before it left.
     fn comes(&mut self, cpu: Option<u32>, turn: Turn) {
         let Some(cpu) = cpu else { return };

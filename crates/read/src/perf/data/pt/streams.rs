@@ -9,7 +9,7 @@ use super::aux::Piece;
 
 /// There was no room in the ring: what comes behind this place of it follows nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct RingCut {
     pub(super) tid: i32,
     pub(super) cpu: Option<u32>,
     /// Where the ring stood, in bytes since the recording began.
@@ -32,11 +32,11 @@ const ALIGNMENT: usize = 8;
 pub(super) fn queues<'a>(
     pieces: &[Piece<'a>],
     are_snapshots: bool,
-    cuts: &[Cut],
+    cuts: &[RingCut],
 ) -> Vec<Queue<'a>> {
-    let mut found: BTreeMap<u32, Joined<'a>> = BTreeMap::new();
+    let mut found: BTreeMap<u32, JoinedQueue<'a>> = BTreeMap::new();
     for piece in pieces {
-        let joined = found.entry(piece.queue).or_insert_with(|| Joined::new(piece));
+        let joined = found.entry(piece.queue).or_insert_with(|| JoinedQueue::new(piece));
         match are_snapshots {
             true => joined.add_copy(piece.bytes),
             false => joined.add(piece, cuts),
@@ -45,7 +45,7 @@ pub(super) fn queues<'a>(
     found.into_values().map(|joined| joined.queue).collect()
 }
 
-struct Joined<'a> {
+struct JoinedQueue<'a> {
     queue: Queue<'a>,
     /// Where in the ring the last piece ended.
     end: u64,
@@ -53,15 +53,15 @@ struct Joined<'a> {
     before: &'a [u8],
 }
 
-impl<'a> Joined<'a> {
-    fn new(piece: &Piece<'a>) -> Joined<'a> {
+impl<'a> JoinedQueue<'a> {
+    fn new(piece: &Piece<'a>) -> JoinedQueue<'a> {
         let queue = Queue { tid: piece.tid, cpu: piece.cpu, streams: Vec::new() };
-        Joined { queue, end: piece.offset, before: &[] }
+        JoinedQueue { queue, end: piece.offset, before: &[] }
     }
 
     /// A piece of a ring that is emptied: it goes on where the one before ended, if nothing
     /// was lost.
-    fn add(&mut self, piece: &Piece<'a>, cuts: &[Cut]) {
+    fn add(&mut self, piece: &Piece<'a>, cuts: &[RingCut]) {
         let filling = self.end.wrapping_sub(piece.offset);
         let follows = filling < ALIGNMENT as u64 && !self.queue.streams.is_empty();
         if follows && let Some(stream) = self.queue.streams.last_mut() {
@@ -100,7 +100,7 @@ impl<'a> Joined<'a> {
     }
 }
 
-impl Cut {
+impl RingCut {
     /// Where in a piece it is, if there.
     fn inside(&self, queue: &Queue<'_>, piece: &Piece<'_>) -> Option<usize> {
         let is_of = match u32::try_from(queue.cpu) {
@@ -139,7 +139,8 @@ mod tests {
     #[track_caller]
     fn check(pieces: &[(u64, &[u8])], cuts: &[u64], expected: &[&[u8]]) {
         let pieces: Vec<Piece<'_>> = pieces.iter().map(|&(at, bytes)| piece(at, bytes)).collect();
-        let cuts: Vec<Cut> = cuts.iter().map(|&at| Cut { tid: 5, cpu: Some(1), at }).collect();
+        let cuts: Vec<RingCut> =
+            cuts.iter().map(|&at| RingCut { tid: 5, cpu: Some(1), at }).collect();
         let found = queues(&pieces, false, &cuts);
         assert_eq!(found.len(), 1);
         let streams: Vec<&[u8]> = found[0].streams.iter().map(AsRef::as_ref).collect();
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn a_thread_has_cuts_of_its_own() {
         let of_thread = Piece { tid: 7, cpu: -1, ..piece(0, b"abcdefgh") };
-        let cuts = [6, 7].map(|tid| Cut { tid, cpu: Some(1), at: tid as u64 - 4 });
+        let cuts = [6, 7].map(|tid| RingCut { tid, cpu: Some(1), at: tid as u64 - 4 });
         let found = queues(&[of_thread], false, &cuts);
         assert_eq!(found[0].streams, [&b"abc"[..], b"defgh"]);
     }

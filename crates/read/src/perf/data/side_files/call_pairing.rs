@@ -5,7 +5,7 @@
 //! a return: by an exception, `longjmp`, the end of a coroutine. Such ends are provisional, since
 //! another stack may have been in use meanwhile, as with coroutines and signal handlers: when the
 //! return comes after all, it counts. Go moves stacks, and goroutines between threads; there, the
-//! order of functions within a goroutine tells. So the order of begins and ends, which pairs the
+//! order of functions within a goroutine decides. So the order of begins and ends, which pairs the
 //! spans of other formats, decides nothing here.
 //!
 //! Calls that overlap without one being inside the other, as those of coroutines, are put on

@@ -67,8 +67,8 @@ impl Hits {
         all
     }
 
-    /// Tells of calls that are no events.
-    pub(crate) fn tell_counted(&self, info: &mut SourceInfo) {
+    /// Reports calls that are no events.
+    pub(crate) fn report_counted(&self, info: &mut SourceInfo) {
         let unknown = CalledFunction::default();
         let of = |function: &u32| self.functions.get(function).unwrap_or(&unknown);
         for (function, counted) in &self.sums {
@@ -84,7 +84,7 @@ impl Hits {
     }
 
     /// Puts what was recorded up to a time on the timeline.
-    pub(crate) fn tell_until(&mut self, time: Nanos, timeline: &mut Timeline) {
+    pub(crate) fn put_on_timeline_until(&mut self, time: Nanos, timeline: &mut Timeline) {
         while let Some((time, thread)) = self.next_thread_until(time) {
             timeline.exact_from(thread, time);
         }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_calls_are_told_beside_the_trace() {
+    fn counted_calls_are_reported_beside_the_trace() {
         let sum = CallSum {
             function: 1,
             pid: 7,
@@ -269,7 +269,7 @@ mod tests {
         let records = [CallRecord::Sum(sum), CallRecord::Level(change)].map(|one| one.to_bytes());
         let all = Hits::read(&[HEAD, &function(false), &records.concat()].concat());
         let mut info = SourceInfo::default();
-        all.tell_counted(&mut info);
+        all.report_counted(&mut info);
         let counted = &info.counted_calls[0];
         assert_eq!((&*counted.function, &*counted.file, counted.process), ("f", "/x", 7));
         assert_eq!((counted.calls, counted.timed, counted.total_ns), (100, 90, 5000));

@@ -96,9 +96,9 @@ impl Steps {
         self.steps.is_empty()
     }
 
-    /// A thread leaves its processor, or comes back; to be told of all before the first is asked
-    /// for. A thread that comes to the function is stopped a moment before the recorder hears of
-    /// it: the call begins where it left its processor, and waits for nobody before that.
+    /// A thread leaves its processor, or comes back. Call this for all switches before the first
+    /// step is taken. A thread that reaches the function is stopped shortly before the recorder
+    /// learns of it: the call begins where it left its processor, and waits for nobody before that.
     pub(crate) fn switched(&mut self, tid: i64, time: Nanos, is_out: bool) {
         let Some(regions) = self.regions.get_mut(&tid) else { return };
         if is_out {
@@ -119,7 +119,7 @@ impl Steps {
         }
     }
 
-    /// All switches were told.
+    /// Call this after the last switch.
     pub(crate) fn settle(&mut self) {
         self.steps.sort_by_key(|step| step.time);
     }
@@ -141,7 +141,7 @@ impl Steps {
 }
 
 impl Reader {
-    pub(crate) fn tell_steps_of_switches(&mut self, header: &Header<'_>) {
+    pub(crate) fn pass_switches_to_steps(&mut self, header: &Header<'_>) {
         if self.steps.is_empty() {
             return;
         }
@@ -160,11 +160,11 @@ impl State<'_> {
     /// True for samples and switches of a thread that was stepped through: that it stops after
     /// each instruction is nothing that the program does.
     pub(crate) fn is_of_stepping(&mut self, record: &records::Record<'_>) -> bool {
-        let is_told =
+        let is_caused_by_thread =
             matches!(record.what, records::Body::Sample { .. } | records::Body::Switch { .. });
         let tid = record.common.tid;
         let holds = |time| self.steps.holds(tid.into(), time);
-        let is_left_out = is_told && time_of(record).is_some_and(holds);
+        let is_left_out = is_caused_by_thread && time_of(record).is_some_and(holds);
         if is_left_out {
             self.leaving.remove(&tid);
             self.seen.insert(tid);

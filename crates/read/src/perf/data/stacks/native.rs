@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use spanwise_callstack::{FunctionId, Location, StackRef};
 use spanwise_model::StrId;
-use spanwise_symbols::{Located, Mapping, Symbol};
+use spanwise_symbols::{AddressLines, Mapping, Symbol};
 
 use super::chains::ChainAddress;
 use crate::perf::data::State;
@@ -168,7 +168,7 @@ impl State<'_> {
         let (function, is_entry) = self.symbol_at(mapping, ip);
         let inlines = self.inlines.as_mut();
         let located = inlines.map(|inlines| inlines.find(&mut self.files, mapping, ip));
-        let Located { own, inlined } = located.unwrap_or_default();
+        let AddressLines { own, inlined } = located.unwrap_or_default();
         let names = self.timeline.names();
         let stands = (names.string(&own.file), own.line);
         let inlined = inlined.iter().map(|call| InlinedSymbol {

@@ -11,7 +11,7 @@ use spanwise_recording::perf::{event_id, event_name};
 use crate::perf::data::file::header::Event;
 use crate::perf::data::file::sample::{Common, Sample};
 use crate::perf::data::side_files::python::When;
-use crate::perf::data::{RecordContent, Scheduled, State};
+use crate::perf::data::{RecordContent, SchedRecord, State};
 
 /// Innermost frames among which those of the recorder's own program are.
 const PROGRAM_FRAMES_MAX: usize = 12;
@@ -69,7 +69,7 @@ impl State<'_> {
         let wait = Nanos::try_from(sample.period).ok().filter(|_| is_exact);
         let since = wait.and_then(|wait| {
             let end = Nanos::try_from(of.time?).ok()?;
-            // The sample is of the moment before.
+            // The sample is of just before.
             Some(end.checked_add(1)?.saturating_sub(wait).max(0))
         });
         let (at, when) = match since {
@@ -82,7 +82,7 @@ impl State<'_> {
         };
         let mut frames = self.frames(at, sample, when);
         leave_program_out(self.names(), &mut frames);
-        RecordContent::Sched(Box::new(Scheduled { event: SchedEvent::Waited { since }, frames }))
+        RecordContent::Sched(Box::new(SchedRecord { event: SchedEvent::Waited { since }, frames }))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A sample of the kernel shows the C function that interprets where Python runs; a reading of
 //! Python's own stack says which functions of Python that is. [`readings`] chooses the reading,
-//! [`joined`] makes one stack of both. Where the reading is of another moment, functions that run
+//! [`joined`] makes one stack of both. Where the reading is of another time, functions that run
 //! shorter than readings are apart are right in sum, not each time; how many samples that are is
 //! counted and reported.
 
@@ -34,7 +34,7 @@ const CLOCK: &str = event_name::CPU_CLOCK;
 /// What functions of Python have before the path of their file, among all files.
 pub(crate) const FILE_MARK: &str = "python:";
 
-/// What a frame is told by: its function, and its line where lines are told.
+/// What identifies a frame: its function, and its line where lines are wanted.
 type FrameKey = (u32, Option<i32>);
 
 /// A stack at a time.
@@ -56,13 +56,13 @@ pub(crate) struct PythonStacks {
     frames: Vec<PythonFrame>,
     /// By thread.
     threads: HashMap<i32, ThreadReadings>,
-    /// Frames are told by the line that they are on, not by the first of their function.
+    /// Frames are identified by their current line, not by the first of their function.
     pub(crate) has_lines: bool,
     /// How far apart readings are.
     period: Nanos,
     /// It ends in the middle of a record.
     pub(crate) is_cut: bool,
-    /// Samples that have the functions of another moment, as near as it was read.
+    /// Samples that have the functions of another time, the nearest that was read.
     pub(crate) from_nearby: u64,
 }
 
@@ -150,7 +150,7 @@ impl PythonStacks {
         self.threads.get(&tid)?.beside.first()
     }
 
-    /// When a thread was last looked at.
+    /// When a thread's stack was last read.
     pub(crate) fn last_time(&self, tid: i32) -> Option<Nanos> {
         self.threads.get(&tid)?.beside.last().map(|stack| stack.time)
     }
@@ -215,7 +215,7 @@ fn short(file: &str) -> &str {
 
 impl Reader {
     /// Passes on when threads came to a processor, left it and were sampled.
-    pub(crate) fn tell_python_of_threads(&mut self, header: &Header<'_>) {
+    pub(crate) fn pass_threads_to_python(&mut self, header: &Header<'_>) {
         if self.python.is_empty() {
             return;
         }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_with_functions_of_another_moment_are_counted() {
+    fn samples_with_functions_of_another_time_are_counted() {
         let mut stacks = PythonStacks::read(
             &[HEAD, &sample_of(10, 5, HowRead::OfSample, &[(0, true)])].concat(),
         );
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_told_by_their_line_where_that_is_wanted() {
+    fn frames_are_identified_by_their_line_where_that_is_wanted() {
         let stacks = PythonStacks { has_lines: true, ..stacks() };
         let expected = ["main (x.py:9)", "work (pack/__init__.py:9)"];
         check_in(stacks, (5, 10_000, When::Running), &[EVAL], &expected);

@@ -1,9 +1,9 @@
 //! Which reading of a thread's stack says where it was at a time.
 //!
 //! The recorder's programs in the kernel copy the stack at each sample, which is exact. What is
-//! read from outside is of another moment: while a thread does not run its stack stays as it is, so
+//! read from outside is of another time: while a thread does not run its stack stays as it is, so
 //! the distance that counts is what the thread ran in between, not what passed on the wall. A
-//! reading that was made while it was away is of the moments at which it left and came back.
+//! reading that was made while it was away is of the times at which it left and came back.
 
 use spanwise_model::Nanos;
 
@@ -189,7 +189,7 @@ impl ThreadReadings {
         self.of_samples.binary_search_by_key(&time, |stack| stack.time).ok()
     }
 
-    /// The copy from the end of a wait. The wait's sample is of the moment before.
+    /// The copy from the end of a wait. The wait's sample is of just before.
     fn copied_at_end(&self, until: Nanos) -> Option<usize> {
         let at = self.of_waits.partition_point(|stack| stack.time < until);
         let is_of_it = |stack: &Stack| stack.time <= until.saturating_add(1);
@@ -276,7 +276,7 @@ mod tests {
         readings.came(0);
         readings.left(100);
         readings.came(600);
-        // It ran 10 until it left, and 500 is of that moment.
+        // It ran 10 until it left, and 500 is of that time.
         check(&readings, (90, When::Running), Some((500, false)));
         check(&readings, (60, When::Running), Some((50, false)));
         check(&readings, (600, When::Running), Some((500, true)));

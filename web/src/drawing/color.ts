@@ -1,4 +1,4 @@
-// Colours of spans: a hue for each kind, a little lighter or darker by name, so that
+// Colors of spans: a hue for each kind, a little lighter or darker by name, so that
 // neighbors differ and the same name has the same color everywhere.
 
 import { kindOf, type Kind } from "./kinds";
@@ -26,18 +26,18 @@ const made: Record<Theme, Map<string, string>[]> = { light: [], dark: [] };
 const NAMES_KEPT = 50_000;
 
 /** The fill of a span. */
-export function spanColour(kind: number, name: string, theme: Theme): string {
+export function spanColor(kind: number, name: string, theme: Theme): string {
   let ofKind = made[theme][kind];
   if (ofKind === undefined || ofKind.size > NAMES_KEPT) {
     ofKind = new Map();
     made[theme][kind] = ofKind;
   }
-  let colour = ofKind.get(name);
-  if (colour === undefined) {
-    colour = colourOf(kindOf(kind), name, theme);
-    ofKind.set(name, colour);
+  let color = ofKind.get(name);
+  if (color === undefined) {
+    color = colorOf(kindOf(kind), name, theme);
+    ofKind.set(name, color);
   }
-  return colour;
+  return color;
 }
 
 const SAME: Record<Theme, number> = { light: 93, dark: 34 };
@@ -52,7 +52,7 @@ export function changeShare(before: number, after: number): number {
 }
 
 /** Red for more, blue for less, the paler the nearer to the same. */
-export function changeColour(share: number, theme: Theme): string {
+export function changeColor(share: number, theme: Theme): string {
   const size = Math.min(Math.abs(share), 1) ** 0.6;
   const light = SAME[theme] + (CHANGED[theme] - SAME[theme]) * size;
   return `hsl(${share > 0 ? MORE_HUE : LESS_HUE} ${Math.round(12 + 66 * size)}% ${Math.round(light)}%)`;
@@ -73,12 +73,12 @@ function hslOf(kind: Kind, name: string, theme: Theme): Hsl {
   return [hue, kind.saturation, light];
 }
 
-function colourOf(kind: Kind, name: string, theme: Theme): string {
+function colorOf(kind: Kind, name: string, theme: Theme): string {
   const [hue, saturation, light] = hslOf(kind, name, theme);
   return `hsl(${hue} ${saturation}% ${light}%)`;
 }
 
-/** The number that an image has for an opaque pixel of the colour: alpha, blue, green, red. */
+/** The number that an image has for an opaque pixel of the color: alpha, blue, green, red. */
 export function pixelOf([hue, saturation, light]: Hsl): number {
   const l = light / 100;
   const a = (saturation / 100) * Math.min(l, 1 - l);
@@ -89,14 +89,14 @@ export function pixelOf([hue, saturation, light]: Hsl): number {
   return ((255 << 24) | (channel(4) << 16) | (channel(8) << 8) | channel(0)) >>> 0;
 }
 
-/** The same of a colour that is written "#rrggbb". */
-export function pixelOfHex(colour: string): number {
-  const [, red, green, blue] = /^#(..)(..)(..)$/.exec(colour) ?? [];
+/** The same of a color that is written "#rrggbb". */
+export function pixelOfHex(color: string): number {
+  const [, red, green, blue] = /^#(..)(..)(..)$/.exec(color) ?? [];
   const byte = (digits: string | undefined): number => Number.parseInt(digits ?? "0", 16);
   return ((255 << 24) | (byte(blue) << 16) | (byte(green) << 8) | byte(red)) >>> 0;
 }
 
-/** What a canvas needs of the page's colours: it cannot read them from the style sheet. */
+/** What a canvas needs of the page's colors: it cannot read them from the style sheet. */
 export interface Paints {
   theme: Theme;
   background: string;

@@ -1,6 +1,6 @@
-//! Whether a licence expression lets us use and ship a crate.
+//! Whether a license expression lets us use and ship a crate.
 
-/// Licences that ask for no more than a notice.
+/// Licenses that ask for no more than a notice.
 const ALLOWED: [&str; 10] = [
     "0BSD",
     "Apache-2.0",

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeColour, changeShare, hashOf, spanColour } from "../src/drawing/colour";
+import { changeColor, changeShare, hashOf, spanColor } from "../src/drawing/color";
 import { kindOf, learnKinds } from "../src/drawing/kinds";
 import { arrowsOf } from "../src/timeline/painting/arrows";
 import type { SpanAnswer } from "../src/server/protocol";
 
 const LIST = ["other", "python", "operator", "annotation", "runtime", "kernel", "sampled"];
 
-test("a name has one colour, and names of a kind differ in lightness only", () => {
+test("a name has one color, and names of a kind differ in lightness only", () => {
   learnKinds(LIST);
-  assert.equal(spanColour(2, "aten::mm", "light"), spanColour(2, "aten::mm", "light"));
-  const hues = new Set(["a", "b", "c", "d"].map((name) => spanColour(2, name, "light").split(" ")[0]));
+  assert.equal(spanColor(2, "aten::mm", "light"), spanColor(2, "aten::mm", "light"));
+  const hues = new Set(["a", "b", "c", "d"].map((name) => spanColor(2, name, "light").split(" ")[0]));
   assert.equal(hues.size, 1);
   assert.ok(new Set(Array.from({ length: 50 }, (_, at) => hashOf(`name${at}`) % 8)).size === 8);
 });
@@ -18,9 +18,9 @@ test("a name has one colour, and names of a kind differ in lightness only", () =
 test("names without a kind differ in hue", () => {
   learnKinds(LIST);
   const names = Array.from({ length: 60 }, (_, at) => `function_${at}`);
-  const hues = new Set(names.map((name) => spanColour(0, name, "dark").split(" ")[0]));
+  const hues = new Set(names.map((name) => spanColor(0, name, "dark").split(" ")[0]));
   assert.equal(hues.size, 8);
-  const sampled = names.map((name) => spanColour(LIST.indexOf("sampled"), name, "dark").split(" ")[0]);
+  const sampled = names.map((name) => spanColor(LIST.indexOf("sampled"), name, "dark").split(" ")[0]);
   assert.equal(new Set(sampled).size, 8);
 });
 
@@ -34,11 +34,11 @@ test("the server's list says what a number means", () => {
 });
 
 test("more is red, less is blue, and the same is pale", () => {
-  const hue = (share: number): string => changeColour(share, "light").split(" ")[0]!;
+  const hue = (share: number): string => changeColor(share, "light").split(" ")[0]!;
   assert.equal(hue(0.1), hue(1));
   assert.notEqual(hue(0.1), hue(-0.1));
-  assert.match(changeColour(0, "light"), / 12% 93%\)$/);
-  assert.match(changeColour(-1, "light"), / 78% 60%\)$/);
+  assert.match(changeColor(0, "light"), / 12% 93%\)$/);
+  assert.match(changeColor(-1, "light"), / 78% 60%\)$/);
   assert.deepEqual([changeShare(0, 0), changeShare(2, 0), changeShare(0, 3), changeShare(4, 3)], [0, -1, 1, -0.25]);
 });
 
