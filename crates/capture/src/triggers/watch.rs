@@ -233,12 +233,17 @@ impl<'a> Watch<'a> {
         rings: &Rings,
     ) -> io::Result<()> {
         let functions = probes_named(processes::path_of(path), function.name);
+        // All of that name are looked at before the first is watched.
+        let mut timed = Vec::new();
         for FunctionProbes { is_go, places, .. } in functions.into_iter().take(SITES_MAX) {
             let places = places.map_err(io::Error::other)?;
             if places.exit_at_entry().is_some() {
                 let why = "its first instruction leaves it, so that calls have no duration";
                 return Err(io::Error::other(why));
             }
+            timed.push((is_go, places));
+        }
+        for (is_go, places) in timed {
             let place = |offset, meaning| WatchSite { file: path.to_vec(), offset, meaning };
             for exit in places.exits {
                 let place = place(exit.offset, Meaning::Return);
