@@ -8,9 +8,10 @@ to root or to this user. Where a system has no such descriptors, names are all t
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Optional
 
 _HAS_DESCRIPTORS = hasattr(os, "O_PATH") and os.readlink in os.supports_dir_fd
@@ -69,10 +70,14 @@ class Place:
         os.unlink(name, dir_fd=self.folder)
 
 
-def place_of(path: str, behind_links: bool = True) -> Place:
-    """Where a path leads to, behind own links that its last part may be."""
+def place_of(path: str, behind_links: bool = True, makes_folders: bool = False) -> Place:
+    """Where a path leads to, behind own links that its last part may be. Folders on the way that
+    are missing are made if that is wanted.
+    """
     path = os.fspath(path)
     if not _HAS_DESCRIPTORS:
+        if makes_folders:
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         return Place(None, _behind_links(path) if behind_links else path)
     rest = _parts(path)
     at = _start(path)
@@ -87,7 +92,9 @@ def place_of(path: str, behind_links: bool = True) -> Place:
             except FileNotFoundError:
                 if is_last:
                     return Place(at, name)
-                raise
+                if not makes_folders:
+                    raise
+                found = _made_folder(name, at)
             found_at = os.fstat(found)
             is_link = stat.S_ISLNK(found_at.st_mode)
             if is_last and (not is_link or _is_made_up(found_at)) and name != "..":
@@ -119,6 +126,26 @@ def place_of(path: str, behind_links: bool = True) -> Place:
     except BaseException:
         os.close(at)
         raise
+
+
+def _made_folder(name: str, at: int) -> int:
+    """A folder that was missing. Somebody else may have been faster: it is looked at as others."""
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=at)
+    return os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+
+
+def make_folder(path: str) -> None:
+    """Makes a folder and those above it, where they are missing."""
+    with place_of(os.path.join(path, "_"), behind_links=False, makes_folders=True):
+        pass
+
+
+def remove_folder(path: str) -> None:
+    """Takes a folder away with all that is in it, as far as that can be done."""
+    with suppress(OSError), place_of(path, behind_links=False) as place:
+        # Links in place of the folder or inside of it are not followed.
+        shutil.rmtree(place.path_of(place.name), ignore_errors=True)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from spanwise._files import append_only, place_of, replaced
+from spanwise._files import append_only, make_folder, place_of, remove_folder, replaced
 
 TRIES = 400
 
@@ -116,6 +116,31 @@ def test_folders_on_the_way_may_be_own_links(tmp_path):
     assert os.listdir(tmp_path / "folder") == []
 
 
+def test_folders_are_made_and_taken_away(tmp_path):
+    make_folder(str(tmp_path / "outer" / "inner"))
+    make_folder(str(tmp_path / "outer" / "inner"))
+    (tmp_path / "link").symlink_to("outer")
+    make_folder(str(tmp_path / "link" / "other"))
+    assert sorted(os.listdir(tmp_path / "outer")) == ["inner", "other"]
+    (tmp_path / "outer" / "other" / "out").symlink_to(tmp_path / "outer" / "inner")
+    (tmp_path / "outer" / "inner" / "file").write_bytes(b"kept")
+    remove_folder(str(tmp_path / "link" / "other"))
+    remove_folder(str(tmp_path / "link"))
+    remove_folder(str(tmp_path / "missing" / "other"))
+    assert os.listdir(tmp_path / "outer") == ["inner"]
+    assert (tmp_path / "outer" / "inner" / "file").read_bytes() == b"kept"
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(NotADirectoryError):
+        make_folder(str(tmp_path / "file" / "inner"))
+    if os.geteuid() != 0:
+        pytest.skip("only root can make links of others")
+    os.lchown(tmp_path / "link", 65534, -1)
+    with pytest.raises(PermissionError, match="of user 65534"):
+        make_folder(str(tmp_path / "link" / "third"))
+    remove_folder(str(tmp_path / "link" / "inner"))
+    assert os.listdir(tmp_path / "outer") == ["inner"]
+
+
 def test_what_is_open_is_written_to(tmp_path):
     with open(tmp_path / "file", "wb") as file:
         write(f"/dev/fd/{file.fileno()}")
@@ -123,10 +148,16 @@ def test_what_is_open_is_written_to(tmp_path):
 
 
 def save(number, path):
-    """As results are written, as lines are added, and as Torch's profiles are made."""
-    if number % 3 == 0:
+    """As results are written, as folders are made and taken away, as lines are added, and as
+    Torch's profiles are made.
+    """
+    if number % 5 == 0:
         write(path)
-    elif number % 3 == 1:
+    elif number % 5 == 1:
+        make_folder(f"{path}s/inner")
+    elif number % 5 == 2:
+        remove_folder(os.path.join(os.path.dirname(path), "kept"))
+    elif number % 5 == 3:
         with open(path, "a", opener=append_only) as lines:
             lines.write("line")
     else:
@@ -144,6 +175,7 @@ def test_files_stay_in_the_folder_that_was_looked_up(tmp_path):
     theirs.mkdir()
     secret.mkdir()
     (secret / "file").write_bytes(b"safe")
+    (secret / "kept").mkdir()
     os.chown(theirs, 65534, 65534)
     for folder in [tmp_path, *tmp_path.parents[:-1]]:
         if folder.stat().st_uid == os.geteuid():
@@ -168,7 +200,7 @@ def test_files_stay_in_the_folder_that_was_looked_up(tmp_path):
                 pass
             exchanged += folder.is_symlink()
             assert (secret / "file").read_bytes() == b"safe", number
-            assert os.listdir(secret) == ["file"], number
+            assert sorted(os.listdir(secret)) == ["file", "kept"], number
     finally:
         os.kill(attacker, signal.SIGKILL)
         os.waitpid(attacker, 0)

@@ -11,6 +11,7 @@ import weakref
 from typing import Any, Optional
 
 from .. import _native
+from .._files import make_folder
 from ._system import logs as _logs
 from ._core import runtime as _runtime
 from ._core import sites as _sites
@@ -254,7 +255,7 @@ class ProfilerManager:
         folder = str(self.global_config.output_dir)
         path = os.path.join(folder, f"{name}.spanwise-session")
         try:
-            os.makedirs(folder, exist_ok=True)
+            make_folder(folder)
             self._file = _native.open_file(path)
             self.session_file = path
         except OSError as reason:
@@ -295,7 +296,7 @@ class ProfilerManager:
     def _save_session(self, results: dict) -> None:
         folder = str(self.global_config.output_dir)
         try:
-            os.makedirs(folder, exist_ok=True)
+            make_folder(folder)
             name = f"session_{self.session_id}.json".replace(os.sep, "_")
             outputs.write_json(os.path.join(folder, name), results)
             for profiler in self.profilers.values():
@@ -424,7 +425,7 @@ class ProfilerManager:
         """Saves all profilers' results into one file; gives its path."""
         filename = filename or f"results_{self.session_id or int(time.time())}.json"
         path = os.path.join(str(self.global_config.output_dir), str(filename))
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        make_folder(os.path.dirname(path))
         if path.endswith(".csv"):
             operations = [row for one in self.profilers.values() for row in one.operations]
             outputs.write_csv(path, operations)

@@ -8,8 +8,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use spanwise_recording::calls::{CallLevel, CallSum, HIT_BYTES};
 use spanwise_symbols::{ExitPlace, JumpBase, LeaveKind, ProbePlaces};
 
+use super::bpf::exchange::{Exchange, SIDE_BIT};
 use super::bpf::noting;
 use super::bpf::noting::{NotedAt, Noting, NotingMaps, TARGET_BYTES};
+use super::bpf::program::Text;
 use super::bpf::ring::HitRing;
 use super::bpf::sums::Sums;
 use super::bpf::{self, Places};
@@ -50,14 +52,29 @@ struct Group {
 /// Closing them ends the watch.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    exits: Vec<OwnedFd>,
-    entries: Vec<OwnedFd>,
+    exits: Side,
+    entries: Side,
 }
 
 impl Links {
     fn all(self) -> impl Iterator<Item = OwnedFd> {
-        self.exits.into_iter().chain(self.entries)
+        self.exits.links.into_iter().chain(self.entries.links)
     }
+}
+
+/// Programs at places: those that replace them are the other side.
+#[derive(Debug, Default)]
+struct Side {
+    is_second: bool,
+    links: Vec<OwnedFd>,
+}
+
+/// Where programs are attached, and as which side.
+#[derive(Debug, Clone, Copy)]
+struct At<'a> {
+    whose: Whose,
+    path: &'a [u8],
+    is_second: bool,
 }
 
 /// Offsets and cookies, by the program that is run there.
@@ -93,6 +110,7 @@ pub(super) struct ByBpf {
     groups: Vec<Group>,
     modes: OwnedFd,
     sums: Sums,
+    exchange: Exchange,
     programs: BTreeMap<Noting, OwnedFd>,
     lost: OwnedFd,
     targets: OwnedFd,
@@ -119,6 +137,7 @@ impl ByBpf {
             groups: Vec::new(),
             modes: bpf::numbers(MODES_MAX)?,
             sums: Sums::new()?,
+            exchange: Exchange::new()?,
             programs: BTreeMap::new(),
             lost,
             targets: bpf::growing_table(TARGET_BYTES, TARGETS_MAX)?,
@@ -152,6 +171,7 @@ impl ByBpf {
             threads: self.threads.as_raw_fd(),
             modes: self.modes.as_raw_fd(),
             sums: self.sums.maps(),
+            exchange: self.exchange.maps(),
         };
         let program = bpf::program(&noting::noting(what, maps))?;
         self.programs.insert(what, program);
@@ -178,7 +198,7 @@ impl ByBpf {
     }
 
     /// All at once; where the kernel does not take one of them, the others without it.
-    fn attach_group(
+    pub(super) fn attach_group(
         &mut self,
         whose: Whose,
         path: &[u8],
@@ -225,28 +245,36 @@ impl ByBpf {
             let count = group.members.len();
             group.members.retain(|member| less(member) != Some(CallLevel::Detached));
             changes_entries |= group.members.len() < count;
-            self.link_again(&mut group, changes_entries)?;
+            let linked = self.link_again(&mut group, changes_entries);
             if !group.members.is_empty() {
                 self.groups.push(group);
             }
+            linked?;
         }
         Ok(())
     }
 
-    /// Watches a group whose exits have changed, and perhaps its entries.
+    /// Watches a group whose exits have changed, and perhaps its entries: the others of it without
+    /// a gap.
     fn link_again(&mut self, group: &mut Group, changes_entries: bool) -> io::Result<()> {
         let functions: Vec<Numbered<'_>> = group.members.iter().map(Member::numbered).collect();
-        let (whose, path) = (group.whose, &*group.path);
-        // Beginnings of calls stay watched without a gap, where they can.
-        group.links.exits.clear();
-        if changes_entries {
-            group.links.entries.clear();
-        }
-        group.links.exits = self.attach_exits(whose, path, &functions)?;
-        if changes_entries {
-            group.links.entries = self.attach_entries(whose, path, &functions)?;
-        }
-        Ok(())
+        let at = |of: &Side| At { whose: group.whose, path: &group.path, is_second: !of.is_second };
+        let (exits_at, entries_at) = (at(&group.links.exits), at(&group.links.entries));
+        self.exchange.begin(exits_at.is_second)?;
+        let mut exchange = || {
+            if self.performs_returns {
+                wait_for_programs()?;
+            }
+            group.links.exits = self.attach_exits(exits_at, &functions)?;
+            if changes_entries {
+                self.exchange.begin(entries_at.is_second)?;
+                group.links.entries = self.attach_entries(entries_at, &functions)?;
+            }
+            Ok(())
+        };
+        let exchanged = exchange();
+        self.exchange.end()?;
+        exchanged
     }
 
     /// What was counted instead of being recorded.
@@ -261,55 +289,47 @@ impl ByBpf {
         functions: &[Numbered<'_>],
     ) -> io::Result<Links> {
         // Exits first: of a call that is seen, the return is seen as well.
-        let exits = self.attach_exits(whose, path, functions)?;
-        Ok(Links { exits, entries: self.attach_entries(whose, path, functions)? })
+        let at = At { whose, path, is_second: false };
+        let exits = self.attach_exits(at, functions)?;
+        Ok(Links { exits, entries: self.attach_entries(at, functions)? })
     }
 
-    fn attach_exits(
-        &mut self,
-        whose: Whose,
-        path: &[u8],
-        functions: &[Numbered<'_>],
-    ) -> io::Result<Vec<OwnedFd>> {
+    fn attach_exits(&mut self, at: At<'_>, functions: &[Numbered<'_>]) -> io::Result<Side> {
         let mut places = PlacesBy::new();
         for &Numbered { number, is_go, places: of_function } in functions {
             // The program of an exit at the entry notes calls, too, and so is one of those.
             let exits = of_function.exits.iter().filter(|exit| exit.offset != of_function.entry);
             for exit in exits {
-                let at = NotedAt::exit(exit.kind, self.performs_returns);
-                let is_for_everyone = whose == Whose::Everyone;
-                let what = Noting { at, is_go, is_for_everyone, has_entry: false };
+                let noted = NotedAt::exit(exit.kind, self.performs_returns);
+                let is_for_everyone = at.whose == Whose::Everyone;
+                let what = Noting { at: noted, is_go, is_for_everyone, has_entry: false };
                 let (offsets, cookies) = places.entry(what).or_default();
                 offsets.push(exit.offset);
-                cookies.push(u64::from(number) | u64::from(self.detail(exit)?) << 32);
+                cookies.push(cookie(number, at.is_second, self.detail(exit)?));
             }
         }
-        self.link(whose, path, places)
+        self.link(at, places)
     }
 
-    fn attach_entries(
-        &mut self,
-        whose: Whose,
-        path: &[u8],
-        functions: &[Numbered<'_>],
-    ) -> io::Result<Vec<OwnedFd>> {
+    fn attach_entries(&mut self, at: At<'_>, functions: &[Numbered<'_>]) -> io::Result<Side> {
         let mut places = PlacesBy::new();
         for &Numbered { number, is_go, places: of_function } in functions {
-            let is_for_everyone = whose == Whose::Everyone;
-            let (at, detail) = match of_function.exit_at_entry() {
+            let is_for_everyone = at.whose == Whose::Everyone;
+            let (noted, detail) = match of_function.exit_at_entry() {
                 Some(exit) => (NotedAt::exit(exit.kind, self.performs_returns), self.detail(exit)?),
                 None => (NotedAt::Entry, 0),
             };
-            let has_entry = at != NotedAt::Entry;
-            let what = Noting { at, is_go, is_for_everyone, has_entry };
+            let has_entry = noted != NotedAt::Entry;
+            let what = Noting { at: noted, is_go, is_for_everyone, has_entry };
             let (offsets, cookies) = places.entry(what).or_default();
             offsets.push(of_function.entry);
-            cookies.push(u64::from(number) | u64::from(detail) << 32);
+            cookies.push(cookie(number, at.is_second, detail));
         }
-        self.link(whose, path, places)
+        self.link(at, places)
     }
 
-    fn link(&mut self, whose: Whose, path: &[u8], places: PlacesBy) -> io::Result<Vec<OwnedFd>> {
+    fn link(&mut self, at: At<'_>, places: PlacesBy) -> io::Result<Side> {
+        let At { whose, path, is_second } = at;
         let pid = match whose {
             Whose::Process(pid) => pid,
             Whose::Everyone => 0,
@@ -321,7 +341,7 @@ impl ByBpf {
             let places = Places { path, pid, offsets, cookies };
             links.push(bpf::attach(&self.programs[&what], &places)?);
         }
-        Ok(links)
+        Ok(Side { is_second, links })
     }
 
     /// With programs that perform returns or do not, whether or not they are known to work.
@@ -385,6 +405,22 @@ impl ByBpf {
             }
         });
     }
+}
+
+/// What a program is told of a place.
+fn cookie(number: u32, is_second: bool, detail: u32) -> u64 {
+    debug_assert!(number >> SIDE_BIT == 0, "there is a bit for the side");
+    u64::from(number) | u64::from(is_second) << SIDE_BIT | u64::from(detail) << 32
+}
+
+/// Until every program that runs now has ended: the kernel waits for all of them when it takes one
+/// away, wherever that is.
+pub(super) fn wait_for_programs() -> io::Result<()> {
+    let (path, places) = trial::own_function().ok_or(io::ErrorKind::NotFound)?;
+    let nothing = bpf::program(&Text::default().finish())?;
+    let pid = std::process::id() as i32;
+    let places = Places { path: &path, pid, offsets: &[places.entry], cookies: &[0] };
+    bpf::attach(&nothing, &places).map(drop)
 }
 
 /// Threads that let the kernel take away what was watched, about.

@@ -131,7 +131,7 @@ fn stopping(counter: Option<RawFd>) -> Vec<Instruction> {
     const KEY: i16 = -4;
     let mut text = Text::default();
     if let Some(counter) = counter {
-        text.add([instruction(0x62, FRAME, 0, KEY, 0)]);
+        text.add([instruction(code::STORE_NUMBER_32, FRAME, 0, KEY, 0)]);
         text.add(map(1, counter));
         text.add([copy(2, FRAME), add(2, KEY.into()), call(function::LOOK_UP)]);
         text.end_if(code::JUMP_EQUAL, 0, 0, 0);

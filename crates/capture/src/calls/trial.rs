@@ -128,3 +128,132 @@ fn on_a_copy(
     File::from(took_in).read_exact(&mut took).ok()?;
     (status == 0 && links.is_ok()).then(|| u64::from_ne_bytes(took))
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use spanwise_recording::calls::CallLevel;
+
+    use super::*;
+    use crate::calls::bpf;
+    use crate::calls::by_bpf::wait_for_programs;
+
+    /// Functions that nobody calls, two bytes each.
+    const OTHERS: u32 = 8;
+
+    #[unsafe(naked)]
+    extern "C" fn others() {
+        core::arch::naked_asm!(
+            "nop", "ret", "nop", "ret", "nop", "ret", "nop", "ret", "nop", "ret", "nop", "ret",
+            "nop", "ret", "nop", "ret"
+        )
+    }
+
+    /// A copy of this process that calls the function from when it is told to until it is stopped.
+    struct Caller {
+        pid: i32,
+        go: OwnedFd,
+        stop: OwnedFd,
+        count: OwnedFd,
+    }
+
+    impl Caller {
+        fn start() -> Caller {
+            let (go_in, go) = pipe().expect("a pipe");
+            let (stop_in, stop) = pipe().expect("a pipe");
+            let (count, count_out) = pipe().expect("a pipe");
+            // SAFETY: the copy calls a function that does nothing, reads from and writes to pipes,
+            // and ends: nothing of that needs what other threads may hold.
+            let pid = unsafe { libc::fork() };
+            assert!(pid >= 0, "a copy of this process");
+            if pid == 0 {
+                drop((go, stop));
+                let mut wait = libc::pollfd { fd: stop_in.as_raw_fd(), events: 0, revents: 0 };
+                let (mut byte, mut calls) = (0_u8, 0_u64);
+                // SAFETY: one byte is read into one byte, one descriptor looked at, one number
+                // written from one; `_exit` ends the copy alone, and the alarm does so where it
+                // hangs.
+                unsafe {
+                    libc::alarm(60);
+                    libc::read(go_in.as_raw_fd(), (&raw mut byte).cast(), 1);
+                    while libc::poll(&raw mut wait, 1, 0) == 0 {
+                        nothing();
+                        calls += 1;
+                    }
+                    libc::write(count_out.as_raw_fd(), (&raw const calls).cast(), 8);
+                    libc::_exit(0)
+                }
+            }
+            Caller { pid, go, stop, count }
+        }
+
+        fn go(&self) {
+            // SAFETY: one byte is written from one byte.
+            unsafe { libc::write(self.go.as_raw_fd(), b"1".as_ptr().cast(), 1) };
+        }
+
+        /// How often it has called the function.
+        fn stop(self) -> u64 {
+            drop(self.stop);
+            let mut calls = [0; 8];
+            File::from(self.count).read_exact(&mut calls).expect("it wrote that");
+            // SAFETY: the child is ours and ends; nothing is written.
+            unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+            u64::from_ne_bytes(calls)
+        }
+    }
+
+    /// Lets go of functions that are watched together with one that is called all the time.
+    #[track_caller]
+    #[allow(clippy::print_stderr, reason = "whoever runs tests learns what was not tried")]
+    fn check(level: CallLevel) {
+        let Ok(mut all) = bpf::table(1, 1).and_then(ByBpf::begin) else {
+            return eprintln!("skipped: the kernel takes no programs");
+        };
+        let (path, places) = own_function().expect("a file");
+        let (_, first) = processes::own_place(others as *const () as u64).expect("a file");
+        let place = |number: u64| {
+            let entry = first + 2 * number;
+            let exit = ExitPlace { offset: entry + 1, ..places.exits[0].clone() };
+            ProbePlaces { entry, exits: vec![exit] }
+        };
+        let others: Vec<ProbePlaces> = (0..u64::from(OTHERS)).map(place).collect();
+        let mut group = vec![Numbered { number: OTHERS, is_go: false, places: &places }];
+        let numbered = |(number, places)| Numbered { number, is_go: false, places };
+        group.extend((0..).zip(&others).map(numbered));
+        all.set_levels(&[(OTHERS, level)]).expect("a level");
+
+        wait_for_programs().expect("own programs may be watched");
+        let caller = Caller::start();
+        let refused = all.attach_group(Whose::Process(caller.pid), &path, &group);
+        assert!(refused.expect("they are watched").is_empty());
+        caller.go();
+        for number in 0..OTHERS {
+            for level in [CallLevel::CountedWithoutEnds, CallLevel::Detached] {
+                all.set_levels(&[(number, level)]).expect("the others stay");
+            }
+        }
+        let calls = caller.stop();
+
+        let (hits, lost) = all.drain();
+        let mut noted = [0; 2];
+        for hit in hits.chunks_exact(HIT_BYTES) {
+            noted[usize::from(hit[16] & 1)] += 1;
+        }
+        let counted = all
+            .sums()
+            .iter()
+            .fold([0; 2], |[calls, returns], sum| [calls + sum.calls, returns + sum.returns]);
+        let (expected, unexpected) =
+            if level == CallLevel::Recorded { (noted, counted) } else { (counted, noted) };
+        assert!(calls > 100, "{calls} calls are too few to miss one");
+        assert_eq!((expected, unexpected, lost), ([calls; 2], [0; 2], 0), "{level:?}");
+    }
+
+    #[test]
+    fn a_group_is_made_smaller_without_missing_a_call_of_the_others() {
+        check(CallLevel::Recorded);
+        check(CallLevel::Counted);
+    }
+}

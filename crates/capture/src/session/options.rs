@@ -53,6 +53,8 @@ pub struct FlightOptions<'a> {
     /// How much is kept.
     pub bytes: usize,
     pub triggers: Triggers<'a>,
+    /// Called with a process that the signal which is watched would end from now on.
+    pub warn_of_signal: &'a dyn Fn(i32),
     /// Go on after the first snapshot.
     pub takes_many: bool,
 }

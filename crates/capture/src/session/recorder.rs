@@ -162,7 +162,7 @@ impl<'a> Session<'a> {
             options.calls.map(|calls| Calls::begin(calls, pids, is_from_exec)).transpose()?;
         let mut watch = None;
         if let Some(flight) = options.flight {
-            watch = Some(Watch::begin(flight, &rings, pids)?);
+            watch = Some(Watch::begin(flight, &rings, pids, is_from_exec)?);
         }
         let python = options.python.map(|python| Python::begin(python, frames)).transpose();
         let python = python.map_err(|error| CaptureError::io("no thread to read Python", error))?;

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use spanwise_symbols::{ExitPlace, FunctionProbes, SiteName, probes_named};
 
 use super::conditions::{CallFrame, FunctionTrigger, Hit, Judge, Meaning, Reason, Triggers, When};
+use super::dispositions::Dispositions;
 use crate::perf::event::{Attr, Event};
 use crate::perf::probe::Probe;
 use crate::perf::records::Record;
@@ -19,6 +21,9 @@ use crate::{Ability, CaptureError, FlightOptions, calls};
 
 /// Functions of one name in one file beyond this are too many to watch.
 const SITES_MAX: usize = 16;
+
+/// Between two looks at what signals do: one reads a file of each process.
+const LOOK_APART: Duration = Duration::from_millis(10);
 
 /// Watches threads for triggers.
 pub(crate) struct Watch<'a> {
@@ -41,6 +46,10 @@ pub(crate) struct Watch<'a> {
     pauses_trace: bool,
     /// What the records' clock is ahead of the one that programs can read.
     clock_ahead_ns: i64,
+    /// Of the signal that is watched, and when they were looked at.
+    dispositions: Option<Dispositions>,
+    looked: Instant,
+    warn_of_signal: &'a dyn Fn(i32),
     /// Why something is not watched.
     pub(crate) troubles: BTreeSet<String>,
     /// The function was found where it must not be watched.
@@ -96,9 +105,10 @@ impl FrameSource {
 impl<'a> Watch<'a> {
     /// Begins to watch for a signal; functions are watched where files are told of.
     pub(crate) fn begin(
-        FlightOptions { triggers, takes_many, .. }: FlightOptions<'a>,
+        FlightOptions { triggers, takes_many, warn_of_signal, .. }: FlightOptions<'a>,
         rings: &Rings,
         pids: &[i32],
+        is_from_exec: bool,
     ) -> Result<Watch<'a>, CaptureError> {
         let mut watch = Watch {
             judge: Judge::new(&triggers),
@@ -112,6 +122,9 @@ impl<'a> Watch<'a> {
             _guard: triggers.function.and_then(|_| Guard::start().ok()),
             pauses_trace: rings.has_trace() && !takes_many,
             clock_ahead_ns: clock_ahead_ns(rings),
+            dispositions: None,
+            looked: Instant::now(),
+            warn_of_signal,
             troubles: BTreeSet::new(),
             has_refused: false,
         };
@@ -121,7 +134,10 @@ impl<'a> Watch<'a> {
                     let error = CaptureError::io("signals cannot be watched", error);
                     return Err(error.lacks(Ability::Signals));
                 }
-                _ => {}
+                Err(_) => {}
+                Ok(()) => {
+                    watch.dispositions = Some(Dispositions::new(signal, pids, is_from_exec));
+                }
             }
         }
         Ok(watch)
@@ -178,6 +194,9 @@ impl<'a> Watch<'a> {
         path: &[u8],
         rings: &Rings,
     ) -> Result<(), CaptureError> {
+        if let Some(dispositions) = &mut self.dispositions {
+            dispositions.add(pid);
+        }
         let Some(function) = self.triggers.function else { return Ok(()) };
         if !self.known.insert((pid, path.to_vec())) {
             return Ok(());
@@ -233,12 +252,17 @@ impl<'a> Watch<'a> {
         rings: &Rings,
     ) -> io::Result<()> {
         let functions = probes_named(processes::path_of(path), function.name);
+        // All of that name are looked at before the first is watched.
+        let mut timed = Vec::new();
         for FunctionProbes { is_go, places, .. } in functions.into_iter().take(SITES_MAX) {
             let places = places.map_err(io::Error::other)?;
             if places.exit_at_entry().is_some() {
                 let why = "its first instruction leaves it, so that calls have no duration";
                 return Err(io::Error::other(why));
             }
+            timed.push((is_go, places));
+        }
+        for (is_go, places) in timed {
             let place = |offset, meaning| WatchSite { file: path.to_vec(), offset, meaning };
             for exit in places.exits {
                 let place = place(exit.offset, Meaning::Return);
@@ -331,6 +355,12 @@ impl<'a> Watch<'a> {
 
     /// A reason for a snapshot, among all that happened up to a time.
     pub(crate) fn reason(&mut self, until: u64) -> Option<Reason> {
+        if let Some(dispositions) = &mut self.dispositions
+            && self.looked.elapsed() >= LOOK_APART
+        {
+            self.looked = Instant::now();
+            dispositions.look().into_iter().for_each(self.warn_of_signal);
+        }
         self.judge.reason(until)
     }
 }

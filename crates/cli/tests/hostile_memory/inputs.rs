@@ -8,20 +8,37 @@ pub(crate) struct Input {
     pub(crate) file_name: &'static str,
     pub(crate) is_profile: bool,
     pub(crate) bytes: Vec<u8>,
+    /// A file beside it.
+    pub(crate) beside: Option<(&'static str, Vec<u8>)>,
 }
 
 /// About as large as a file has to be for the program's own memory not to matter.
 const BYTES: usize = 4 << 20;
 
 pub(crate) fn all() -> Vec<Input> {
-    let trace = |format, file_name, bytes| Input { format, file_name, is_profile: false, bytes };
-    let profile = |format, file_name, bytes| Input { format, file_name, is_profile: true, bytes };
+    let input = |format, file_name, is_profile, bytes| Input {
+        format,
+        file_name,
+        is_profile,
+        bytes,
+        beside: None,
+    };
+    let trace = |format, file_name, bytes| input(format, file_name, false, bytes);
+    let profile = |format, file_name, bytes| input(format, file_name, true, bytes);
+    let beside = |format, name, bytes| Input {
+        beside: Some((name, bytes)),
+        ..trace(format, "perf.data", sampled_in_made_code())
+    };
     vec![
         trace("JSON", "a.json", json()),
         trace("Perfetto", "a.pftrace", perfetto()),
         trace("Fuchsia", "a.fxt", fuchsia()),
         trace("session", "a.session", session()),
         trace("perf.data", "perf.data", perf_data(&perf_records(BYTES))),
+        beside("calls (`calls.hits`)", "calls.hits", calls()),
+        beside("Python (`python.samples`)", "python.samples", python()),
+        beside("single steps (`steps.branches`)", "steps.branches", single_steps()),
+        beside("jitdump (`jit-PID.dump`)", "jit-1.dump", jitdump()),
         trace("perf script", "perf.script", perf_script()),
         profile("collapsed stacks", "a.folded", folded()),
         profile("pprof", "a.pb", pprof()),
@@ -172,6 +189,11 @@ pub(crate) fn perf_records(bytes: usize) -> Vec<u8> {
 
 /// A recording with one event, whose samples have a thread and a time.
 fn perf_data(records: &[u8]) -> Vec<u8> {
+    perf_data_of(6, records)
+}
+
+/// With samples of this form.
+fn perf_data_of(sample_type: u64, records: &[u8]) -> Vec<u8> {
     let (head, attr) = (104_u64, 128_u64);
     let mut bytes = b"PERFILE2".to_vec();
     let data = head + attr + 16;
@@ -182,10 +204,104 @@ fn perf_data(records: &[u8]) -> Vec<u8> {
     // Software, the clock of the processor; its size; thread and time.
     event[..4].copy_from_slice(&1_u32.to_le_bytes());
     event[4..8].copy_from_slice(&(attr as u32).to_le_bytes());
-    event[24..32].copy_from_slice(&6_u64.to_le_bytes());
+    event[24..32].copy_from_slice(&sample_type.to_le_bytes());
     bytes.extend(event);
     bytes.extend([0; 16]);
     bytes.extend(records);
+    bytes
+}
+
+/// A process that runs code of no file, which a dump beside the recording describes.
+fn sampled_in_made_code() -> Vec<u8> {
+    let path = b"/tmp/jit-1.dump\0";
+    let mut records = Vec::new();
+    records.extend(1_u32.to_le_bytes());
+    records.extend(2_u16.to_le_bytes());
+    records.extend((40 + path.len() as u16).to_le_bytes());
+    records.extend([1_u32, 1].map(u32::to_le_bytes).concat());
+    records.extend([0x10_0000, 0x1000, 0_u64].map(u64::to_le_bytes).concat());
+    records.extend(path);
+    for time in 1..9_u64 {
+        records.extend(9_u32.to_le_bytes());
+        records.extend(2_u16.to_le_bytes());
+        records.extend(32_u16.to_le_bytes());
+        records.extend((0x20_0000_u64 + time).to_le_bytes());
+        records.extend([1_u32, 1].map(u32::to_le_bytes).concat());
+        records.extend((u64::MAX / 4 + time).to_le_bytes());
+    }
+    perf_data_of(7, &records)
+}
+
+/// A record of a file beside the kernel's: its kind, its length, its content.
+fn side_record(kind: u32, body: &[u8], bytes: &mut Vec<u8>) {
+    bytes.extend(kind.to_le_bytes());
+    bytes.extend((body.len() as u32 + 8).to_le_bytes());
+    bytes.extend(body);
+}
+
+/// Each call in a thread of its own.
+fn calls() -> Vec<u8> {
+    let mut bytes = b"spanwise-calls2\n".to_vec();
+    side_record(1, &[&[0; 8], &1_u32.to_le_bytes()[..], b"fx"].concat(), &mut bytes);
+    let hit = |row: u64| [row, 1 << 32 | row, 0, 8].map(u64::to_le_bytes).concat();
+    let hits: Vec<u8> = (1..BYTES as u64 / 32).flat_map(hit).collect();
+    side_record(2, &hits, &mut bytes);
+    bytes
+}
+
+/// Each stack in a thread and of a function of its own.
+fn python() -> Vec<u8> {
+    let mut bytes = b"spanwise-python\n".to_vec();
+    side_record(3, &[1, 12, 0x1000, 0_u32].map(u32::to_le_bytes).concat(), &mut bytes);
+    for row in 1.. {
+        if bytes.len() > BYTES {
+            break;
+        }
+        let name = format!("{row:x}");
+        let head = [row, 1, name.len() as u32].map(u32::to_le_bytes).concat();
+        side_record(1, &[&head, name.as_bytes(), b"x"].concat(), &mut bytes);
+        // When, in which process and thread, how it was read, and a frame.
+        let stack = [row, 0, 1, row, 0, row, 1].map(u32::to_le_bytes).concat();
+        side_record(2, &stack, &mut bytes);
+    }
+    bytes
+}
+
+/// Each region in a thread of its own, with one call.
+fn single_steps() -> Vec<u8> {
+    let mut bytes = b"spanwise--steps\n".to_vec();
+    side_record(1, b"f", &mut bytes);
+    for row in 1..(BYTES / 96) as u32 {
+        let time = u64::from(row).to_le_bytes();
+        let numbers = [row, 1, row, 0].map(u32::to_le_bytes).concat();
+        side_record(2, &[&time, &numbers[..], &0x1000_u64.to_le_bytes()].concat(), &mut bytes);
+        let region = u64::from(row).to_le_bytes();
+        let to = 0x10_0000 + u64::from(row) * 0x1000;
+        let branch = [row.into(), 0x1000, to, 1].map(u64::to_le_bytes).concat();
+        side_record(3, &[&time[..], &region, &branch].concat(), &mut bytes);
+    }
+    bytes
+}
+
+/// Functions of a byte of code and a name of their own.
+fn jitdump() -> Vec<u8> {
+    // The form's version, the size of this, the processor, and the process.
+    let mut bytes = [0x4a69_5444_u32, 1, 40, 62, 0, 1].map(u32::to_le_bytes).concat();
+    bytes.extend([0; 16]);
+    for row in 0.. {
+        if bytes.len() > BYTES {
+            break;
+        }
+        let name = format!("{row:x}\0");
+        let size = (16 + 40 + name.len() + 1) as u32;
+        bytes.extend([0, size].map(u32::to_le_bytes).concat());
+        bytes.extend(1_u64.to_le_bytes());
+        bytes.extend([1_u32, 1].map(u32::to_le_bytes).concat());
+        let address = 0x20_0000 + row;
+        bytes.extend([address, address, 1, row].map(u64::to_le_bytes).concat());
+        bytes.extend(name.as_bytes());
+        bytes.push(0xc3);
+    }
     bytes
 }
 

@@ -212,6 +212,24 @@ fn functions_that_their_first_instruction_leaves_are_recorded() {
     assert!(said.contains("400 calls were counted in the kernel"), "{said}");
 }
 
+/// Calls that are over at once have no duration to wait for.
+#[test]
+fn functions_that_are_a_single_instruction_are_not_timed() {
+    let Some(bench) = Bench::with("(--calls)") else { return };
+    let Some(program) = bench.compile("single.S", "single", &[]) else { return };
+    for name in ["only_returns", "only_jumps", "jumps_if_zero", "jumps_through"] {
+        let run = ["run", "--no-decode", "--trigger", name, "--duration-thresh", "1ns", "--"];
+        let output = bench.spanwise(&run).arg(&program).output().expect("built for this test");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let expected = format!("{name}: cannot be watched: its first instruction leaves it");
+        assert!(said.contains(&expected), "{said}");
+    }
+    let files = std::fs::read_dir(bench.path(".")).expect("readable");
+    let files: Vec<_> = files.map(|file| file.expect("readable").file_name()).collect();
+    assert_eq!(files, ["single"], "nothing is recorded");
+}
+
 /// Linux makes something quicker of a probe on such an instruction.
 #[test]
 fn functions_that_begin_with_a_nop_of_five_bytes_are_recorded() {

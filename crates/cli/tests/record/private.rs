@@ -1,7 +1,9 @@
 //! What a recording must not hold, and whom it must not believe.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -14,10 +16,14 @@ const IN_ARGUMENTS: &str = "--password=spanwise-test-secret-argument";
 
 /// The files of a recording that hold some text.
 fn files_with(folder: &Path, text: &str) -> Vec<String> {
+    files_with_bytes(folder, text.as_bytes())
+}
+
+fn files_with_bytes(folder: &Path, text: &[u8]) -> Vec<String> {
     let files = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
     let holds = |path: &Path| {
         let bytes = fs::read(path).expect("readable");
-        bytes.windows(text.len()).any(|part| part == text.as_bytes())
+        bytes.windows(text.len()).any(|part| part == text)
     };
     let found = files.map(|entry| entry.path()).filter(|path| holds(path));
     found.map(|path| path.display().to_string()).collect()
@@ -59,6 +65,48 @@ fn arguments_and_environment_are_not_in_recordings() {
     let attach = ["attach", "-p", &running.pid(), "--recording", "attached", "--no-decode"];
     let output = bench.run(&[&attach[..], &["--rate", "997", "--duration", "500ms"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
+    check_holds_no_secret(&bench, "attached");
+}
+
+/// Above a stack there are also the path that a program was started by, and the random bytes that
+/// its canaries are made from.
+#[test]
+fn what_the_auxiliary_vector_leads_to_is_not_in_recordings() {
+    const IN_PATH: &str = "spanwise-test-secret-of-a-path";
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(program) = bench.compile("shallow.c", "shallow", &[]) else { return };
+    let folder = program.parent().expect("a folder");
+    // The kernel shows mapped files without links on the way.
+    std::os::unix::fs::symlink(folder, bench.path(IN_PATH)).expect("a link");
+    // Which is not what is recorded: a shell would be, with its arguments left out.
+    let exec = format!("exec '{}' \"$@\"", bench.path(IN_PATH).join("shallow").display());
+    let shell = |seconds: &str| ["-c", &exec, "sh", seconds].map(str::to_owned);
+    let check = |recording: &str, random: &str| {
+        let random = fs::read(bench.path(random)).expect("the program left them");
+        assert_eq!(random.len(), 16);
+        for secret in [IN_PATH.as_bytes(), &random] {
+            let found = files_with_bytes(&bench.path(recording), secret);
+            assert!(found.is_empty(), "{secret:?} is in {found:?}");
+        }
+    };
+    for stacks in ["dwarf", "fp"] {
+        let (recording, random) = (format!("by-{stacks}"), format!("random-{stacks}"));
+        let mut run = bench.spanwise(&["run", "--recording", &recording, "--stacks", stacks]);
+        run.args(["--rate", "997", "--no-decode", "--", "sh"]).args(shell("0.4"));
+        let output = run.env("RANDOM_BYTES", bench.path(&random)).output();
+        assert!(output.expect("built for this test").status.success());
+        check(&recording, &random);
+    }
+    check_holds_no_secret(&bench, "by-dwarf");
+    // The name that a program is told is recorded, the path that the kernel was told is not.
+    let mut program = Command::new(bench.path(IN_PATH).join("shallow"));
+    program.arg0("shallow").arg("1000").env("RANDOM_BYTES", bench.path("random"));
+    let running = Running::start(&mut program);
+    wait_until("it has begun", || fs::read(bench.path("random")).is_ok_and(|all| all.len() == 16));
+    let attach = ["attach", "-p", &running.pid(), "--recording", "attached", "--no-decode"];
+    let output = bench.run(&[&attach[..], &["--rate", "997", "--duration", "500ms"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    check("attached", "random");
     check_holds_no_secret(&bench, "attached");
 }
 
@@ -174,6 +222,28 @@ fn a_signal_that_asks_for_a_snapshot_does_not_end_the_program() {
         let about = about.expect("written");
         assert!(about.contains("\"saved_at\": \"signal"), "{trigger:?}: {about}");
     }
+}
+
+/// A program that gives up what protects it from the signal is known before the signal comes.
+#[test]
+fn a_program_that_restores_the_default_action_is_warned_of_before_it_is_ended() {
+    let Some(bench) = Bench::with("(--trigger-signal)") else { return };
+    let run = ["run", "--no-decode", "--recording", "r", "--trigger", ".", "--"];
+    // It waits until somebody has read the warning, which ends its input.
+    let script = "import signal, sys, os\n\
+                  signal.signal(signal.SIGUSR1, signal.SIG_DFL)\n\
+                  sys.stdin.read()\n\
+                  os.kill(os.getpid(), signal.SIGUSR1)\n";
+    let mut run = bench.spanwise(&run);
+    run.args(["python3", "-c", script]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut running) = run.spawn() else { return };
+    let mut said = BufReader::new(running.stderr.take().expect("piped"));
+    let mut warning = String::new();
+    said.read_line(&mut warning).expect("text");
+    assert!(warning.contains("has the default action of SIGUSR1 from now on"), "{warning}");
+    drop(running.stdin.take());
+    let status = running.wait().expect("a child of ours");
+    assert_eq!(status.code(), Some(128 + 10), "as without spanwise");
 }
 
 /// What a running program does at a signal cannot be changed from outside.

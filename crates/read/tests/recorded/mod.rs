@@ -138,7 +138,12 @@ fn record(case: &Case, making: Making) -> Recording {
 }
 
 fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {
-    let flight = FlightOptions { bytes: 1 << 20, triggers: Triggers::default(), takes_many: false };
+    let flight = FlightOptions {
+        bytes: 1 << 20,
+        triggers: Triggers::default(),
+        warn_of_signal: &|_| {},
+        takes_many: false,
+    };
     let scope = TraceScope::Program;
     RecordOptions {
         rate_hz: 1,

@@ -8,6 +8,7 @@ import time
 from typing import Any, Optional
 
 from ... import _native
+from ..._files import remove_folder
 
 # A recorder ends after this much by itself: nobody else would end it, should we be killed.
 RECORDED_MAX_S = 30
@@ -122,10 +123,8 @@ class Attach:
 
     def discard(self) -> Optional[str]:
         """Ends it and takes away what it wrote; says what it could not do."""
-        import shutil
-
         reason = self.finish()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder)
         return reason
 
 

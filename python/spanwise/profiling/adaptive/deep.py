@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from ... import _native
-from ..._files import place_of
+from ..._files import make_folder, place_of
 from .._system import logs as _logs
 from .._core import sites as _sites
 from .._system.attach import Attach, ask_for_snapshot, is_someone_listening
@@ -178,7 +178,7 @@ class DeepTrace:
             )
         else:
             try:
-                os.makedirs(self.output_dir, exist_ok=True)
+                make_folder(self.output_dir)
                 recorder = Attach(self._path(name, ".spanwise-recording"))
                 self._armed = _Armed(name, slow_ms, recorder)
             except OSError as reason:
@@ -259,10 +259,9 @@ class DeepTrace:
         reason = None
         try:
             armed.profile.stop()
-            os.makedirs(self.output_dir, exist_ok=True)
             # Torch would follow a link of anybody: under a name that nobody can foresee there is
             # none, and the folder is the one that was looked up, whatever has its name by then.
-            with place_of(path, behind_links=False) as place:
+            with place_of(path, behind_links=False, makes_folders=True) as place:
                 making = place.beside(".json")
                 try:
                     armed.profile.export_chrome_trace(place.path_of(making))

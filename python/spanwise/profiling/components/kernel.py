@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ... import _native
+from ..._files import make_folder
 from .._system import gpu as _gpu
 from .._system import logs as _logs
 from .._system import machine as _machine
@@ -250,7 +251,7 @@ class KernelProfiler(BaseProfiler):
         """Saves all it knows as JSON, in its folder; gives the path."""
         name = filepath or f"kernel_profile_report_{int(time.time())}.json"
         path = os.path.join(str(self.config.output_dir), str(name))
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        make_folder(os.path.dirname(path))
         outputs.write_json(path, {
             "kernel_info": {
                 "uptime": self.kernel_uptime,

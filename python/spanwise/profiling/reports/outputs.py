@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any, Optional
 
-from ..._files import append_only, replaced
+from ..._files import append_only, make_folder, replaced
 
 
 def plain(value: Any) -> Any:
@@ -70,7 +70,7 @@ def save_profiler(profiler: Any, filename: Any = None, latest: Optional[int] = N
     if filename is None:
         filename = f"{profiler.name}_profile_{int(time.time())}.{profiler.config.output_format}"
     path = os.path.join(str(profiler.config.output_dir), str(filename))
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    make_folder(os.path.dirname(path))
     if path.endswith(".csv"):
         write_csv(path, profiler.operations[-(latest or 0) :])
     else:
@@ -124,7 +124,7 @@ def write_csv(path: str, operations: list) -> None:
 def append_operations(profiler: Any, stamp: str, operations: list) -> None:
     """Adds operations to the profiler's file of JSON lines."""
     folder = str(profiler.config.output_dir)
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder)
     path = os.path.join(folder, f"{profiler.name}_operations_{stamp}.jsonl")
     with open(path, "a", encoding="utf-8", opener=append_only) as file:
         file.writelines(json_text(operation.to_dict()) + "\n" for operation in operations)

@@ -1,5 +1,6 @@
 //! The kernel's `bpf` call, as far as it is needed: maps, programs, probes of many functions.
 
+pub(crate) mod exchange;
 pub(crate) mod noting;
 pub(crate) mod program;
 pub(crate) mod ring;

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 
 use spanwise_symbols::{JumpBase, LeaveKind};
 
+use super::exchange::{ExchangeMaps, end_if_exchanging, unless_noted};
 use super::program::{
     FRAME, HIT_BYTES, Instruction, NO_WAKEUP, Text, add, call, code, copy, function, instruction,
     map, set, skip_if_zero, store,
@@ -28,6 +29,7 @@ pub(crate) struct NotingMaps {
     /// What is done with the calls of a function, by its number.
     pub(crate) modes: RawFd,
     pub(crate) sums: super::sums::SumMaps,
+    pub(crate) exchange: ExchangeMaps,
 }
 
 /// What a program is for; programs of different places differ in nothing else.
@@ -112,7 +114,7 @@ pub(crate) fn noting(what: Noting, maps: NotingMaps) -> Vec<Instruction> {
     }
     note(&mut text, what, maps);
     if what.at == NotedAt::PerformedReturn {
-        perform_return(&mut text);
+        perform_return(&mut text, maps);
     }
     text.finish()
 }
@@ -197,19 +199,25 @@ fn only_outside(text: &mut Text) {
 /// Writes a hit into the ring, or adds it to the sums, as the function's mode says.
 fn note(text: &mut Text, what: Noting, maps: NotingMaps) {
     text.add([copy(1, CONTEXT), call(function::COOKIE), copy(COOKIE, 0)]);
-    text.add([instruction(code::STORE_32, FRAME, COOKIE, KEY, 0)]);
-    text.add(map(1, maps.modes));
-    text.add([copy(2, FRAME), add(2, KEY.into()), call(function::LOOK_UP)]);
-    let record = record_hit(what, maps);
     let is_return = what.at != NotedAt::Entry;
-    let whose_at = if what.is_go { GOROUTINE } else { SP };
-    let sum = super::sums::adding(is_return, register_of(1, whose_at), maps.sums);
+    let whose = register_of(1, if what.is_go { GOROUTINE } else { SP });
+    let by_mode = note_by_mode(what, whose, maps);
+    text.add(unless_noted(COOKIE, is_return, whose, maps.exchange, by_mode));
+}
+
+fn note_by_mode(what: Noting, whose: Instruction, maps: NotingMaps) -> Vec<Instruction> {
+    let mut text = vec![instruction(code::STORE_32, FRAME, COOKIE, KEY, 0)];
+    text.extend(map(1, maps.modes));
+    text.extend([copy(2, FRAME), add(2, KEY.into()), call(function::LOOK_UP)]);
+    let record = record_hit(what, maps);
+    let sum = super::sums::adding(what.at != NotedAt::Entry, whose, maps.sums);
     // Without a mode it is recorded.
-    text.add([skip_if_zero(2), instruction(code::LOAD_64, 0, 0, 0, 0)]);
-    text.add([instruction(code::JUMP_NOT_EQUAL, 0, 0, record.len() as i16 + 1, 0)]);
-    text.add(record);
-    text.add([instruction(code::JUMP, 0, 0, sum.len() as i16, 0)]);
-    text.add(sum);
+    text.extend([skip_if_zero(2), instruction(code::LOAD_64, 0, 0, 0, 0)]);
+    text.push(instruction(code::JUMP_NOT_EQUAL, 0, 0, record.len() as i16 + 1, 0));
+    text.extend(record);
+    text.push(instruction(code::JUMP, 0, 0, sum.len() as i16, 0));
+    text.extend(sum);
+    text
 }
 
 /// Writes a hit into the ring; counts what does not fit.
@@ -233,7 +241,7 @@ fn record_hit(what: Noting, maps: NotingMaps) -> Vec<Instruction> {
 
 fn count_lost(maps: NotingMaps) -> Vec<Instruction> {
     // The number of the only counter, on the stack.
-    let mut text = vec![instruction(0x62, FRAME, 0, KEY, 0)];
+    let mut text = vec![instruction(code::STORE_NUMBER_32, FRAME, 0, KEY, 0)];
     text.extend(map(1, maps.lost));
     text.extend([copy(2, FRAME), add(2, KEY.into()), call(function::LOOK_UP)]);
     // One more, as one step: other processors count as well.
@@ -244,8 +252,9 @@ fn count_lost(maps: NotingMaps) -> Vec<Instruction> {
 }
 
 /// Goes on where the stack says, which is all that `ret` does. Where it cannot be read, the kernel
-/// executes the instruction.
-fn perform_return(text: &mut Text) {
+/// executes the instruction, and also while another program may do the same.
+fn perform_return(text: &mut Text, maps: NotingMaps) {
+    end_if_exchanging(text, maps.exchange);
     text.add([copy(1, FRAME), add(1, WORD.into()), set(2, 8), register_of(3, SP)]);
     text.add([call(function::READ_USER)]);
     text.end_if(code::JUMP_NOT_EQUAL, 0, 0, 0);
@@ -263,7 +272,9 @@ mod tests {
     #[test]
     fn every_jump_stays_inside() {
         let sums = crate::calls::bpf::sums::SumMaps { sums: 8, starts: 9 };
-        let maps = NotingMaps { ring: 3, lost: 4, targets: 5, threads: 6, modes: 7, sums };
+        let exchange = ExchangeMaps { current: 10, seen: 11 };
+        let maps =
+            NotingMaps { ring: 3, lost: 4, targets: 5, threads: 6, modes: 7, sums, exchange };
         let conditions = (0..16).map(NotedAt::Conditional);
         let memory = NotedAt::ThroughMemory(JumpBase::Register(3), Some((2, 3)));
         let others = [NotedAt::Entry, NotedAt::Exit, NotedAt::PerformedReturn, memory];

@@ -129,6 +129,7 @@ pub(crate) mod code {
     pub(crate) const LOAD_64: u8 = 0x79;
     pub(crate) const STORE_32: u8 = 0x63;
     pub(crate) const STORE_64: u8 = 0x7b;
+    pub(crate) const STORE_NUMBER_32: u8 = 0x62;
     pub(crate) const SHIFT_LEFT: u8 = 0x67;
     pub(crate) const SHIFT_RIGHT: u8 = 0x77;
     pub(crate) const AND: u8 = 0x57;
@@ -145,6 +146,7 @@ pub(crate) mod code {
     pub(crate) const JUMP_BELOW: u8 = 0xa5;
     pub(crate) const JUMP_EQUAL: u8 = 0x15;
     pub(crate) const JUMP_NOT_EQUAL: u8 = 0x55;
+    pub(crate) const JUMP_NOT_EQUAL_REGISTER: u8 = 0x5d;
     pub(crate) const JUMP_NEGATIVE: u8 = 0xc5;
     pub(crate) const JUMP_LESS_REGISTER: u8 = 0xcd;
     pub(crate) const EXIT: u8 = 0x95;

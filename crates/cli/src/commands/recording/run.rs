@@ -129,12 +129,26 @@ const SIGUSR1: i32 = 10;
 /// A signal that would end a program is better known before it comes.
 fn warn_of_signal(flight: &FlightArgs, pids: &[i32]) {
     let Some(signal) = signal_trigger(flight) else { return };
-    let name = if signal.number == SIGUSR1 { "SIGUSR1" } else { "SIGUSR2" };
+    let name = signal_name(signal);
     for pid in pids.iter().filter(|&&pid| signal.would_end(pid)) {
         note(&format!(
             "process {pid} neither handles nor ignores {name}: the signal will end it. Have it \
              ignore the signal first (in Python: signal.signal(signal.{name}, signal.SIG_IGN)), \
              or start it with `spanwise run`, which sees to that"
+        ));
+    }
+}
+
+fn signal_name(signal: SignalTrigger) -> &'static str {
+    if signal.number == SIGUSR1 { "SIGUSR1" } else { "SIGUSR2" }
+}
+
+/// The same of one that changed what it does while it is recorded, or that another started.
+fn warn_of_default_action(flight: &FlightArgs, pid: i32) {
+    if let Some(signal) = signal_trigger(flight) {
+        let name = signal_name(signal);
+        note(&format!(
+            "process {pid} has the default action of {name} from now on: the signal will end it"
         ));
     }
 }
@@ -224,6 +238,7 @@ fn with_options(
         after: flight.after,
         every: flight.every,
     };
+    let warn_of_signal = |pid| warn_of_default_action(flight, pid);
     let ranges = pt::ranges(&sampling.pt, files)?;
     let options = RecordOptions {
         rate_hz: sampling.rate,
@@ -251,6 +266,7 @@ fn with_options(
         flight: flight.is_asked().then_some(FlightOptions {
             bytes: flight.snapshot_size.unwrap_or(SNAPSHOT_BYTES),
             triggers,
+            warn_of_signal: &warn_of_signal,
             takes_many: flight.multi_snapshot || flight.every.is_some(),
         }),
         keeps_arguments: result.with_arguments,
