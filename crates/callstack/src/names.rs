@@ -116,6 +116,13 @@ impl Names {
         id
     }
 
+    /// A function without a symbol, by a name that its file and its address make.
+    pub fn unnamed(&mut self, name: &str, file: &str) -> FunctionId {
+        let key = (self.strings.intern(name), self.strings.intern(file));
+        let known = self.ids.get(&key).copied();
+        known.unwrap_or_else(|| self.add(key, None, true))
+    }
+
     fn add(
         &mut self,
         key: (StrId, StrId),

@@ -1,9 +1,15 @@
 //! Names of functions, from the files that were mapped and from the running kernel.
+//!
+//! Of files without symbols the tables for unwinding still tell functions apart: those are called
+//! by their file and address, such as `gzip+0x3a10`. One row for the whole file would hide which of
+//! its loops is hot.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
+use gimli::{BaseAddresses, CieOrFde, EhFrame, RunTimeEndian, UnwindSection};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use spanwise_files::FileBytes;
 
@@ -29,7 +35,12 @@ struct SymbolFile {
     /// By address.
     functions: Vec<Function>,
     segments: Segments,
+    /// Of the names.
     bytes: Option<FileBytes>,
+    /// The file that was mapped.
+    own: Option<FileBytes>,
+    /// Functions without names, by address; read when first asked for.
+    unnamed: OnceCell<Vec<Range<u64>>>,
 }
 
 /// Symbols of all files, each read when first asked for.
@@ -73,6 +84,19 @@ impl Symbols {
         file.find(file_offset)
     }
 
+    /// What a function without a symbol is called: its file, and where it begins in that by the
+    /// tables for unwinding.
+    pub fn find_unnamed(
+        &mut self,
+        files: &mut Files,
+        mapping: &Mapping,
+        ip: u64,
+    ) -> Option<String> {
+        let file = self.file(files, mapping);
+        let file_offset = ip.wrapping_sub(mapping.start).wrapping_add(mapping.file_offset);
+        file.find_unnamed(file_offset, &mapping.path)
+    }
+
     /// Where the functions of a mapping begin and end, by address.
     pub fn ranges(&mut self, files: &mut Files, mapping: &Mapping) -> Vec<(u64, u64)> {
         let file = self.file(files, mapping);
@@ -103,11 +127,25 @@ impl SymbolFile {
         // Distributions keep the full table apart.
         let apart = file.build_id().ok().flatten().and_then(debug_file);
         let apart = apart.and_then(|bytes| Some((functions_of(&bytes)?, bytes)));
+        let own = bytes.clone();
         let (functions, bytes) = match apart {
             Some(apart) => apart,
-            None => (functions_of(&bytes)?, bytes),
+            None => (functions_of(&bytes).unwrap_or_default(), bytes),
         };
-        Some(SymbolFile { functions, segments, bytes: Some(bytes) })
+        let (bytes, own) = (Some(bytes), Some(own));
+        Some(SymbolFile { functions, segments, bytes, own, unnamed: OnceCell::new() })
+    }
+
+    /// The function at a place of which no name is known.
+    fn find_unnamed(&self, file_offset: u64, path: &str) -> Option<String> {
+        let address = self.segments.address(file_offset)?;
+        let own = self.own.as_ref()?;
+        let unnamed = self.unnamed.get_or_init(|| unwound_functions(own).unwrap_or_default());
+        let after = unnamed.partition_point(|range| range.start <= address);
+        let range = unnamed[..after].last().filter(|range| range.contains(&address))?;
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        let file = path.rsplit('/').next().unwrap_or(path);
+        Some(format!("{file}+{:#x}", range.start))
     }
 
     fn find(&self, file_offset: u64) -> Option<Symbol> {
@@ -131,6 +169,37 @@ const STUBS: [&str; 3] = [".plt", ".plt.got", ".plt.sec"];
 fn section_end<'a>(file: &object::File<'a>, symbol: &impl ObjectSymbol<'a>) -> Option<u64> {
     let section = file.section_by_index(symbol.section_index()?).ok()?;
     section.address().checked_add(section.size())
+}
+
+/// Where functions are by the tables for unwinding, by address.
+fn unwound_functions(bytes: &FileBytes) -> Option<Vec<Range<u64>>> {
+    let file = object::File::parse(bytes.as_ref()).ok()?;
+    let section = file.section_by_name(".eh_frame")?;
+    let order = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let mut table = EhFrame::new(section.data().ok()?, order);
+    table.set_address_size(if file.is_64() { 8 } else { 4 });
+    let start = |name: &str| file.section_by_name(name).map_or(0, |section| section.address());
+    let bases = BaseAddresses::default()
+        .set_eh_frame(section.address())
+        .set_text(start(".text"))
+        .set_got(start(".got"));
+    let mut found = Vec::new();
+    let mut entries = table.entries(&bases);
+    // Of a damaged table what stands before the damage is good.
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let Ok(function) = partial.parse(|table, bases, at| table.cie_from_offset(bases, at))
+        else {
+            continue;
+        };
+        let start = function.initial_address();
+        if let Some(end) = start.checked_add(function.len()).filter(|&end| start > 0 && end > start)
+        {
+            found.push(start..end);
+        }
+    }
+    found.sort_unstable_by_key(|range| (range.start, range.end));
+    Some(found)
 }
 
 /// The functions of an ELF file, by address; `None` where it has no table of them.

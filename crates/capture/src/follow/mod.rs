@@ -158,6 +158,16 @@ impl Followed {
         Ok(followed)
     }
 
+    /// Whether a process is followed.
+    pub(crate) fn has(&self, pid: i32) -> bool {
+        bpf::has(&self.maps.threads, pid as u32, THREAD_WORDS)
+    }
+
+    /// Follows one more process, which is not followed yet.
+    pub(crate) fn add(&self, pid: i32) -> io::Result<()> {
+        add_threads(&self.maps.threads, &[pid], 0)
+    }
+
     /// Where frames of Python are copied at samples and waits, if they can be.
     pub(crate) fn frame_copies(&self) -> Option<FrameCopies> {
         self.maps.frames.as_ref()?.copies().ok()

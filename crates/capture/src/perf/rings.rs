@@ -91,6 +91,13 @@ impl Rings {
         Ok(rings)
     }
 
+    /// A process is recorded of which nothing tells that one of ours has begun it.
+    pub(crate) fn adopt(&mut self, pid: i32) {
+        if let Some(family) = &mut self.family {
+            family.adopt(pid);
+        }
+    }
+
     /// Opens the event of hardware that writes a trace by itself.
     pub(crate) fn open_trace(
         name: &str,

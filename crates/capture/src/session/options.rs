@@ -36,6 +36,8 @@ pub struct RecordOptions<'a> {
     /// Record the processor's own trace instead of samples; not with any of the above but the
     /// duration.
     pub pt: Option<PtOptions<'a>>,
+    /// Children of processes that run already are recorded, too.
+    pub children: bool,
     /// Let PyTorch's profiler run in a program that is started here.
     pub torch: bool,
     /// Keep the last moments only, and save them when there is a reason to.

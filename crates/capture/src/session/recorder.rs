@@ -212,7 +212,9 @@ impl<'a> Session<'a> {
     /// Names and mappings of processes that have run before.
     fn tell_what_was_there(&mut self) -> Result<(), CaptureError> {
         let id = self.rings.first_id();
-        for pid in self.facts.pids.clone() {
+        let mut pids = self.facts.pids.clone();
+        pids.extend(self.adopt_children());
+        for pid in pids {
             for tid in processes::threads(pid) {
                 if let Some(name) = processes::name(pid, tid) {
                     self.keep(&records::named(pid, tid, &name, id))?;
@@ -233,6 +235,20 @@ impl<'a> Session<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Processes that ours began while events were being opened: the kernel follows some of them
+    /// already, and no record tells where they come from.
+    fn adopt_children(&mut self) -> Vec<i32> {
+        let Some(followed) = self.waits.followed() else { return Vec::new() };
+        let mut children = processes::child_processes(&self.facts.pids);
+        children.retain(|child| {
+            let may_add = self.facts.options.children;
+            followed.has(child.pid) || may_add && followed.add(child.pid).is_ok()
+        });
+        let pids: Vec<i32> = children.into_iter().map(|child| child.pid).collect();
+        pids.iter().for_each(|&pid| self.rings.adopt(pid));
+        pids
     }
 
     /// Files that the loader has mapped by now. What cannot be watched ends no program.

@@ -200,6 +200,11 @@ impl Waits {
         Some(BudgetedEvent::new(NAME, attr, open, ids, budget))
     }
 
+    /// What follows processes inside of the kernel.
+    pub(crate) fn followed(&self) -> Option<&Followed> {
+        self.kernel.as_ref()
+    }
+
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
         let kept = [&self.switches, &self.stacks].into_iter().flatten().map(|kept| &kept.event);
         let of_waits = self.waits.iter().flat_map(WaitStacks::events);

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use spanwise_model::TrackKind;
+
 use crate::bench::{Bench, Running, count_by_thread, text, wait_until, working_stacks};
 
 /// The program of the tests, working until it is killed, with all its threads there.
@@ -44,6 +46,32 @@ fn workers_of_a_server_are_told_of_and_recorded_where_that_is_wanted() {
         let _ = Command::new("kill").arg(child.pid.to_string()).status();
     }
     assert_eq!(workers.count(), 4, "two of each: {work:?}");
+}
+
+#[test]
+fn children_that_begin_while_events_are_opened_have_their_names() {
+    let Some(bench) = Bench::set_up() else { return };
+    if !bench.copies_frames() {
+        return;
+    }
+    let Some(program) = bench.compile("begets.c", "begets", &[]) else { return };
+    let parent = Running::start(Command::new(program).arg("5000"));
+    wait_until("it has children", || {
+        !spanwise_capture::child_processes(&[parent.0.id() as i32]).is_empty()
+    });
+    let pid = parent.pid();
+    let attach = ["attach", "--children", "--quiet", "--no-decode", "--recording", "r"];
+    let output = bench.spanwise(&attach).args(["--duration", "1s", "-p", &pid]).output();
+    let output = output.expect("built for this test");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let trace = bench.open("r");
+    let text = |id| trace.strings().get(id);
+    let threads = trace.tracks().iter().filter(|(_, row)| row.kind == TrackKind::Thread);
+    let threads: Vec<(&str, &str)> =
+        threads.map(|(_, row)| (text(row.thread), text(row.thread_name))).collect();
+    let nameless: Vec<_> = threads.iter().filter(|(_, name)| *name != "begets").collect();
+    eprintln!("{} of {} threads without a name", nameless.len(), threads.len());
+    assert!(threads.len() > 50 && nameless.is_empty(), "{nameless:?}");
 }
 
 #[test]

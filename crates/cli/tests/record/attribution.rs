@@ -66,6 +66,9 @@ impl Notes {
 struct Comparison {
     judged: u64,
     right: u64,
+    /// Those with a function that are not labeled as uncertain.
+    certain: u64,
+    certain_right: u64,
     cpu_ns: BTreeMap<String, i128>,
 }
 
@@ -86,6 +89,12 @@ fn noted_function<'a>(trace: &Arc<Trace>, stack: StackId, notes: &'a Notes) -> O
     None
 }
 
+/// Whether a stack says that its functions of Python are of another moment.
+fn is_uncertain(trace: &Trace, stack: StackId) -> bool {
+    let mut frames = trace.stacks().frames(stack).map(|frame| trace.frames().get(frame));
+    frames.any(|frame| trace.strings().get(frame.function) == "[uncertain Python]")
+}
+
 fn compare(trace: &Arc<Trace>, notes: &Notes) -> Comparison {
     let (facts, samples) = (Facts::new(trace), trace.samples());
     let time = facts.cpu_time();
@@ -101,6 +110,10 @@ fn compare(trace: &Arc<Trace>, notes: &Notes) -> Comparison {
         if let Some(expected) = notes.at(thread, samples.time[row]) {
             found.judged += 1;
             found.right += u64::from(function == Some(expected));
+            if function.is_some() && !is_uncertain(trace, StackId(samples.stack[row])) {
+                found.certain += 1;
+                found.certain_right += u64::from(function == Some(expected));
+            }
         }
     }
     found
@@ -133,8 +146,18 @@ fn script() -> PathBuf {
 }
 
 fn record(bench: &Bench, python: &Path, mode: &str, folder: &str) -> (Arc<Trace>, Notes) {
+    let run = bench.spanwise(&["run", "--quiet", "--no-decode", "--recording", folder]);
+    record_by(run, bench, python, mode, folder)
+}
+
+fn record_by(
+    mut run: Command,
+    bench: &Bench,
+    python: &Path,
+    mode: &str,
+    folder: &str,
+) -> (Arc<Trace>, Notes) {
     let notes = bench.path(&format!("{folder}.notes"));
-    let mut run = bench.spanwise(&["run", "--quiet", "--no-decode", "--recording", folder]);
     run.args(["--rate", RATE_HZ, "--stack-bytes", STACK_BYTES, "--"]);
     let output = run.arg(python).arg(script()).args([mode, SECONDS]).arg(&notes).output();
     let output = output.expect("built for this test");
@@ -196,4 +219,27 @@ fn threads_that_share_the_gil_are_each_right() {
 #[test]
 fn native_work_stands_under_the_function_that_asked_for_it() {
     check("native", &oldest_and_newest());
+}
+
+#[test]
+fn without_bpf_samples_that_may_be_wrong_say_so() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    for (round, python) in interpreters().iter().enumerate() {
+        let folder = format!("without{round}");
+        let args = ["run", "--quiet", "--no-decode", "--recording", &folder];
+        let Some(run) = bench.without_bpf(&args) else { return };
+        let (trace, notes) = record_by(run, &bench, python, "short", &folder);
+        let found = compare(&trace, &notes);
+        let Comparison { judged, right, certain, certain_right, .. } = found;
+        eprintln!(
+            "{}: {right} of {judged} right, {certain_right} of {certain} that are certain",
+            python.display()
+        );
+        assert!(judged > 500, "{found:?}");
+        // Readings some milliseconds apart say little of functions that run for less.
+        assert!(100 * right < 95 * judged, "{found:?}");
+        assert!(100 * certain_right >= 98 * certain, "{found:?}");
+        // What is uncertain has functions all the same.
+        assert!(found.cpu_ns.values().sum::<i128>() > 0, "{found:?}");
+    }
 }

@@ -88,6 +88,28 @@ impl Bench {
         command
     }
 
+    /// The same without the right to load programs into the kernel; `None`, with a word, where
+    /// that cannot be taken away.
+    pub(crate) fn without_bpf(&self, args: &[&str]) -> Option<Command> {
+        let command = |args: &[&str]| {
+            let mut command = Command::new("setpriv");
+            command.arg("--bounding-set=-bpf,-sys_admin").arg(env!("CARGO_BIN_EXE_spanwise"));
+            command.args(args).current_dir(self.folder.path());
+            command
+        };
+        let doctor = command(&["doctor", "--format", "csv"]).output();
+        let is_without = doctor.is_ok_and(|output| {
+            let findings = text(&output.stdout);
+            let ability = "threads that switch all the time";
+            findings.lines().any(|row| row.starts_with("no") && row.contains(ability))
+        });
+        if !is_without {
+            eprintln!("skipped: setpriv cannot take the right to BPF away");
+            return None;
+        }
+        Some(command(args))
+    }
+
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.spanwise(args).output().expect("built for this test")
     }

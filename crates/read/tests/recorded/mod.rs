@@ -157,6 +157,7 @@ fn how(folder: &Path, keeps_last: bool) -> RecordOptions<'_> {
         calls: None,
         step: None,
         pt: Some(PtOptions { settings: &[], scope, only: &[], until: &[] }),
+        children: false,
         torch: false,
         flight: keeps_last.then_some(flight),
         keeps_arguments: false,

@@ -154,6 +154,14 @@ pub(crate) fn put_words(table: &OwnedFd, key: u32, words: &[u64]) -> io::Result<
     Request::new(&addresses, &[(0, table.as_raw_fd() as u32)]).call(MAP_UPDATE).map(drop)
 }
 
+/// Whether a key is in a table whose values have so many words.
+pub(crate) fn has(table: &OwnedFd, key: u32, value_words: usize) -> bool {
+    let key = [key];
+    let mut value = vec![0_u64; value_words];
+    let words = [(8, address(&key)), (16, value.as_mut_ptr() as u64)];
+    Request::new(&words, &[(0, table.as_raw_fd() as u32)]).call(MAP_LOOK_UP).is_ok()
+}
+
 /// An array of 64-bit numbers.
 pub(crate) fn numbers(entries: u32) -> io::Result<OwnedFd> {
     Request::new(&[], &[(0, ARRAY), (4, 4), (8, 8), (12, entries)]).make(MAP_CREATE)

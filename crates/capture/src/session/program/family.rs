@@ -25,6 +25,11 @@ impl Family {
         Family { pids: pids.iter().copied().collect(), news: Vec::new(), waiting: Vec::new() }
     }
 
+    /// A process is ours that was begun before anything was told.
+    pub(crate) fn adopt(&mut self, pid: i32) {
+        self.pids.insert(pid);
+    }
+
     /// Takes what is told of processes out of the records of a ring; leaves the others, which are
     /// of those that are recorded.
     pub(crate) fn sift<'a>(&mut self, bytes: &'a mut [u8]) -> &'a mut [u8] {
@@ -106,6 +111,15 @@ mod tests {
         let own = [child.clone(), grandchild.clone(), of_both[0].clone(), of_both[1].clone()];
         let told = [of_both[1].clone(), grandchild, of_both[0].clone(), child];
         check(&[(&told, &own)]);
+    }
+
+    #[test]
+    fn who_began_before_anything_was_told_is_ours_with_its_children() {
+        let mut family = Family::new(&[10]);
+        family.adopt(20);
+        let own = [name(1, 20), test_fork(2, 20, 30), name(3, 30)].concat();
+        assert_eq!(family.sift(&mut own.clone()), b"");
+        assert_eq!(family.own(), own);
     }
 
     #[test]

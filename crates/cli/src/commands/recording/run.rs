@@ -92,8 +92,10 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
     if let Some(pattern) = unmatched.first() {
         bail!(unmatched_text(pattern, &files));
     }
-    let recorded =
-        with_options(how, &files, |options| spanwise_capture::record_processes(&pids, options))?;
+    let recorded = with_options(how, &files, |options| {
+        let options = RecordOptions { children: args.children, ..*options };
+        spanwise_capture::record_processes(&pids, &options)
+    })?;
     tell(&recorded, how);
     answer(&recorded, &args.result, format, ReportStream::StandardOutput)?;
     Ok(match recorded.ended {
@@ -254,6 +256,7 @@ fn with_options(
             aggregates: sampling.aggregate,
             by: sampling.calls_by,
         }),
+        children: false,
         torch: false,
         pt: pt::options(&sampling.pt, &ranges),
         step: sampling.single_step.as_deref().map(|name| StepOptions {

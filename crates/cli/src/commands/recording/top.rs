@@ -133,6 +133,7 @@ fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
         duration: Some(args.interval),
         calls: None,
         step: None,
+        children: false,
         torch: false,
         pt: None,
         python: (args.python != PythonArg::Off).then_some(python),

@@ -1,16 +1,23 @@
-"""Programs that each do one thing only: purposes.py PURPOSE SECONDS.
+"""Programs that each do one thing only: purposes.py PURPOSE SECONDS [FILE].
 
-At its end each prints, as JSON, for how long it was at it, by its own clocks: `wall` and `cpu` of the
-work and `startup`, the processor time before it, in seconds.
+At its end each prints as JSON, or writes into the file, for how long it was at it, in seconds, by
+its own clocks: `wall` and `cpu` of the work, `startup`, the processor time before it, and
+`collecting`, that of the garbage collector.
 """
 
 import array
-import asyncio
+import gc
 import json
-import multiprocessing
+import multiprocessing.reduction
+import os
 import pickle
 import sys
 import time
+
+if sys.argv[1] == "plain_asyncio":
+    # The event loop is then Python alone, for which there is a clock.
+    sys.modules["_asyncio"] = None
+import asyncio
 
 
 def goes_on(end):
@@ -24,10 +31,28 @@ def do_asyncio(end):
         await asyncio.sleep(0)
 
     async def main():
+        polls_at(asyncio.get_running_loop())
         while goes_on(end):
             await asyncio.gather(*(tick() for _ in range(100)))
 
     asyncio.run(main())
+
+
+do_plain_asyncio = do_asyncio
+
+
+def polls_at(loop):
+    """Counts the processor time for which the kernel is asked what happened."""
+    select = loop._selector.select
+    spent["polling"] = 0.0
+
+    def clocked(timeout=None):
+        before = time.thread_time()
+        found = select(timeout)
+        spent["polling"] += time.thread_time() - before
+        return found
+
+    loop._selector.select = clocked
 
 
 def ask_slowly():
@@ -47,7 +72,8 @@ def do_blocking(end):
 
 
 def do_pickle(end):
-    message = {"names": [str(number) for number in range(5000)], "values": list(range(5000))}
+    # So small that its memory is used again and again: that of larger ones goes back to the kernel.
+    message = {"names": [str(number) for number in range(500)], "values": list(range(500))}
     spent["freeing"] = 0.0
     while goes_on(end):
         copy = pickle.loads(pickle.dumps(message))
@@ -57,13 +83,19 @@ def do_pickle(end):
 
 
 def do_numpy(end):
+    before = time.thread_time()
     import numpy
 
+    spent["importing"] = time.thread_time() - before
     values = numpy.random.default_rng(1).random(200_000)
+    # In place, so that nothing is allocated.
+    ordered = values.copy()
     spent["native"] = 0.0
     while goes_on(end):
         before = time.thread_time()
-        numpy.median(numpy.sort(values))
+        numpy.copyto(ordered, values)
+        ordered.sort()
+        numpy.sqrt(ordered, out=ordered)
         spent["native"] += time.thread_time() - before
 
 
@@ -99,10 +131,23 @@ def total(numbers):
 
 
 def do_pool(end):
+    pickles = multiprocessing.reduction.ForkingPickler.dumps
+    spent["pickling"] = 0.0
+
+    def clocked(message, protocol=None):
+        before = time.thread_time()
+        pickled = pickles(message, protocol)
+        spent["pickling"] += time.thread_time() - before
+        return pickled
+
+    multiprocessing.reduction.ForkingPickler.dumps = clocked
     large = list(range(300_000))
     with multiprocessing.get_context("fork").Pool(2) as pool:
         while time.monotonic() < end:
             pool.map(total, [large] * 4)
+        pool.close()
+        pool.join()
+    spent["children"] = sum(os.times()[2:4])
 
 
 class ImageDataset:
@@ -144,10 +189,17 @@ def do_loading(end):
             train(batch)
 
 
-spent = {}
+def collecting(phase, _):
+    change = time.thread_time()
+    spent["collecting"] += change if phase == "stop" else -change
+
+
+spent = {"collecting": 0.0}
+gc.callbacks.append(collecting)
 purpose, seconds = sys.argv[1], float(sys.argv[2])
 start, cpu = time.monotonic(), time.process_time()
 spent["startup"] = cpu
 globals()["do_" + purpose](start + seconds)
 spent["wall"], spent["cpu"] = time.monotonic() - start, time.process_time() - cpu
-print(json.dumps(spent))
+with open(sys.argv[3], "w") if sys.argv[3:] else sys.stdout as out:
+    print(json.dumps(spent), file=out)

@@ -212,9 +212,10 @@ impl Output<'_> {
         let kind = self.frame_kind(key);
         let text = self.names.file_text(key.function);
         let mapping = if kind == FrameKind::Python { "" } else { text };
-        let function = match self.names.is_unknown(key.function) {
-            true => "",
-            false => self.names.name_text(key.function),
+        // Of one without a symbol and without a place in a file nothing but the address is known.
+        let function = match self.names.name_text(key.function) {
+            text if self.names.is_unknown(key.function) && text.starts_with("[unknown]") => "",
+            text => text,
         };
         let frame = Frame {
             function: self.batch.string(function),

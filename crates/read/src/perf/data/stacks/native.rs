@@ -165,7 +165,12 @@ impl State<'_> {
         if let Some(known) = self.places.get(&key) {
             return known.clone();
         }
-        let (function, is_entry) = self.symbol_at(mapping, ip);
+        let (mut function, is_entry) = self.symbol_at(mapping, ip);
+        if self.names().is_unknown(function)
+            && let Some(name) = self.symbols.find_unnamed(&mut self.files, mapping, ip)
+        {
+            function = self.names().unnamed(&name, &mapping.path);
+        }
         let inlines = self.inlines.as_mut();
         let located = inlines.map(|inlines| inlines.find(&mut self.files, mapping, ip));
         let AddressLines { own, inlined } = located.unwrap_or_default();

@@ -48,6 +48,19 @@ fn groups(python: &[PythonPlace]) -> Vec<&[PythonPlace]> {
     groups
 }
 
+/// How often a stack calls the C function that interprets; not known where it lacks its outermost
+/// frames.
+pub(super) fn interpreting(calls: &[Call]) -> Option<u32> {
+    let count = calls.iter().filter(|&&call| call == Call::Interprets).count();
+    is_whole(calls).then(|| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// The outermost frames of deep stacks are not copied, and code without frame pointers hides
+/// them.
+fn is_whole(calls: &[Call]) -> bool {
+    calls.iter().take(3).any(|&call| call == Call::Begins)
+}
+
 /// Both stacks, outermost first. Where `is_cut`, Python's lacks its outermost frames.
 pub(super) fn joined(
     native: &[Location],
@@ -57,9 +70,7 @@ pub(super) fn joined(
 ) -> Vec<Location> {
     let groups = groups(python);
     let interpreting = calls.iter().filter(|&&call| call == Call::Interprets).count();
-    // The outermost frames of deep stacks are not copied, and code without frame pointers
-    // hides them.
-    let is_whole = calls.iter().take(3).any(|&call| call == Call::Begins);
+    let is_whole = is_whole(calls);
     if interpreting == 0 && is_whole {
         return native.to_vec();
     }

@@ -2,9 +2,9 @@
 //!
 //! A sample of the kernel shows the C function that interprets where Python runs; a reading of
 //! Python's own stack says which functions of Python that is. [`readings`] chooses the reading,
-//! [`joined`] makes one stack of both. Where the reading is of another time, functions that run
-//! shorter than readings are apart are right in sum, not each time; how many samples that are is
-//! counted and reported.
+//! [`joined`] makes one stack of both. Where the thread ran between the reading and the sample,
+//! functions that run shorter than readings are apart are right in sum, not each time: such a
+//! sample has the frame [`UNCERTAIN`] around them, and how many there are is reported.
 
 mod joined;
 mod readings;
@@ -22,7 +22,7 @@ use spanwise_recording::python::{
 
 use joined::{Call, PythonPlace, joined};
 pub(crate) use readings::When;
-use readings::{Chosen, CopyOrder, ThreadReadings};
+use readings::{Chosen, CopyOrder, ReadingQuery, ThreadReadings};
 
 use crate::perf::data::Reader;
 use crate::perf::data::file::header::Header;
@@ -30,6 +30,11 @@ use crate::perf::data::file::records;
 
 /// The event of our recorder at whose samples frames are copied.
 const CLOCK: &str = event_name::CPU_CLOCK;
+
+/// The frame around functions of Python that a sample has from a reading of another moment. A frame
+/// of its own keeps functions in one row of every table, and shows in each sample, graph and
+/// profile which part that is.
+const UNCERTAIN: &str = "[uncertain Python]";
 
 /// What functions of Python have before the path of their file, among all files.
 pub(crate) const FILE_MARK: &str = "python:";
@@ -44,6 +49,8 @@ pub(crate) struct Stack {
     pub(crate) pid: i32,
     /// It lacks its outermost frames.
     is_cut: bool,
+    /// Calls of the C function that interprets; not known where frames are lacking.
+    entries: Option<u32>,
     frames: std::ops::Range<usize>,
 }
 
@@ -97,7 +104,10 @@ impl PythonStacks {
         let from = self.frames.len();
         self.frames.extend(frames.iter());
         let frames = from..self.frames.len();
-        let stack = Stack { time, pid: read.pid, is_cut: read.is_cut, frames };
+        // What is cut off may have had more.
+        let entries = self.frames[frames.clone()].iter().skip(1).filter(|frame| frame.is_entry);
+        let entries = (!read.is_cut && !frames.is_empty()).then(|| entries.count() as u32 + 1);
+        let stack = Stack { time, pid: read.pid, is_cut: read.is_cut, entries, frames };
         let readings = self.threads.entry(read.tid).or_default();
         let of = match read.how {
             HowRead::OfSample => &mut readings.of_samples,
@@ -165,19 +175,29 @@ impl PythonStacks {
         names: &mut Names,
     ) -> Vec<Location> {
         let most = self.period / 2 * 3;
-        let readings = self.threads.get_mut(&tid);
-        let chosen = readings.and_then(|readings| readings.choose(time, when, most));
+        let calls: Vec<Call> =
+            native.iter().map(|place| Call::of(names.name_text(place.function))).collect();
+        let asked = ReadingQuery { time, when, interpreting: joined::interpreting(&calls), most };
+        let chosen = self.threads.get(&tid).and_then(|readings| readings.choose(asked));
         let Some(Chosen { stack, is_exact }) = chosen else { return native };
         let (frames, is_cut) = (self.frames[stack.frames.clone()].to_vec(), stack.is_cut);
-        self.from_nearby += u64::from(when == When::Sampled && !is_exact);
         let python = frames.iter().map(|frame| PythonPlace {
             place: self.place(*frame, names),
             is_entry: frame.is_entry,
         });
-        let python: Vec<PythonPlace> = python.collect();
-        let calls: Vec<Call> =
-            native.iter().map(|place| Call::of(names.name_text(place.function))).collect();
-        joined(&native, &calls, &python, is_cut)
+        let mut python: Vec<PythonPlace> = python.collect();
+        let uncertain = Location { function: names.function(UNCERTAIN, ""), ..Location::NOWHERE };
+        if let Some(outermost) = python.first_mut()
+            && when == When::Sampled
+            && !is_exact
+        {
+            // Both stand in one call of the interpreter.
+            let is_entry = std::mem::replace(&mut outermost.is_entry, false);
+            python.insert(0, PythonPlace { place: uncertain, is_entry });
+        }
+        let stack = joined(&native, &calls, &python, is_cut);
+        self.from_nearby += u64::from(stack.contains(&uncertain));
+        stack
     }
 
     /// The functions of a stack alone.
@@ -330,7 +350,32 @@ mod tests {
         assert_eq!(stacks.from_nearby, 0);
         let mut stacks = PythonStacks::read(&[HEAD, &sample(10, 5, &[(0, true)])].concat());
         let found = stacks.join(5, 11, When::Sampled, Vec::new(), &mut names);
-        assert_eq!((found.len(), stacks.from_nearby), (1, 1));
+        assert_eq!((found.len(), stacks.from_nearby), (2, 1));
+    }
+
+    #[test]
+    fn a_sample_with_functions_of_another_moment_says_so_itself() {
+        let native = ["_start", "main", EVAL, "list_sort"];
+        let uncertain = ["_start", "main", UNCERTAIN, MAIN, WORK, "list_sort"];
+        check((5, 10_100, When::Sampled), &native, &uncertain);
+        check((5, 10_000, When::Sampled), &native, &["_start", "main", MAIN, WORK, "list_sort"]);
+        // It did not run since it was read.
+        let mut stacks = stacks();
+        stacks.switched(5, 9_000, false);
+        stacks.switched(5, 9_500, true);
+        stacks.switched(5, 10_300, false);
+        let known = ["_start", "main", MAIN, WORK, "list_sort"];
+        check_in(stacks, (5, 10_300, When::Sampled), &native, &known);
+    }
+
+    #[test]
+    fn a_sample_has_the_reading_with_as_many_calls_of_the_interpreter() {
+        let deep = ["_start", "main", EVAL, "call", EVAL, "call", EVAL, "x"];
+        let unknown = "[unknown Python]";
+        let expected = ["_start", "main", UNCERTAIN, MAIN, "call", WORK, "call", unknown, "x"];
+        check((5, 11_100, When::Sampled), &deep, &expected);
+        let flat = ["_start", "main", EVAL, "x"];
+        check((5, 11_900, When::Sampled), &flat, &["_start", "main", UNCERTAIN, MAIN, "x"]);
     }
 
     #[test]

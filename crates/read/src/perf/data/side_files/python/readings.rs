@@ -71,6 +71,17 @@ pub(super) struct Chosen<'a> {
     pub(super) is_exact: bool,
 }
 
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReadingQuery {
+    pub(super) time: Nanos,
+    pub(super) when: When,
+    /// How often the kernel's stack calls the C function that interprets, where that is known.
+    pub(super) interpreting: Option<u32>,
+    /// Nothing is said across more than this of what the thread ran.
+    pub(super) most: Nanos,
+}
+
 /// When a thread's stack is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
@@ -164,9 +175,9 @@ impl ThreadReadings {
         self.of_samples = paired.into_iter().map(|(_, stack)| stack).collect();
     }
 
-    /// The reading that says most about a time. Nothing is said across more than `most` of what
-    /// the thread ran.
-    pub(super) fn choose(&self, time: Nanos, when: When, most: Nanos) -> Option<Chosen<'_>> {
+    /// The reading that says most about a time.
+    pub(super) fn choose(&self, asked: ReadingQuery) -> Option<Chosen<'_>> {
+        let ReadingQuery { time, when, .. } = asked;
         let exact = match when {
             When::Sampled => self.copied_for(time),
             When::Waited { until } => self.copied_at_end(until),
@@ -181,7 +192,7 @@ impl ThreadReadings {
         let inside = if is_wait { self.read_while_away(time) } else { None };
         match inside {
             Some(stack) => Some(Chosen { stack, is_exact: true }),
-            None => self.nearest(time, is_wait, most),
+            None => self.nearest(asked, is_wait),
         }
     }
 
@@ -207,8 +218,10 @@ impl ThreadReadings {
         self.beside.get(at).filter(|stack| back.is_none_or(|back| stack.time < back))
     }
 
-    /// The reading from outside between which and a time the thread ran least.
-    fn nearest(&self, time: Nanos, is_wait: bool, most: Nanos) -> Option<Chosen<'_>> {
+    /// The reading from outside between which and a time the thread ran least. Of the two around a
+    /// sample, one with as many calls of the interpreter as the kernel's stack has comes first.
+    fn nearest(&self, asked: ReadingQuery, is_wait: bool) -> Option<Chosen<'_>> {
+        let ReadingQuery { time, when, interpreting, most } = asked;
         let after = self.beside.partition_point(|stack| stack.time < time);
         let around =
             [after.checked_sub(1).and_then(|at| self.beside.get(at)), self.beside.get(after)];
@@ -218,7 +231,14 @@ impl ThreadReadings {
             distance(stack) <= most.unsigned_abs() && self.is_one_program(stack.time, time)
         };
         let [before, after] = around.map(|stack| stack.filter(near));
-        let nearest = [before, after].into_iter().flatten().min_by_key(|stack| distance(stack));
+        let is_other = |stack: &Stack| {
+            let both = stack.entries.zip(interpreting).filter(|_| when == When::Sampled);
+            both.is_some_and(|(read, sampled)| read != sampled)
+        };
+        let nearest = [before, after].into_iter().flatten().min_by_key(|stack| {
+            let distance = distance(stack);
+            (distance > 0, distance > 0 && is_other(stack), distance)
+        });
         // Where it is not known when a thread came back, a reading soon after it left is likely
         // to be of the wait.
         let is_near = nearest.is_some_and(|stack| distance(stack) * 8 <= most.unsigned_abs());
@@ -232,7 +252,7 @@ mod tests {
     use super::*;
 
     fn stack(time: Nanos) -> Stack {
-        Stack { time, pid: 1, is_cut: false, frames: 0..0 }
+        Stack { time, pid: 1, is_cut: false, entries: None, frames: 0..0 }
     }
 
     fn stacks(times: &[Nanos]) -> Vec<Stack> {
@@ -241,7 +261,8 @@ mod tests {
 
     #[track_caller]
     fn check(readings: &ThreadReadings, at: (Nanos, When), expected: Option<(Nanos, bool)>) {
-        let chosen = readings.choose(at.0, at.1, 1000);
+        let asked = ReadingQuery { time: at.0, when: at.1, interpreting: None, most: 1000 };
+        let chosen = readings.choose(asked);
         let found = chosen.map(|chosen| (chosen.stack.time, chosen.is_exact));
         assert_eq!(found, expected, "{at:?}");
     }
