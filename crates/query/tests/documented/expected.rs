@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use spanwise_analyze::{
-    ClassRules, Facts, WaitKind, hot_functions, phase_use, span_classes, step_numbers,
-};
+use spanwise_analyze::{Facts, WaitKind, hot_functions, step_numbers};
 use spanwise_model::{ArgValue, SpanId, SpanKind, StrId, Trace, TrackKind};
 use spanwise_query::Value;
 
