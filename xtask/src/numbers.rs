@@ -26,7 +26,7 @@ enum Source {
     Constant(&'static str, &'static str),
     /// The default of an option of `SamplingArgs`, by its field.
     Default(&'static str),
-    /// So many bytes so many times a second, in whole MB per second.
+    /// A number of bytes at a rate, in whole MB per second.
     Rate(&'static Source, &'static Source),
     /// One part of the number: milliseconds between readings, MiB of bytes.
     Scaled(fn(f64) -> f64, &'static Source),
