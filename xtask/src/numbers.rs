@@ -49,7 +49,7 @@ use Source::{Constant, Default, Rate, Scaled};
 
 const STACK_BYTES: Source = Constant("crates/cli/src/commands/recording/run.rs", "STACK_BYTES");
 
-const STATED: [StatedNumber; 39] = [
+const STATED: [StatedNumber; 40] = [
     stated(
         Default("rate"),
         &[
@@ -167,6 +167,13 @@ const STATED: [StatedNumber; 39] = [
     stated(
         Constant("crates/query/src/lib.rs", "PATTERN_BYTES_MAX"),
         &[(SQL, "a pattern of `LIKE` or `GLOB` to {} bytes")],
+    ),
+    stated(
+        Scaled(|seconds| 1000.0 * seconds, &Constant("crates/py/src/core.rs", "FLUSH_EVERY")),
+        &[(
+            "docs/reference/python/profiling.md",
+            "one that leaves by `os._exit` loses at most the last {} ms",
+        )],
     ),
     stated(
         Scaled(|seconds| 1000.0 * seconds, &Constant(ADAPT, "WINDOW_S")),
