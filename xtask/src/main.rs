@@ -16,6 +16,7 @@ mod crates;
 mod documents;
 mod folders;
 mod license;
+mod numbers;
 mod rust_files;
 mod signatures;
 mod tree;
@@ -61,6 +62,7 @@ fn tidy() -> anyhow::Result<Vec<Failure>> {
     let mut failures = crates::check(&metadata(root)?);
     failures.extend(documents::check(root, &files));
     failures.extend(folders::check(&files));
+    failures.extend(numbers::check(&files));
     failures.extend(files.iter().flat_map(words::check));
     let rust = || files.iter().filter(|file| file.path.ends_with(".rs"));
     failures.extend(rust().flat_map(rust_files::check));

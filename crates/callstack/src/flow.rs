@@ -31,7 +31,7 @@ pub struct Flow {
     threads: Vec<Thread>,
     ids: HashMap<ThreadKey, usize>,
     latest: Option<(ThreadKey, usize)>,
-    oddities: Anomalies,
+    anomalies: Anomalies,
 }
 
 /// What is known of a thread.
@@ -78,7 +78,7 @@ impl Flow {
         thread.has_branches_from(time);
         let context = Context { names: &self.names, traps: &self.options.traps, time };
         if branch.kind == BranchKind::TransactionAbort {
-            self.oddities.aborted += thread.transaction.len() as u64;
+            self.anomalies.aborted += thread.transaction.len() as u64;
             thread.transaction.clear();
         } else if branch.is_in_transaction {
             return thread.transaction.push((time, *branch));
@@ -152,7 +152,7 @@ impl Flow {
 
     /// All calls, thread by thread in order of first use.
     pub fn finish(self) -> (Names, Vec<ThreadCalls>, Anomalies) {
-        let Flow { names, options, threads, oddities, .. } = self;
+        let Flow { names, options, threads, anomalies, .. } = self;
         let threads = threads.into_iter().map(|mut thread| {
             // A transaction that the recording ends in has not been aborted.
             for (time, branch) in std::mem::take(&mut thread.transaction) {
@@ -165,7 +165,7 @@ impl Flow {
             ThreadCalls { thread: key, calls, errors }
         });
         let threads = threads.collect();
-        (names, threads, oddities)
+        (names, threads, anomalies)
     }
 
     /// A thread whose calls are recorded one by one, and the time of its event.
@@ -190,7 +190,7 @@ impl Flow {
         let time = time.unwrap_or(thread.last_time);
         // Compared with the last reported time, not the reached one: so it does not matter whether
         // events that change nothing were left out in between.
-        self.oddities.time_went_back += u64::from(time < thread.reported_time);
+        self.anomalies.time_went_back += u64::from(time < thread.reported_time);
         thread.reported_time = time;
         thread.last_time = time.max(thread.last_time);
         if std::mem::take(&mut thread.is_new_snapshot) {

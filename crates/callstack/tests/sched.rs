@@ -212,7 +212,7 @@ fn a_thread_comes_to_an_idle_processor_when_it_is_woken() {
     check(20, None, &[(ThreadState::Unrecorded, 10, 50)]);
 }
 
-/// While no switches are reported, neither running nor waiting is made up.
+/// While no switches are reported, neither running nor waiting is invented.
 #[test]
 fn nothing_is_known_of_times_in_which_switches_are_not_recorded() {
     use Reported::{In, Seen};

@@ -132,7 +132,7 @@ impl AsRef<[u8]> for Map {
     }
 }
 
-/// A file in memory, given back behind the back of whoever is done with it: to unmap a
+/// A file in memory, released on another thread than its last user's: to unmap a
 /// gigabyte page by page takes as long as a tenth of reading it.
 pub struct MappedFile {
     map: Option<Map>,

@@ -3,7 +3,7 @@
 //! A copy is the simple way, and costs as much as reading. Linux has a better one: a lease. It is
 //! given for a file that nobody has open for writing, and from then on whoever wants to write or
 //! truncate it has to wait until we are notified. Then the bytes are copied, put in the place of
-//! the map in one step, and the lease is given back. So a map costs nothing as long as nobody
+//! the map in one step, and the lease is released. So a map costs nothing as long as nobody
 //! writes. Where there are no leases (files of others, some network file systems) the file is
 //! copied at once.
 //!

@@ -101,7 +101,7 @@ impl Walk {
         Ok(Walk { at, rest: parts(path).collect(), links_left: LINKS_MAX })
     }
 
-    /// Enters folders until so many parts are left.
+    /// Enters folders until `left` parts are left.
     fn go(&mut self, left: usize, missing: Missing) -> io::Result<()> {
         while self.rest.len() > left
             && let Some(name) = self.rest.pop_front()

@@ -544,7 +544,7 @@ mod tests {
         builder.finish()
     }
 
-    /// One line a sample: `a;b thread value`.
+    /// One line per sample: `a;b thread value`.
     fn lines(profile: &Profile) -> Vec<String> {
         let line = |(row, sample): (usize, &Sample)| {
             let mut frames: Vec<&str> =

@@ -42,7 +42,7 @@ pub struct Hub {
     shared: Arc<Mutex<HubState>>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Last, so that it is given back when all is written.
+    /// Last, so that it is released when all is written.
     turn: Turn,
 }
 

@@ -215,7 +215,7 @@ pub(crate) struct Rings {
     homeless: u64,
 }
 
-/// A flight recorder keeps the rings of so many threads that have ended.
+/// A flight recorder keeps the rings of this many ended threads.
 const ENDED_MAX: usize = 64;
 
 impl Rings {

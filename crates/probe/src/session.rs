@@ -54,7 +54,7 @@ pub struct Session {
     /// Dropping it stops the writer.
     stop: Option<Sender<()>>,
     writer: Option<JoinHandle<io::Result<(u64, u64)>>>,
-    /// Last, so that it is given back when all is written.
+    /// Last, so that it is released when all is written.
     turn: Turn,
 }
 
@@ -64,7 +64,7 @@ static IS_BUSY: AtomicBool = AtomicBool::new(false);
 /// Number of sessions so far, by which threads notice a new one.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// The right to record; given back when dropped.
+/// The right to record; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) state: u32,

@@ -20,7 +20,7 @@ impl Observer for Collect {
     }
 }
 
-/// So many records of so many threads, with nobody to take them out before the end.
+/// `count` records of each thread, with nobody to take them out before the end.
 fn recorded(threads: usize, count: u64) -> (SessionSummary, Vec<(u64, u64)>, usize) {
     let seen = RecordStarts::default();
     let options = HubOptions {

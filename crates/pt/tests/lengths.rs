@@ -33,7 +33,7 @@ fn kind_of(text: &str) -> Option<Kind> {
     })
 }
 
-/// Checks each line of a disassembly; gives back how many instructions there were.
+/// Checks each line of a disassembly; returns how many instructions there were.
 fn check(path: &Path) -> Option<usize> {
     let output = Command::new("objdump").args(["-d", "-w", "--insn-width=16"]).arg(path).output();
     let output = output.ok().filter(|output| output.status.success())?;

@@ -78,7 +78,7 @@ unsafe extern "C" fn allocate(bytes: c_int) -> *mut c_void {
 
 unsafe extern "C" fn release(memory: *mut c_void) {
     let Some(standard) = STANDARD.get().filter(|_| !memory.is_null()) else { return };
-    // SAFETY: SQLite gives back what `allocate` or `resize` gave it, once.
+    // SAFETY: SQLite returns what `allocate` or `resize` gave it, once.
     unsafe {
         give_memory(counted((standard.size)(memory)));
         (standard.free)(memory);
@@ -87,7 +87,7 @@ unsafe extern "C" fn release(memory: *mut c_void) {
 
 unsafe extern "C" fn resize(memory: *mut c_void, bytes: c_int) -> *mut c_void {
     let Some(standard) = STANDARD.get() else { return std::ptr::null_mut() };
-    // SAFETY: `memory` is of `allocate` or `resize`, and was not given back.
+    // SAFETY: `memory` is of `allocate` or `resize`, and was not returned.
     let before = counted(unsafe { (standard.size)(memory) });
     if !take_memory(counted(bytes).saturating_sub(before)) {
         return std::ptr::null_mut();

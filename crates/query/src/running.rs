@@ -90,7 +90,7 @@ pub(crate) fn must_stop() -> bool {
     WATCH.with_borrow_mut(|watch| watch.as_mut().is_some_and(Watch::must_stop))
 }
 
-/// The same for a table that is about to go through so many rows, in one step of SQLite.
+/// The same for a table that is about to go through `rows` rows, in one step of SQLite.
 pub(crate) fn must_stop_before(rows: usize) -> bool {
     WATCH.with_borrow_mut(|watch| {
         let Some(watch) = watch else { return false };

@@ -189,7 +189,7 @@ fn looked_up_rows_stay_the_same() {
 }
 
 #[test]
-fn functions_tell_stacks_args_and_overlap() {
+fn functions_give_stacks_args_and_overlap() {
     let (trace, database) = small();
     let kernel = trace.spans().ids().find(|&span| trace.kind(span) == SpanKind::Kernel);
     let launch = trace.spans().launch(kernel.expect("a kernel")).expect("its launch");

@@ -99,7 +99,7 @@ pub type Notes<'a> = &'a (dyn Fn(&str) + Sync);
 pub struct OpenOptions<'a> {
     /// Whether to use the index beside the trace.
     pub index: IndexUse,
-    /// How many threads may work; 0 for one a core.
+    /// How many threads may work; 0 for one per core.
     pub threads: usize,
     /// Called while the source is read, from any thread.
     pub progress: Option<Progress<'a>>,
@@ -165,13 +165,13 @@ fn read_source(
 ) -> Result<Trace, ReadErrorKind> {
     let bytes = open_bytes(path)?;
     let mut info = SourceInfo::default();
-    let trouble = recorded::clock::add_clock(path, &mut info);
+    let problem = recorded::clock::add_clock(path, &mut info);
     let trace =
         assembly::restored_states::with_states(read_bytes(path, bytes.clone(), info, options)?);
     bytes.check_whole()?;
-    let Some(trouble) = trouble else { return Ok(trace) };
+    let Some(problem) = problem else { return Ok(trace) };
     Ok(trace.with_metadata(|_, notices| {
-        notices.add(NoticeKind::TooDamaged, NO_OFFSET, trouble.as_bytes());
+        notices.add(NoticeKind::TooDamaged, NO_OFFSET, problem.as_bytes());
     }))
 }
 

@@ -1,4 +1,4 @@
-//! An index gives back the trace it was made from, or is not used (I8): whatever
+//! An index reproduces the trace it was made from, or is not used (I8): whatever
 //! happens to it, to its source, or to those who write it.
 
 mod traces;

@@ -25,7 +25,7 @@ const OLD_HIT_BYTES: usize = 24;
 pub enum CallRecord<'a> {
     Function(CalledFunction),
     Hits(CallHits<'a>),
-    /// So many hits there was no room for.
+    /// How many hits there was no room for.
     Lost(u64),
     Sum(CallSum),
     Level(LevelChange),

@@ -29,7 +29,7 @@ export class Letters {
     return letters < LETTERS_MIN ? 0 : letters;
   }
 
-  /** How wide so many letters of the text are. */
+  /** How wide the first `letters` letters of the text are. */
   widthOf(context: Measuring, text: string, letters: number): number {
     return letters === 0 ? 0 : this.#reachOf(context, text)[letters - 1]!;
   }

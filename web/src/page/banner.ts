@@ -16,8 +16,8 @@ export function bannerElement(state: State): HTMLElement {
     }, RETRY_MS);
   };
   const update = (): void => {
-    const trouble = state.trouble.value;
-    banner.hidden = isReachable.value && trouble === "";
+    const problem = state.problem.value;
+    banner.hidden = isReachable.value && problem === "";
     if (!isReachable.value) {
       banner.textContent =
         "spanwise does not answer any more. Start `spanwise view` again and open the address that " +
@@ -26,9 +26,9 @@ export function bannerElement(state: State): HTMLElement {
       return;
     }
     window.clearTimeout(timer);
-    replaceChildren(banner, trouble, button("Dismiss", () => state.trouble.set("")));
+    replaceChildren(banner, problem, button("Dismiss", () => state.problem.set("")));
   };
   isReachable.watch(update);
-  state.trouble.watch(update);
+  state.problem.watch(update);
   return banner;
 }

@@ -140,7 +140,7 @@ export class ComparePanel {
       const row = span === undefined ? 0 : (await askSpan(trace, span)).row;
       this.#timelines[side].reveal(trace, track, row);
     } catch (error) {
-      this.#state.trouble.set(reasonText(error));
+      this.#state.problem.set(reasonText(error));
     }
   }
 

@@ -29,7 +29,7 @@ export class RefusalError extends Error {
   }
 }
 
-/** What to paint: a range of a trace's own time, so many pixels wide, for some tracks. */
+/** What to paint: a range of a trace's own time, `pixels` pixels wide, for some tracks. */
 export interface PaintQuestion {
   trace: number;
   range: Range;

@@ -28,7 +28,7 @@ export class Navigator {
       this.#state.selected.set({ trace, answer });
       return true;
     } catch (error) {
-      this.#state.trouble.set(reasonText(error));
+      this.#state.problem.set(reasonText(error));
       return false;
     }
   }

@@ -35,7 +35,7 @@ export class State {
   /** What the live region says. */
   readonly announced = new Signal("");
   /** What went wrong last; empty when nothing did. */
-  readonly trouble = new Signal("");
+  readonly problem = new Signal("");
   /** Which trace the flame graph, the findings and the summary of a range are about. */
   readonly trace = new Signal(0);
 

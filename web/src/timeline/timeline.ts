@@ -178,7 +178,7 @@ export class Timeline {
     const { id } = source.trace;
     let store = this.#stores.get(id);
     if (store === undefined) {
-      const failed = (error: unknown): void => this.#state.trouble.set(String(error));
+      const failed = (error: unknown): void => this.#state.problem.set(String(error));
       store = new PictureStore(id, () => this.#repaint.ask(), failed);
       this.#stores.set(id, store);
     }

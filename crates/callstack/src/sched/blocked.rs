@@ -170,7 +170,7 @@ mod tests {
 
     /// As they were recorded on Linux 6.18, and as older ones have them.
     #[test]
-    fn the_kernel_tells_a_disk_from_a_socket() {
+    fn the_kernel_distinguishes_a_disk_from_a_socket() {
         let check = |inner: &[&str], on| {
             let outer = ["main", "entry_SYSCALL_64_after_hwframe", "do_syscall_64"];
             check(&[&outer, inner, &["schedule", "__schedule"]].concat(), Some(on));

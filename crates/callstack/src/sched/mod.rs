@@ -4,7 +4,7 @@
 //! may report the same switch, the recorder's own records and the scheduler's tracepoint:
 //! the first counts and the second adds what it knows. One source that reports twice that a
 //! thread left has lost the coming between, and the time that this makes doubtful is
-//! [`ThreadState::Unrecorded`]: neither running nor waiting is made up.
+//! [`ThreadState::Unrecorded`]: neither running nor waiting is invented.
 //!
 //! What a thread did after its last event is not known and not counted.
 

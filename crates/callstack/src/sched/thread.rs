@@ -142,7 +142,8 @@ impl Thread {
         self.state = State::Running { since: time, reported_by: ALL };
     }
 
-    /// The thread raised an event while no switches were reported: it ran then, and that is all.
+    /// The thread raised an event while no switches were reported: it ran then; nothing else is
+    /// known.
     pub(super) fn seen_in_pause(&mut self, time: Nanos) {
         self.is_recorded = true;
         let time = self.reach(time);
@@ -364,7 +365,7 @@ impl Thread {
     }
 
     /// The thread was seen running, and its coming was not reported: adds what is known all
-    /// the same, up to the time that is given back.
+    /// the same, up to the returned time.
     fn known_part(&mut self, off: &Off, until: Nanos) -> Nanos {
         let Some((woken, _)) = off.woken else { return off.since };
         let woken = woken.min(until);

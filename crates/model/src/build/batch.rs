@@ -64,7 +64,7 @@ pub struct PairRow {
     pub track: TrackId,
     /// Its category.
     pub category: CategoryId,
-    /// Whether it is the begin of a span.
+    /// Whether it is the start of a span.
     pub is_begin: bool,
 }
 

@@ -101,7 +101,7 @@ impl StringsBuilder {
     /// What Arrow's 32-bit offsets can address.
     const BYTES_MAX: usize = i32::MAX as usize;
 
-    /// Room for so many bytes of text.
+    /// Room for this many bytes of text.
     pub(crate) fn with_bytes_max(bytes_max: usize) -> Self {
         let mut strings = StringsBuilder {
             key: TextKey::default(),

@@ -7,7 +7,7 @@ use crate::decode::event::{BranchKind, Event, EventTime, InstructionRun, Loss, S
 use crate::decode::returns::Return;
 use crate::{Packet, Packets, Tnt};
 
-/// So many branches without a packet are a loop that never ends.
+/// This many branches without a packet are a loop that never ends.
 const STEPS_MAX: u32 = 1 << 12;
 
 /// Branches that were taken or not, and were not come to yet.

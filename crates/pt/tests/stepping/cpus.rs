@@ -9,7 +9,7 @@ use super::step::Code;
 #[derive(Debug, Clone, Copy)]
 pub struct Sharing {
     pub cpus: usize,
-    /// So many instructions, then another thread.
+    /// Instructions until another thread runs.
     pub turn: usize,
     pub keeping: Keeping,
 }
@@ -17,11 +17,11 @@ pub struct Sharing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
     Whole,
-    /// Emptied whenever so many bytes are there.
+    /// Emptied whenever this many bytes are there.
     Pieces(usize),
-    /// A ring of so many bytes, copied whenever as many more are there.
+    /// A ring of this many bytes, copied whenever as many more are there.
     Copies(usize, usize),
-    /// After so many bytes there is no room, up to the next place to begin.
+    /// After this many bytes there is no room, up to the next place to begin.
     Full(usize),
 }
 

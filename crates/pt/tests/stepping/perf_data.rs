@@ -197,7 +197,7 @@ impl File {
         self.record(11, 0, &[aux, Self::behind_on(pid, tid, end, cpu)].concat());
     }
 
-    /// So many records there was no room for.
+    /// How many records there was no room for.
     pub fn lost(&mut self, pid: i32, count: u64) {
         let body = [words(&[EVENT_ID, count]), Self::behind(pid, pid, FIRST_TICK + ZERO)];
         self.record(2, 0, &body.concat());

@@ -12,7 +12,7 @@ pub enum Timing {
     Seldom,
     /// By cycles, exactly, at every packet.
     Cycles,
-    /// By the crystal: every so many ticks.
+    /// By the crystal: every `CRYSTAL` ticks.
     Crystal,
 }
 
@@ -25,9 +25,9 @@ pub struct RecorderOptions {
     pub has_long_bits: bool,
     /// Targets are kept back until the bits are full.
     pub keeps_targets_back: bool,
-    /// A place to begin after so many bytes.
+    /// A place to begin after this many bytes.
     pub psb_every: usize,
-    /// After so many instructions packets are lost, for as many instructions as said.
+    /// After this many instructions packets are lost, for as many instructions as said.
     pub overflow: Option<(usize, usize)>,
     pub ticks_per_instruction: u64,
 }

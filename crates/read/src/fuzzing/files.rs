@@ -16,7 +16,7 @@ use spanwise_recording::single_steps::SINGLE_STEPS_FILE;
 use super::{image, walk, walk_columns};
 use crate::{IndexUse, OpenOptions};
 
-/// So many spans that their table is mapped, not copied.
+/// Enough spans that their table is mapped, not copied.
 const SPANS: usize = 5000;
 
 /// How the folders are called that this leaves while it runs.

@@ -353,7 +353,7 @@ impl<'m> Table<'m> {
         Ok(whole.slice_with_length(column.offset as usize, column.bytes as usize))
     }
 
-    /// The values of a column: one a row, and `extra` more.
+    /// The values of a column: one per row, and `extra` more.
     pub(super) fn column<T: ArrowNativeType>(
         &self,
         name: &str,

@@ -67,7 +67,7 @@ impl simd::Work for EventAt<'_> {
     }
 }
 
-/// A walk over well-formed arguments; `None` at the first oddity.
+/// A walk over well-formed arguments; `None` at the first anomaly.
 struct Picking<'t> {
     text: &'t [u8],
     args: Piece,

@@ -36,8 +36,8 @@ impl Region<'_> {
     }
 
     /// Whether it is worth waiting for more text to read what stands at `at`.
-    pub(crate) fn may_go_on(&self, at: usize, trouble: ScanStop) -> bool {
-        (trouble == ScanStop::End && !self.is_last) || self.may_be_right(at)
+    pub(crate) fn may_go_on(&self, at: usize, stop: ScanStop) -> bool {
+        (stop == ScanStop::End && !self.is_last) || self.may_be_right(at)
     }
 }
 
@@ -258,7 +258,7 @@ impl BlockReader<'_> {
                         at = end;
                         continue;
                     }
-                    Err(trouble) => match self.repair::<S>(element, trouble) {
+                    Err(stop) => match self.repair::<S>(element, stop) {
                         Ok(end) => at = end,
                         Err(stop) => return stop,
                     },
@@ -365,7 +365,7 @@ impl BlockReader<'_> {
     /// Reads a damaged event, or goes to the next good one.
     #[cold]
     #[inline(never)]
-    fn repair<S: Simd>(&mut self, at: usize, trouble: ScanStop) -> Result<usize, Stop> {
+    fn repair<S: Simd>(&mut self, at: usize, stop: ScanStop) -> Result<usize, Stop> {
         let text = self.region.text;
         if self.region.may_be_right(at) {
             return Err(Stop::Open(at));
@@ -379,7 +379,7 @@ impl BlockReader<'_> {
             Ok(_) => self.resynchronize::<S>(at, NoticeKind::EventSkipped),
             Err(reached) => {
                 self.waste += reached - at;
-                let is_cut = reached == text.len() && trouble == ScanStop::End;
+                let is_cut = reached == text.len() && stop == ScanStop::End;
                 let kind = if is_cut { NoticeKind::EventCut } else { NoticeKind::EventSkipped };
                 self.resynchronize::<S>(at, kind)
             }

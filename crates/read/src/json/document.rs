@@ -156,7 +156,7 @@ impl Document {
         }
         let (key, value) = match dispatch(Key { text, at }) {
             Ok(found) => found,
-            Err(trouble) if region.may_go_on(at, trouble) => return None,
+            Err(stop) if region.may_go_on(at, stop) => return None,
             Err(_) => return Some(self.damaged(region, at)),
         };
         if key.of(text) == b"traceEvents" && text.get(value) == Some(&b'[') {
@@ -177,7 +177,7 @@ impl Document {
         let mut notes = Vec::new();
         let end = match dispatch(ValueEnd { text, at: value }) {
             Ok(end) => end,
-            Err(trouble) if region.may_go_on(at, trouble) => return None,
+            Err(stop) if region.may_go_on(at, stop) => return None,
             // Damaged: only a lenient reading finds its end.
             Err(_) => {
                 let mut walk = Walk::new(text, value);
@@ -209,12 +209,12 @@ impl Document {
         let (key, value) = match is_frame.then(|| dispatch(Key { text, at })) {
             None => (None, at),
             Some(Ok((key, value))) if text[at] == b'"' => (Some(key), value),
-            Some(Err(trouble)) if region.may_go_on(at, trouble) => return None,
+            Some(Err(stop)) if region.may_go_on(at, stop) => return None,
             Some(_) => return Some(self.damaged(region, at)),
         };
         let end = match dispatch(ValueEnd { text, at: value }) {
             Ok(end) => end,
-            Err(trouble) if region.may_go_on(at, trouble) => return None,
+            Err(stop) if region.may_go_on(at, stop) => return None,
             Err(_) => return Some(self.damaged(region, at)),
         };
         let members = lenient::members(text, Piece { from: value, to: end, escapes: 0 });

@@ -64,13 +64,13 @@ pub(crate) enum EventRate {
     NotSteady,
     /// Always about as much, and samples have to show how much.
     Steady,
-    /// So many nanoseconds.
+    /// A period in nanoseconds.
     Every(i64),
 }
 
 impl EventRate {
-    /// What a recording says that was asked to sample so many times a second, or once every so
-    /// many events.
+    /// What a recording says that was asked to sample at a frequency, or once per period in
+    /// events.
     pub(crate) fn asked(name: &str, frequency: u64, period: u64) -> EventRate {
         match (EventRate::of(name), i64::try_from(frequency), i64::try_from(period)) {
             (EventRate::Steady, Ok(hertz @ 1..), _) => EventRate::Every(1_000_000_000 / hertz),

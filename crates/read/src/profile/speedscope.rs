@@ -66,7 +66,7 @@ enum Number {
 }
 
 impl Number {
-    /// So many units, to the nearest.
+    /// A number of units, rounded to the nearest.
     fn scaled(self, factor: i64) -> i64 {
         let clamp = |value: i128| value.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         match self {

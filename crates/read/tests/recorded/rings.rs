@@ -71,7 +71,7 @@ impl Rings {
         }
     }
 
-    /// The hardware goes on for so many bytes; false where all has happened.
+    /// The hardware goes on for this many bytes; false where all has happened.
     pub(crate) fn run(&self, ring: usize, len: usize) -> bool {
         let processor = &self.processors[ring];
         let from = processor.at.get();

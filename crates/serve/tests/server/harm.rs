@@ -10,7 +10,7 @@ use spanwise_read::OpenOptions;
 
 use crate::running::{Running, start};
 
-/// So many that tables are mapped, not copied.
+/// Enough that tables are mapped, not copied.
 const SPANS: usize = 30_000;
 
 /// A trace that is shown from its index, and the folder of both.

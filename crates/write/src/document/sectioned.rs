@@ -115,7 +115,7 @@ impl Document {
     }
 }
 
-/// A section of rows, of which there are so many in all.
+/// A section of rows, of which there are `rows` in all.
 pub(crate) fn section(key: &'static str, title: &str, table: Table, rows: usize) -> Section {
     let left_out = rows - table.rows().len();
     Section { key, title: title.to_owned(), body: Body::Rows(table), when_empty: None, left_out }

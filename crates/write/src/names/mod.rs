@@ -102,7 +102,7 @@ pub(crate) fn short_names<'a>(names: &[&'a str]) -> Vec<Cow<'a, str>> {
     pairs.map(|((short, name), is)| if is { Cow::Borrowed(*name) } else { short }).collect()
 }
 
-/// A name for a sentence or a cell: short, and at most so many columns wide.
+/// A name for a sentence or a cell: short, and at most `width` columns wide.
 pub fn fitted_name(name: &str, width: usize) -> String {
     shortened(&short_name(name), width)
 }

@@ -189,7 +189,7 @@ const PICTURES: &str = "\
 nav{display:flex;flex-wrap:wrap;gap:.2em 1.1em;margin:.6em 0 1.4em;font-size:13px}\
 nav a{color:var(--link);text-decoration:none}nav a:hover{text-decoration:underline}";
 
-/// The document with at most so many rows in each table.
+/// The document with at most `rows_max` rows in each table.
 fn shortened(document: &Document, rows_max: usize) -> Document {
     let mut document = document.clone();
     for section in &mut document.sections {

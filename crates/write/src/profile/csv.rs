@@ -1,4 +1,4 @@
-//! A row a sample, for spreadsheets and data frames.
+//! A row per sample, for spreadsheets and data frames.
 //!
 //! The stack is one field, joined as in collapsed stacks. Each label is a column,
 //! with its unit in the header where it has one, and so is each value.

@@ -91,7 +91,7 @@ fn write_meta(
 /// How values become weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
-    /// Times, with so many nanoseconds a unit.
+    /// Times in a unit of this many nanoseconds.
     Time(i128),
     Bytes,
     Count,

@@ -1,4 +1,4 @@
-//! Collapsed stacks: a line a stack, frames from the root on, then the value.
+//! Collapsed stacks: a line per stack, frames from the root on, then the value.
 //!
 //! What flame graph scripts, difffolded and Pyroscope read. The format has no escapes
 //! of its own, so a name that holds what separates (`;`, a line break) has it spelled
@@ -12,7 +12,7 @@ use spanwise_model::{Profile, ProfileFrame};
 
 use super::{NO_STACK, root_first, value_type};
 
-/// One line a stack that the chosen value is not 0 for; labels are added up.
+/// One line per stack that the chosen value is not 0 for; labels are added up.
 pub fn write_folded(profile: &Profile, value: usize, out: &mut dyn io::Write) -> io::Result<()> {
     value_type(profile, value)?;
     write_columns(profile, &[value], out)

@@ -1,5 +1,5 @@
 // What is painted of one track: spans as lines of pixels (slices.ts), counters as areas, marks as
-// triangles. Free functions on plain arrays; this is what runs 60 times a second.
+// triangles. Free functions on plain arrays; this is what runs 60 times per second.
 
 import type { Paints } from "../../drawing/color";
 import { Letters } from "../../drawing/label";

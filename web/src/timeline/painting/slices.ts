@@ -1,4 +1,4 @@
-// The spans of one track as lines of pixels: what runs 60 times a second. Rectangles come row by
+// The spans of one track as lines of pixels: what runs 60 times per second. Rectangles come row by
 // row, in order of time and without overlap, so what is on the screen is found by halving.
 
 import { pixelOf, spanHsl, type Theme } from "../../drawing/color";

@@ -43,7 +43,7 @@ pub(crate) fn micros<S: Simd>(text: &[u8], at: usize) -> (Time, usize) {
     plain_micros(&text[at..])
 }
 
-/// So many digits and 3 decimals stay below 2^63; longer ones take the careful way.
+/// This many digits and 3 decimals stay below 2^63; longer ones take the careful way.
 const WHOLE_MAX: usize = 15;
 
 /// Parses microseconds at the start of `text`; also says how many bytes they took.

@@ -279,7 +279,7 @@ pub(crate) type ArgLayout = Layout<ArgId, ARG_PLACES>;
 const ARG_PLACES: usize = 12;
 
 /// Finds integers among the arguments: the values of `wanted`, where they are
-/// whole numbers. Stops when all are found, or at the first oddity.
+/// whole numbers. Stops when all are found, or at the first anomaly.
 #[inline(always)]
 pub(crate) fn integers<S: Simd, const N: usize>(
     text: &[u8],

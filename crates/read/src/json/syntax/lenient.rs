@@ -178,7 +178,7 @@ impl<'t> Walk<'t> {
                 strays.push(at);
                 at += 1;
             }
-            // A name with so many quotes in it is no name.
+            // A text with this many quotes is no name.
             if strays.len() > KEY_BYTES_MAX {
                 return Err(at);
             }

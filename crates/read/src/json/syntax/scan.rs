@@ -199,7 +199,7 @@ fn closing_bit(opens: u64, closes: u64, depth: &mut u32) -> Option<usize> {
     None
 }
 
-/// The end of a number, `true`, `false` or `null` at `at`; anything else is trouble.
+/// The end of a number, `true`, `false` or `null` at `at`; anything else is an error.
 #[inline(always)]
 pub(crate) fn scalar_end<S: Simd>(text: &[u8], at: usize) -> Result<usize, ScanStop> {
     let (len, _) = digits::run::<S>(block_at::<S>(text, at));

@@ -129,7 +129,7 @@ impl Lanes {
     }
 }
 
-/// So many, that lanes seldom wait for each other, and few records are held at once.
+/// Enough that lanes seldom wait for each other, and few records are held at once.
 const BLOCKS_A_LANE: usize = 4;
 
 /// Blocks that were read and wait to be joined, and what is yet to be read.

@@ -4,7 +4,7 @@
 //! times the space of samples: so of such recordings a part is drawn, each for as long as all that
 //! it stands for.
 
-/// Samples of so many words are drawn, about: a sample has a word for each frame, and each frame
+/// Samples of about this many words are drawn: a sample has a word for each frame, and each frame
 /// may begin a call.
 pub(crate) const DRAWN_WORDS_MAX: u64 = 2_000_000;
 
@@ -23,7 +23,7 @@ impl Default for Drawing {
 }
 
 impl Drawing {
-    /// Of samples that have so many words in all, about as many as this are drawn.
+    /// Of samples that have `words` words in all, about `words_max` are drawn.
     pub(crate) fn of(words: u64, words_max: u64) -> Self {
         let one_in = i64::try_from(words.div_ceil(words_max)).unwrap_or(i64::MAX).max(1);
         Drawing { one_in, ..Drawing::default() }

@@ -354,8 +354,8 @@ impl Timeline {
         let Timeline { flow, off_cpu, mut seen, mut notices, processes, comms, .. } = self;
         let (instants, counters) = (self.instants, self.counters);
         let counts = self.counts;
-        let (names, calls, oddities) = flow.finish();
-        report_anomalies(&mut notices, oddities);
+        let (names, calls, anomalies) = flow.finish();
+        report_anomalies(&mut notices, anomalies);
         notices.add_count(NoticeKind::SamplesNotDrawn, self.drawing.left_out(), NO_OFFSET);
         let mut output = Output {
             batch: Batch::default(),
@@ -405,9 +405,9 @@ impl Join for Timeline {
     }
 }
 
-fn report_anomalies(notices: &mut Notices, oddities: Anomalies) {
-    notices.add_count(NoticeKind::TimeWentBack, oddities.time_went_back, NO_OFFSET);
-    notices.add_count(NoticeKind::AbortedTransaction, oddities.aborted, NO_OFFSET);
+fn report_anomalies(notices: &mut Notices, anomalies: Anomalies) {
+    notices.add_count(NoticeKind::TimeWentBack, anomalies.time_went_back, NO_OFFSET);
+    notices.add_count(NoticeKind::AbortedTransaction, anomalies.aborted, NO_OFFSET);
 }
 
 /// The record with the numbers of the common names.

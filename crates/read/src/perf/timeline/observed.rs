@@ -177,7 +177,7 @@ fn size_class(distance: Nanos) -> u32 {
 }
 
 impl Output<'_> {
-    /// Adds samples and their stacks to the trace; gives back what stacks are called there.
+    /// Adds samples and their stacks to the trace; returns what stacks are called there.
     pub(crate) fn observations(&mut self, seen: &mut Observations) -> Vec<StackId> {
         let frames: Vec<FrameId> = seen.frames.iter().map(|key| self.frame(key)).collect();
         let mut stacks = vec![StackId::EMPTY];

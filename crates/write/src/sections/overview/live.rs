@@ -67,7 +67,7 @@ fn window_ns(session: &LiveSession, view: &LiveView<'_>) -> i128 {
     i128::from(view.since_ns.unwrap_or(session.until - session.began))
 }
 
-/// So many in a time, a second.
+/// A count in an interval, per second.
 fn rate(count: i128, window_ns: i128) -> Cell {
     match window_ns {
         ..=0 => Cell::None,

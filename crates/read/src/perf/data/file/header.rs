@@ -19,7 +19,7 @@ pub(crate) struct Event {
     /// The number of its source, and what was asked of that.
     pub(crate) kind: u32,
     pub(crate) config: u64,
-    /// How many samples a second were asked for; 0 where a period was.
+    /// How many samples per second were asked for; 0 where a period was.
     pub(crate) frequency: u64,
     /// After how many events a sample is taken; 0 where it changes.
     pub(crate) period: u64,

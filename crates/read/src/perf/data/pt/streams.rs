@@ -25,7 +25,7 @@ pub(super) struct Queue<'a> {
     pub(super) streams: Vec<Cow<'a, [u8]>>,
 }
 
-/// perf fills a piece up with so many zeros, less one, which are packets without a meaning.
+/// perf fills a piece up with up to this many zeros, less one, which are packets without a meaning.
 const ALIGNMENT: usize = 8;
 
 /// The rings, by their numbers.
