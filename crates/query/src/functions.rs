@@ -12,7 +12,7 @@ use crate::running::value_bytes_max;
 use crate::tables::Traces;
 
 /// `arg(span, key)`, `args(span)`, `stack(span)`, `call_stack(stack)`,
-/// `overlap(start, dur, start, dur)`, and `share_error(samples, all_samples)`.
+/// `overlap(start, dur, start, dur)`, and `share_error(samples, all)`.
 pub(crate) fn register(connection: &Connection, traces: &Arc<Traces>) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
