@@ -62,6 +62,7 @@ pub use cpu::off_cpu::locks::{
 pub use cpu::off_cpu::reasons::{
     OffCpuReason, off_cpu_reasons, off_cpu_reasons_within, reason_text,
 };
+pub use cpu::off_cpu::sampled_waits::{SampledWaits, WaitStacks, WaitsWithoutStack, wait_stacks};
 pub use cpu::off_cpu::threads::{OffCpuRow, off_cpu};
 pub use cpu::off_cpu::wakers::{WakerRow, wakers};
 pub use cpu::sampled::{

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Error, Result, ffi};
+use spanwise_analyze::share_error_percent;
 use spanwise_model::{ArgValue, SpanId, Trace};
 
 use crate::running::value_bytes_max;
 use crate::tables::Traces;
 
-/// `arg(span, key)`, `args(span)`, `stack(span)`, `call_stack(stack)`, and
-/// `overlap(start, dur, start, dur)`.
+/// `arg(span, key)`, `args(span)`, `stack(span)`, `call_stack(stack)`,
+/// `overlap(start, dur, start, dur)`, and `share_error(samples, all)`.
 pub(crate) fn register(connection: &Connection, traces: &Arc<Traces>) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
@@ -56,6 +57,14 @@ pub(crate) fn register(connection: &Connection, traces: &Arc<Traces>) -> Result<
         let (a, a_dur, b, b_dur) = (time(0)?, time(1)?, time(2)?, time(3)?);
         let both = (a + a_dur).min(b + b_dur) - a.max(b);
         Ok(i64::try_from(both.max(0)).unwrap_or(i64::MAX))
+    })?;
+    connection.create_scalar_function("share_error", 2, flags, |context| {
+        let count = |at| {
+            let count = context.get::<Option<i64>>(at)?;
+            Ok::<_, Error>(count.and_then(|count| u64::try_from(count).ok()))
+        };
+        let (samples, all) = (count(0)?, count(1)?);
+        Ok(samples.zip(all).and_then(|(samples, all)| share_error_percent(samples, all)))
     })
 }
 

@@ -66,15 +66,27 @@ const VIEWS: &[(&str, &str, &str)] = &[
          FROM tracks WHERE switching_ns > 0) \
          SELECT rows.trace AS trace, function, mapping, kind, sum(self_ns) AS self_cpu_ns, \
          sum(total_ns) AS total_cpu_ns, sum(samples) AS samples, \
-         100.0 * sum(self_ns) / ran.ns AS share_percent \
+         100.0 * sum(self_ns) / ran.ns AS share_percent, \
+         iif(function IN ('[no sample]', '[context switch]'), NULL, share_error(sum(samples), \
+         sum(sum(samples)) OVER (PARTITION BY rows.trace))) AS error_percent \
          FROM rows JOIN ran ON ran.trace = rows.trace \
          GROUP BY rows.trace, function, mapping, kind",
     ),
     (
         "offcpu_by_reason",
         "time of threads off the CPU by state and reason",
-        "SELECT trace, state, wait_reason, idle, sum(dur) AS total_ns, count(*) AS count, \
-         max(dur) AS longest_ns FROM thread_states WHERE state <> 'running' \
+        "WITH taken AS (SELECT DISTINCT stack_from AS id FROM thread_states \
+         WHERE stack_from IS NOT NULL), \
+         waits AS (SELECT trace, state, wait_reason, idle, dur, \
+         coalesce(stack_from, taken.id) AS taken FROM thread_states \
+         LEFT JOIN taken ON taken.id = thread_states.id WHERE state <> 'running'), \
+         sampled AS (SELECT trace AS of, sum(dur) AS ns, count(DISTINCT taken) AS stacks \
+         FROM waits WHERE taken IS NOT NULL GROUP BY trace) \
+         SELECT trace, state, wait_reason, idle, sum(dur) AS total_ns, count(*) AS count, \
+         max(dur) AS longest_ns, sum(iif(taken IS NULL, 0, dur)) AS sampled_ns, \
+         count(DISTINCT taken) AS stacks, CAST(share_error(nullif(count(DISTINCT taken), 0), \
+         sampled.stacks) / 100 * sampled.ns AS INTEGER) AS error_ns \
+         FROM waits LEFT JOIN sampled ON sampled.of = waits.trace \
          GROUP BY trace, state, wait_reason, idle",
     ),
     (
@@ -153,6 +165,7 @@ pub fn tables_help() -> Vec<TableHelp> {
         ("arg(span, key)", "one of its arguments"),
         ("args(span)", "all of its arguments, as JSON"),
         ("overlap(start, dur, start, dur)", "how long both last at once"),
+        ("share_error(samples, all)", "how far a share by so many of all samples may be off, in %"),
     ];
     tables.chain(views.iter().map(plain)).chain(functions.iter().map(plain)).collect()
 }

@@ -161,6 +161,13 @@ impl Sample {
         }
     }
 
+    /// The last wait has the stack of the one so many rows behind it.
+    pub(crate) fn stands_in(&mut self, distance: i32) {
+        if let Some(row) = self.batch.observed.states.last_mut() {
+            row.stand_in = distance;
+        }
+    }
+
     /// The thread that ended the last wait, and its stack then.
     pub(crate) fn woken_by(&mut self, thread: &str, stack: &[&str]) {
         let waker = self.batch.track(TrackKind::Thread, "1", thread);
@@ -193,17 +200,19 @@ impl Sample {
     }
 
     /// A function may be followed by the line that was executed: `f@a.c:12`. Those of `.py` files
-    /// are of Python.
+    /// are of Python. Native ones may be followed by the file that was mapped: `f%/lib/a.so`.
     fn stack(&mut self, functions: &[&str]) -> StackId {
         functions.iter().fold(StackId::EMPTY, |caller, function| {
             let place = function.split_once('@');
             let (function, place) = place.unwrap_or((function, ""));
+            let (function, mapping) = function.split_once('%').unwrap_or((function, ""));
+            let mapping = self.batch.string(mapping);
             let (file, line) = place.rsplit_once(':').unwrap_or_default();
             let (function, file) = (self.batch.string(function), self.batch.string(file));
             let line = line.parse().unwrap_or(0);
             let is_python = place.contains(".py:") || place.starts_with("<frozen ");
             let kind = if is_python { FrameKind::Python } else { FrameKind::Native };
-            let frame = Frame { function, file, line, kind, ..Frame::default() };
+            let frame = Frame { function, file, line, mapping, kind, ..Frame::default() };
             let frame = self.batch.observed.frame(frame);
             self.batch.observed.stack(caller, frame)
         })

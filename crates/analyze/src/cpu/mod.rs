@@ -3,6 +3,7 @@
 pub(super) mod calls;
 pub(super) mod counted_calls;
 pub(super) mod host;
+pub(super) mod native;
 pub(super) mod off_cpu;
 pub(super) mod python;
 pub(super) mod sampled;

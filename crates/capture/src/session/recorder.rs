@@ -84,7 +84,8 @@ fn begin_hold(pid: i32, path: Option<&Path>) -> Result<Hold, String> {
     Hold::begin(pid, &sites).map_err(|error| error.to_string())
 }
 
-/// Records processes that run already, with all their threads and what these start.
+/// Records processes that run already, with all their threads and what these start; also their
+/// children that run already, where the options say so.
 pub fn record_processes(
     pids: &[i32],
     options: &RecordOptions<'_>,
@@ -96,6 +97,12 @@ pub fn record_processes(
             return Err(CaptureError::new(format!("no such process: {pid}")));
         }
     }
+    // Children may end at any time, which is no reason to record nothing.
+    let mut all = pids.to_vec();
+    if options.children {
+        all.extend(processes::child_processes(pids).into_iter().map(|child| child.pid));
+    }
+    let pids = &all[..];
     let what = ThreadSource::of(options)?;
     let pid_list: Vec<String> = pids.iter().map(i32::to_string).collect();
     let fail = |error| what.refusal(&format!("process {}", pid_list.join(",")), error);

@@ -74,6 +74,23 @@ fn children_that_begin_while_events_are_opened_have_their_names() {
     assert!(threads.len() > 50 && nameless.is_empty(), "{nameless:?}");
 }
 
+/// Children that begin and end all the time, so that some end while they are looked for.
+const CHURNS: &str = "while :; do for i in 1 2 3 4 5 6; do sleep 0.01 & done; wait; done";
+
+#[test]
+fn children_that_end_meanwhile_do_no_harm() {
+    let Some(bench) = Bench::set_up() else { return };
+    let parent = Running::start(Command::new("sh").args(["-c", CHURNS]));
+    let pid = parent.pid();
+    for round in 0..20 {
+        let folder = format!("r{round}");
+        let attach = ["attach", "--children", "--quiet", "--no-decode", "--recording", &folder];
+        let output = bench.spanwise(&attach).args(["--duration", "50ms", "-p", &pid]).output();
+        let output = output.expect("built for this test");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn threads_that_run_already_are_sampled_with_their_names() {
     let Some(bench) = Bench::set_up() else { return };

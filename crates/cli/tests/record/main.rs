@@ -16,6 +16,7 @@ mod flight;
 mod harmless;
 mod languages;
 mod lines;
+mod native;
 mod outputs;
 mod perf_reads;
 mod private;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use spanwise_model::{BlockedOn, ThreadState, Trace};
+use spanwise_analyze::{Facts, wait_stacks};
+use spanwise_model::{BlockedOn, StackId, ThreadState, Trace};
 
 use crate::bench::{Bench, stacks_of, text, time_of};
 
@@ -177,4 +178,26 @@ fn short_waits_have_stacks_that_stand_for_all_of_them() {
     let share = third as f64 / (third + longer) as f64;
     let expected = told_third as f64 / (told_third + told_longer) as f64;
     assert!((share - expected).abs() < 0.1, "{share} {expected}: {weights:?} {told:?}");
+}
+
+#[test]
+fn without_bpf_waits_that_have_no_stack_are_counted() {
+    let Some(bench) = bench_with_kernel() else { return };
+    let Some(program) = bench.compile("waits.c", "waits", &["-g", "-O1"]) else { return };
+    let args = ["run", "--quiet", "--no-decode", "--recording", "r"];
+    let Some(mut run) = bench.without_bpf(&args) else { return };
+    let output = run.arg("--").arg(program).args(["brief", "6000"]).output().expect("built");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let trace = bench.open("r");
+    let blocked = |state| matches!(state, ThreadState::Blocked(_));
+    let states = trace.thread_states().iter().filter(|row| blocked(row.state));
+    let missing = states.filter(|row| row.stack == StackId::EMPTY).count() as u64;
+    let without = wait_stacks(&Facts::new(&trace.into())).without;
+    assert_eq!(without.count, missing);
+    assert!(missing > 1000, "{missing}: more waits in a second than stacks are taken of");
+    let report = bench.run(&["report", "--no-index", "--section", "waits", "r"]);
+    let report = text(&report.stdout);
+    let title = report.lines().next().expect("a title");
+    let count = format!("{},{:03} waits (", missing / 1000, missing % 1000);
+    assert!(title.contains(&count) && title.ends_with(" without a stack"), "{title}");
 }

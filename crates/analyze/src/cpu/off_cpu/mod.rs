@@ -2,5 +2,6 @@
 
 pub(crate) mod locks;
 pub(crate) mod reasons;
+pub(crate) mod sampled_waits;
 pub(crate) mod threads;
 pub(crate) mod wakers;

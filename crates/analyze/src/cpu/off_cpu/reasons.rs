@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use spanwise_model::{Nanos, RunnableSince, StackId, StateRow, ThreadState, Trace, TrackId};
+use spanwise_model::{Nanos, RunnableSince, StackId, ThreadState, Trace, TrackId};
 
 use crate::cpu::off_cpu::locks::user_stack;
+use crate::cpu::off_cpu::sampled_waits::{
+    CountedWait, SampledSums, SampledWaits, clipped, counted_waits,
+};
 use crate::{Facts, Percentiles, TotalNanos};
 
 /// All waits for one reason on one stack.
@@ -16,6 +19,10 @@ pub struct OffCpuReason {
     /// recorded.
     pub stack: Vec<String>,
     pub total_ns: TotalNanos,
+    /// The part of it that has its reason and its stack from sampled ones.
+    pub sampled: SampledWaits,
+    /// How far the sum may be off for that; `None` where nothing of it was sampled.
+    pub error_ns: Option<TotalNanos>,
     pub threads: u64,
     pub waits: Percentiles,
 }
@@ -25,36 +32,40 @@ pub struct OffCpuReason {
 /// after another wait has a row of its own.
 pub fn off_cpu_reasons(facts: &Facts) -> Vec<OffCpuReason> {
     let trace = facts.trace();
-    reasons(trace, trace.thread_states().iter_counted())
+    reasons(trace, counted_waits(trace))
 }
 
 /// The same of a range of time: waits that reach out of it count with the part inside.
 pub fn off_cpu_reasons_within(trace: &Trace, window: Range<Nanos>) -> Vec<OffCpuReason> {
-    let inside = trace.thread_states().iter_counted().filter_map(|row| {
-        let start = row.start.max(window.start);
-        let end = row.start.saturating_add(row.dur).min(window.end);
-        (start < end).then(|| StateRow { start, dur: end - start, ..row })
-    });
-    reasons(trace, inside)
+    reasons(trace, counted_waits(trace).filter_map(|wait| clipped(wait, &window)))
 }
 
-fn reasons(trace: &Trace, states: impl Iterator<Item = StateRow>) -> Vec<OffCpuReason> {
-    let mut by_stack: BTreeMap<(u16, StackId), Vec<StateRow>> = BTreeMap::new();
-    for state in states.filter(|row| row.state != ThreadState::Running) {
-        by_stack.entry((state.state.code(), state.stack)).or_default().push(state);
+fn reasons(trace: &Trace, waits: impl Iterator<Item = CountedWait>) -> Vec<OffCpuReason> {
+    let mut by_stack: BTreeMap<(u16, StackId), Vec<CountedWait>> = BTreeMap::new();
+    let mut all = SampledSums::default();
+    for wait in waits.filter(|wait| wait.state.state != ThreadState::Running) {
+        let key = (wait.state.state.code(), wait.state.stack);
+        all.add(&wait);
+        by_stack.entry(key).or_default().push(wait);
     }
+    let all = all.sum();
     // Stacks that differ in the kernel's part alone are one for the reader.
-    let mut groups: BTreeMap<(u16, Vec<String>), Vec<StateRow>> = BTreeMap::new();
-    for ((code, stack), states) in by_stack {
-        groups.entry((code, user_stack(trace, stack))).or_default().extend(states);
+    let mut groups: BTreeMap<(u16, Vec<String>), Vec<CountedWait>> = BTreeMap::new();
+    for ((code, stack), waits) in by_stack {
+        groups.entry((code, user_stack(trace, stack))).or_default().extend(waits);
     }
-    let row = |((_, stack), states): ((u16, Vec<String>), Vec<StateRow>)| {
-        let threads: BTreeSet<TrackId> = states.iter().map(|state| state.track).collect();
-        let lengths: Vec<Nanos> = states.iter().map(|state| state.dur).collect();
+    let row = |((_, stack), waits): ((u16, Vec<String>), Vec<CountedWait>)| {
+        let threads: BTreeSet<TrackId> = waits.iter().map(|wait| wait.state.track).collect();
+        let lengths: Vec<Nanos> = waits.iter().map(|wait| wait.state.dur).collect();
+        let mut sampled = SampledSums::default();
+        waits.iter().for_each(|wait| sampled.add(wait));
+        let sampled = sampled.sum();
         OffCpuReason {
-            state: states.first().map_or(ThreadState::Unrecorded, |state| state.state),
+            state: waits.first().map_or(ThreadState::Unrecorded, |wait| wait.state.state),
             stack,
             total_ns: lengths.iter().map(|&ns| i128::from(ns)).sum(),
+            sampled,
+            error_ns: sampled.error_ns(&all),
             threads: threads.len() as u64,
             waits: Percentiles::of(lengths),
         }

@@ -6,6 +6,8 @@ use spanwise_model::{Frame, FrameId, FrameKind, NO_TIME, StackId, StrId, Trace, 
 
 use super::by_stack::{StackWeight, outermost_of_each, with_called};
 use super::python::start_up::StartUps;
+use crate::cpu::native::own_code::{has_python, is_own_code};
+use crate::cpu::native::start_up::start_up_stacks;
 use crate::cpu::python::{is_entry_script, is_library_file};
 use crate::{Facts, TotalNanos};
 
@@ -39,6 +41,8 @@ pub struct SampledFunctions {
     pub switching: i128,
     /// All samples of the event; 0 where a source has sums of them, and does not say of how many.
     pub samples: u64,
+    /// CPU time of native programs before their `main` ran.
+    pub start_up: i128,
 }
 
 /// One function, or one line of it.
@@ -61,6 +65,10 @@ pub struct SampledFunction {
     pub samples: u64,
     /// Samples in which it was on the stack.
     pub total_samples: u64,
+    /// It is of the program itself, not of a library of the system or the kernel.
+    pub is_own_code: bool,
+    /// The part of its own before `main` ran.
+    pub start_up: i128,
 }
 
 /// The line of a function with the most self weight.
@@ -108,7 +116,9 @@ pub fn cpu_functions(facts: &Facts, by: FunctionBy) -> SampledFunctions {
     let of_event = (0..samples.len()).filter(|&row| samples.event[row] == event);
     let weight = |row: usize| StackWeight::new(time.sample_ns[row], time.count());
     let weights = of_event.map(|row| (StackId(samples.stack[row]), weight(row)));
-    let found = functions(trace, weights, by);
+    let weights: Vec<(StackId, StackWeight)> = weights.collect();
+    let mut found = functions(trace, weights.iter().copied(), by);
+    set_start_up(trace, &weights, by, &mut found);
     SampledFunctions {
         event: event_name(trace, event),
         unit: "ns".to_owned(),
@@ -117,6 +127,30 @@ pub fn cpu_functions(facts: &Facts, by: FunctionBy) -> SampledFunctions {
         switching: time.switching_ns(),
         ..found
     }
+}
+
+/// How much of its own time each function had before the program's `main` ran. Programs of Python
+/// have a start-up of their own, which begins there.
+fn set_start_up(
+    trace: &Trace,
+    weights: &[(StackId, StackWeight)],
+    by: FunctionBy,
+    found: &mut SampledFunctions,
+) {
+    if has_python(trace) {
+        return;
+    }
+    let is_start_up = start_up_stacks(trace);
+    let early = weights.iter().copied().filter(|(stack, _)| is_start_up[stack.index()]);
+    let early = functions(trace, early, by).rows;
+    let key = |row: &SampledFunction| {
+        (row.name.clone(), row.mapping.clone(), row.kind, row.file.clone(), row.line)
+    };
+    let own: HashMap<_, i128> = early.iter().map(|row| (key(row), row.own)).collect();
+    for row in &mut found.rows {
+        row.start_up = own.get(&key(row)).copied().unwrap_or(0);
+    }
+    found.start_up = found.rows.iter().map(|row| row.start_up).sum();
 }
 
 /// CPU time by line of native code, where lines are known.
@@ -268,6 +302,8 @@ fn empty_row() -> SampledFunction {
         total: 0,
         samples: 0,
         total_samples: 0,
+        is_own_code: false,
+        start_up: 0,
     }
 }
 
@@ -276,6 +312,7 @@ fn rows(trace: &Trace, by: FunctionBy) -> (Vec<u32>, Vec<SampledFunction>) {
     let text = |id: StrId| trace.strings().get(id).to_owned();
     let mut numbers: HashMap<RowKey, u32> = HashMap::new();
     let mut rows: Vec<SampledFunction> = Vec::new();
+    let has_python = has_python(trace);
     let frames = (0..trace.frames().len() as u32).map(|frame| trace.frames().get(FrameId(frame)));
     let row_of = frames.map(|frame| {
         let name = frame_name(trace, &frame);
@@ -291,6 +328,7 @@ fn rows(trace: &Trace, by: FunctionBy) -> (Vec<u32>, Vec<SampledFunction>) {
                 mapping: text(frame.mapping),
                 file: text(frame.file),
                 line,
+                is_own_code: is_own_code(trace, &frame, has_python),
                 ..empty_row()
             });
             rows.len() as u32 - 1

@@ -70,14 +70,15 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
             None => bail!("no process was chosen"),
         },
     };
+    pids.sort_unstable();
+    pids.dedup();
+    let named = pids.clone();
     let children = spanwise_capture::child_processes(&pids);
     match args.children {
         true => pids.extend(children.iter().map(|child| child.pid)),
         false if !args.result.quiet && !children.is_empty() => tell_of_children(&children),
         false => {}
     }
-    pids.sort_unstable();
-    pids.dedup();
     if !args.result.quiet && args.sampling.duration.is_none() && io::stderr().is_terminal() {
         note("recording; Ctrl-C ends it");
     }
@@ -94,7 +95,7 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
     }
     let recorded = with_options(how, &files, |options| {
         let options = RecordOptions { children: args.children, ..*options };
-        spanwise_capture::record_processes(&pids, &options)
+        spanwise_capture::record_processes(&named, &options)
     })?;
     tell(&recorded, how);
     answer(&recorded, &args.result, format, ReportStream::StandardOutput)?;

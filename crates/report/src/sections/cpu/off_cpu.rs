@@ -1,11 +1,11 @@
 //! Threads that run and wait, and the locks that they wait for.
 
 use spanwise_analyze::{
-    LockRow, LockThreadRow, OffCpuReason, OffCpuRow, WakerRow, lock_threads, locks, off_cpu,
-    off_cpu_reasons, reason_text, wakers,
+    LockRow, LockThreadRow, OffCpuReason, OffCpuRow, SampledWaits, WaitStacks, WakerRow,
+    lock_threads, locks, off_cpu, off_cpu_reasons, reason_text, wait_stacks, wakers,
 };
 use spanwise_model::BlockedOn;
-use spanwise_write::{Column, Columns, Content, Top, Unit};
+use spanwise_write::{Column, Columns, Content, Top, Unit, count_text, nanos_text};
 
 use crate::sections::{SectionDef, Shown};
 
@@ -83,12 +83,19 @@ pub(in crate::sections) const WAITS: SectionDef = SectionDef {
     about: "off-CPU time by reason and stack, where switches were recorded",
     shown: Shown::WhereRecorded,
     method: "waits",
-    content: |request| waits(&off_cpu_reasons(request.facts), request.top),
+    content: |request| {
+        let (rows, stacks) = (off_cpu_reasons(request.facts), wait_stacks(request.facts));
+        waits(&rows, &stacks, request.top)
+    },
 };
 
-fn waits(rows: &[OffCpuReason], top: Top) -> Content {
+fn waits(rows: &[OffCpuReason], stacks: &WaitStacks, top: Top) -> Content {
+    let is_sampled = stacks.sampled.stacks > 0;
     Columns::<OffCpuReason>::new()
         .add(Column::nanos("total", "total"), |row| row.total_ns.into())
+        .add(Column::nanos("error", "±").in_text_if(is_sampled), |row| row.error_ns.into())
+        .add(Column::hidden("sampled", Unit::Nanos), |row| row.sampled.total_ns.into())
+        .add(Column::hidden("stacks", Unit::Count), |row| row.sampled.stacks.into())
         .add(Column::count("count", "count"), |row| row.waits.count.into())
         .add(Column::nanos("p50", "p50").optional(), |row| row.waits.p50_ns.into())
         .add(Column::nanos("p99", "p99").optional(), |row| row.waits.p99_ns.into())
@@ -98,6 +105,25 @@ fn waits(rows: &[OffCpuReason], top: Top) -> Content {
         .add(Column::hidden("stack", Unit::Text), |row| row.stack.join(";").into())
         .add(Column::text("from", "from"), |row| caller_text(&row.stack).into())
         .content(rows, top)
+        .titled(format!("{}{}", WAITS.title, wait_stacks_text(stacks)))
+}
+
+/// How the stacks of waits were recorded, where not each has its own.
+fn wait_stacks_text(stacks: &WaitStacks) -> String {
+    let count = |count: u64| count_text(count.into());
+    let mut text = String::new();
+    let SampledWaits { total_ns, stacks: sampled } = stacks.sampled;
+    if sampled > 0 {
+        let (total, sampled) = (nanos_text(total_ns), count(sampled));
+        text += &format!("; {total} by {sampled} sampled stacks");
+    }
+    let without = stacks.without;
+    if without.count > 0 {
+        let (total, waits) = (nanos_text(without.total_ns), count(without.count));
+        let noun = if without.count == 1 { "wait" } else { "waits" };
+        text += &format!("; {waits} {noun} ({total}) without a stack");
+    }
+    text
 }
 
 const NO_WAITS: &str = "no waits for locks were recorded";

@@ -25,6 +25,13 @@ fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
     // Of Python, sections of its own show lines.
     let has_lines =
         functions.rows.iter().any(|row| row.hottest.is_some() && row.kind == FrameKind::Native);
+    let rows = own_code_first(functions);
+    let has_start_up = top.of(&rows).iter().any(|row| row.start_up > 0);
+    let has_own = rows.iter().any(|row| row.is_own_code);
+    let start_up_text = match functions.start_up {
+        0 => String::new(),
+        ns => format!("; {} before main", nanos_text(ns)),
+    };
     let mut content = Columns::<SampledFunction>::new()
         .add(Column::nanos("self", "self"), |row| row.own.into())
         .add(Column::percent("self_share", "of CPU"), |row| Cell::Share(row.own, functions.total))
@@ -36,6 +43,12 @@ fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
         .add(Column::count("samples", "samples"), |row| count_cell(functions, row.samples))
         .add(Column::hidden("total_samples", Unit::Count), |row| {
             count_cell(functions, row.total_samples)
+        })
+        .add(Column::nanos("start_up", "before main").in_text_if(has_start_up), |row| {
+            row.start_up.into()
+        })
+        .add(Column::text("own_code", "own").in_text_if(has_own), |row| {
+            if row.is_own_code { "yes" } else { "" }.into()
         })
         .add(Column::text("kind", "kind").optional(), |row| row.kind.text().into())
         .add(Column::text("function", "function"), |row| row.name.as_str().into())
@@ -50,8 +63,8 @@ fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
         .add(Column::hidden("line", Unit::Count), |row| {
             row.hottest.as_ref().map(|line| i128::from(line.line)).into()
         })
-        .content(&functions.rows, top)
-        .titled(format!("{}: {}", CPU.title, basis(functions, time)));
+        .content(&rows, top)
+        .titled(format!("{}: {}{start_up_text}", CPU.title, basis(functions, time)));
     let without_function = [(SWITCHING, functions.switching), (NO_SAMPLE, functions.no_sample)];
     for (name, ns) in without_function {
         if ns == 0 || functions.rows.is_empty() {
@@ -64,6 +77,7 @@ fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
             ("total_share", Cell::Share(ns, functions.total)),
             ("samples", 0_u64.into()),
             ("total_samples", 0_u64.into()),
+            ("own_code", "".into()),
             ("kind", "".into()),
             ("function", name.into()),
             ("place", "".into()),
@@ -72,6 +86,17 @@ fn cpu(functions: &SampledFunctions, time: &CpuTime, top: Top) -> Content {
         ]);
     }
     content
+}
+
+/// The functions of the program itself that take CPU time worth speaking of, then all others; each
+/// by self time. What libraries do for them stands in their total.
+fn own_code_first(functions: &SampledFunctions) -> Vec<SampledFunction> {
+    const LEAST_PERCENT: f64 = 1.0;
+    let is_own =
+        |row: &SampledFunction| row.is_own_code && functions.percent(row.own) >= LEAST_PERCENT;
+    let mut rows = functions.rows.clone();
+    rows.sort_by_key(|row| !is_own(row));
+    rows
 }
 
 pub(in crate::sections) const CPU_LINES: SectionDef = SectionDef {
