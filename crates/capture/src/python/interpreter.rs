@@ -170,7 +170,6 @@ impl Interpreter {
     fn gil_holder(&mut self, interpreter: u64) -> Option<u64> {
         let memory = &mut self.threads;
         let (gil, locked, holder) = match self.layout.gil {
-            Gil::None => return None,
             Gil::Shared { locked, holder } => (self.runtime, locked, holder),
             Gil::Own { gil, locked, holder } => {
                 let gil = memory.word(interpreter.wrapping_add(gil as u64)).ok()?;
@@ -225,7 +224,9 @@ impl Interpreter {
     }
 
     fn codes_of(&self, frames: &[(RawFrame, bool)]) -> Vec<u64> {
-        frames.iter().map(|(frame, _)| word_at(&frame.bytes, self.layout.frame_code)).collect()
+        // Since 3.14 the lowest bits say how it is referred to.
+        let code = |frame: &RawFrame| word_at(&frame.bytes, self.layout.frame_code) & !3;
+        frames.iter().map(|(frame, _)| code(frame)).collect()
     }
 
     /// Frames with their lines, outermost first.
@@ -273,7 +274,9 @@ impl Interpreter {
                     let is_entry = frame.bytes.get(at) == Some(&1);
                     python.push((frame, is_entry));
                 }
-                Entries::Inside(at) if frame.bytes.get(at) == Some(&Entries::OF_C) => {
+                Entries::Inside(at)
+                    if frame.bytes.get(at).is_some_and(|&owner| owner >= Entries::OF_C) =>
+                {
                     if let Some((_, is_entry)) = python.last_mut() {
                         *is_entry = true;
                     }

@@ -1,10 +1,10 @@
 //! Exchanges programs at a place without a gap: the new ones are attached while the old ones still
 //! are, and a hit that both see counts once.
 //!
-//! Two things must not happen meanwhile. Two programs must not both perform one `ret`, so none does:
-//! the kernel executes it. And no hit may be noted twice: the kernel runs what was attached last
-//! first, so the new program leaves a note (which thread, where on the stack, what) that the old
-//! one takes away instead of noting the hit itself. A switch by one number alone, from the old
+//! Two things must not happen meanwhile. Two programs must not both perform one `ret`, so none
+//! does: the kernel executes it. And no hit may be noted twice: the kernel runs what was attached
+//! last first, so the new program leaves a note (which thread, where on the stack, what) that the
+//! old one takes away instead of noting the hit itself. A switch by one number alone, from the old
 //! programs to the new ones, would miss the hits between the two that see it change.
 
 use std::io;
