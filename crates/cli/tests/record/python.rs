@@ -184,6 +184,50 @@ fn threads_that_wait_are_in_the_functions_that_they_are_in() {
     }
 }
 
+/// Runs code in another interpreter, which its main thread is in then.
+const INSIDE: &str = "import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+CODE = '''
+import time
+def in_other():
+    time.sleep(1000)
+open(%r, 'w').close()
+in_other()
+''' % sys.argv[1]
+def outside():
+    interpreters.run_string(interpreters.create(), CODE)
+outside()
+";
+
+#[test]
+fn functions_of_another_interpreter_are_inside_of_those_that_run_it() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    fs::write(bench.path("inside.py"), INSIDE).expect("writable");
+    for (round, python) in all_interpreters().iter().enumerate() {
+        let ready = bench.path(&format!("ready{round}"));
+        let mut program = Command::new(python);
+        let running = Running::start(program.arg(bench.path("inside.py")).arg(&ready));
+        wait_until("the other interpreter runs", || ready.exists());
+        let (pid, folder) = (running.pid(), format!("r{round}"));
+        wait_until("its function sleeps", || {
+            let _ = fs::remove_dir_all(bench.path(&folder));
+            let attach = ["attach", "-p", &pid, "--duration", "200ms", "--recording", &folder];
+            let output = bench.run(&attach);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let samples = fs::read(bench.path(&folder).join("python.samples"));
+            let stacks = last_stacks(&samples.expect("Python is found"));
+            assert_eq!(stacks.len(), 1, "{python:?}: one thread");
+            let stack = stacks.into_values().next().expect("one");
+            let frames: Vec<(&str, i32)> =
+                stack.iter().map(|(name, line)| (last_word(name), *line)).collect();
+            frames == [("in_other", 4), ("<module>", 6), ("outside", 14), ("<module>", 15)]
+        });
+    }
+}
+
 #[test]
 fn functions_of_python_stand_where_the_interpreter_was() {
     let Some(bench) = Bench::with("functions of Python") else { return };
