@@ -62,8 +62,8 @@ pub(crate) fn find(pid: i32, path: &Path, symbols: &SymbolAddresses) -> Interpre
             memory, layout, runtime, code_type,
         ))),
         (Err(Unreadable::FreeThreaded), _) => InterpreterMatch::Unknown(format!(
-            "process {pid}: its Python functions are not recorded: {} is a free-threaded build, \
-             which is not supported yet",
+            "process {pid}: its Python functions are not recorded: {} is a free-threaded build \
+             of another version than 3.13, which is not supported yet",
             path.display()
         )),
         (Err(Unreadable::Unknown), Some(minor)) => InterpreterMatch::Unknown(format!(

@@ -195,6 +195,7 @@ impl Interpreter {
     fn gil_holder(&mut self, interpreter: u64) -> Option<u64> {
         let memory = &mut self.threads;
         let (gil, locked, holder) = match self.layout.gil {
+            Gil::None => return None,
             Gil::Shared { locked, holder } => (self.runtime, locked, holder),
             Gil::Own { gil, locked, holder } => {
                 let gil = memory.word(interpreter.wrapping_add(gil as u64)).ok()?;

@@ -37,6 +37,8 @@ pub(crate) enum Gil {
     Shared { locked: usize, holder: usize },
     /// Each interpreter leads to its own.
     Own { gil: usize, locked: usize, holder: usize },
+    /// There is none: all threads may run.
+    None,
 }
 
 /// Which frames the C function that interprets was called for.

@@ -131,7 +131,7 @@ const OFFSET_MAX: usize = 1 << 20;
 pub(super) enum Unreadable {
     /// There are none, or those of another version.
     Unknown,
-    /// Its objects, its texts and its instructions have other forms.
+    /// Since 3.14 its texts have another form, and threads copies of instructions.
     FreeThreaded,
 }
 
@@ -158,7 +158,8 @@ fn places(head: &[u8]) -> Option<&'static Places> {
 fn of_table(places: &Places, word: impl Fn(usize) -> usize) -> Result<Layout, Unreadable> {
     // A word that cannot be one makes what is to be read too long, below.
     let word = |at| word(at).min(OFFSET_MAX);
-    if word(16) != 0 {
+    let is_free_threaded = word(16) != 0;
+    if is_free_threaded && places.minor > 13 {
         return Err(Unreadable::FreeThreaded);
     }
     let layout = Layout {
@@ -166,11 +167,14 @@ fn of_table(places: &Places, word: impl Fn(usize) -> usize) -> Result<Layout, Un
         interpreters: word(places.interpreters),
         next_interpreter: word(places.next_interpreter),
         threads: word(places.threads),
-        // What is in the lock is told from the beginning of the interpreter on.
-        gil: Gil::Own {
-            gil: word(places.gil),
-            locked: word(places.gil_locked).wrapping_sub(word(places.gil_state)),
-            holder: word(places.gil_holder).wrapping_sub(word(places.gil_state)),
+        gil: match is_free_threaded {
+            true => Gil::None,
+            // What is in the lock is told from the beginning of the interpreter on.
+            false => Gil::Own {
+                gil: word(places.gil),
+                locked: word(places.gil_locked).wrapping_sub(word(places.gil_state)),
+                holder: word(places.gil_holder).wrapping_sub(word(places.gil_state)),
+            },
         },
         next_thread: word(places.next_thread),
         frame: word(places.frame),
@@ -226,6 +230,7 @@ mod tests {
         assert_eq!((layout.native_id, layout.code.instructions), (Some(248), Some(448)));
         assert_eq!((layout.texts.ascii_bytes, layout.texts.compact_bytes), (736, 752));
         assert_eq!(layout.gil, Gil::Own { gil: 120, locked: 16, holder: 24 });
+        assert_eq!(told(&V3_13, true).map(|layout| layout.gil), Ok(Gil::None));
         assert_eq!(told(&V3_14, true), Err(Unreadable::FreeThreaded));
     }
 

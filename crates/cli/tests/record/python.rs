@@ -53,7 +53,9 @@ fn in_versions(folder: &Path, python: &str) -> Vec<(u32, PathBuf)> {
     let folders = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let minor = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str())?;
-        name.strip_prefix("3.")?.split('.').next()?.parse::<u32>().ok()
+        // Of a free-threaded build, `3.13t`.
+        let minor = name.strip_prefix("3.")?.split('.').next()?;
+        minor.trim_end_matches('t').parse::<u32>().ok()
     };
     let known = folders.filter_map(|path| Some((minor(&path)?, path.join(python))));
     known.filter(|(minor, path)| (8..=NEWEST).contains(minor) && path.exists()).collect()
