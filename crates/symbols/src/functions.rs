@@ -18,6 +18,7 @@ use crate::elf::{Segments, debug_file};
 use crate::kernel::symbols::KernelSymbols;
 use crate::mapped_files::Files;
 use crate::mappings::Mapping;
+use crate::sites::moved_parts;
 
 /// A function that was found: its name and where it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,6 +203,24 @@ fn unwound_functions(bytes: &FileBytes) -> Option<Vec<Range<u64>>> {
     Some(found)
 }
 
+/// Functions whose parts have to be known even where names of parts are stripped: most of this one
+/// is not at its symbol, and Python's stacks are joined with native ones by it. Others would take
+/// long to find, and nothing depends on them.
+const WITH_PARTS: &[u8] = b"_PyEval_EvalFrameDefault";
+
+/// Parts of such functions, by the names of these.
+fn stripped_parts(file: &object::File<'_>, bytes: &[u8], known: &[Function]) -> Vec<Function> {
+    let is_one = |&&(_, _, place, len): &&Function| {
+        bytes.get(place..).is_some_and(|rest| rest.get(..len as usize) == Some(WITH_PARTS))
+    };
+    let whole = known.iter().filter(is_one);
+    let parts = whole.flat_map(|&(address, _, place, len)| {
+        let moved = moved_parts(file, bytes, address).into_iter();
+        moved.map(move |(start, end)| (start, end, place, len))
+    });
+    parts.collect()
+}
+
 /// The functions of an ELF file, by address; `None` where it has no table of them.
 fn functions_of(bytes: &FileBytes) -> Option<Vec<Function>> {
     let file = object::File::parse(bytes.as_ref()).ok()?;
@@ -227,7 +246,56 @@ fn functions_of(bytes: &FileBytes) -> Option<Vec<Function>> {
         let place = name.as_ptr().addr().wrapping_sub(base);
         functions.push((start, end, place, name.len() as u32));
     }
+    if file.symbols().next().is_none() {
+        functions.extend(stripped_parts(&file, bytes.as_ref(), &functions));
+    }
     functions.sort_unstable();
     functions.dedup_by_key(|function| function.0);
     (!functions.is_empty()).then_some(functions)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+#[allow(clippy::print_stderr, reason = "a test that skips something says so")]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    const PROGRAM: &str = "__attribute__((cold, noinline)) void rare(long *x) { *x *= 3; }
+        __attribute__((noinline)) long _PyEval_EvalFrameDefault(long *x) {
+            for (long i = 0; i < 9; i++) { if (*x == i) { rare(x); rare(x); } *x += i; }
+            return *x;
+        }
+        int main(int count, char **words) { long x = count; return _PyEval_EvalFrameDefault(&x); }";
+
+    fn read(path: &Path) -> (FileBytes, Vec<Function>) {
+        let bytes = FileBytes::open_regular(path).expect("it was compiled");
+        let functions = functions_of(&bytes).expect("it has functions");
+        (bytes, functions)
+    }
+
+    #[test]
+    fn parts_of_the_interpreter_are_found_where_their_names_are_stripped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));
+        std::fs::write(&source, PROGRAM).expect("writable");
+        let flags = ["-O2", "-rdynamic", "-freorder-blocks-and-partition", "-o"];
+        let compiled = Command::new("gcc").args(flags).args([&program, &source]).status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            return eprintln!("skipped: there is no gcc");
+        }
+        let (bytes, functions) = read(&program);
+        let name = |bytes: &FileBytes, &(_, _, place, len): &Function| {
+            let name = &bytes.as_ref()[place..place + len as usize];
+            String::from_utf8_lossy(name).into_owned()
+        };
+        let is_cold = |one: &&Function| name(&bytes, one) == "_PyEval_EvalFrameDefault.cold";
+        let &(start, end, ..) = functions.iter().find(is_cold).expect("gcc moves what is rare");
+        let status = Command::new("strip").arg(&program).status().expect("it comes with gcc");
+        assert!(status.success());
+        let (bytes, functions) = read(&program);
+        let part = functions.iter().find(|one| one.0 == start).expect("the part is known");
+        assert_eq!((part.1, name(&bytes, part).as_str()), (end, "_PyEval_EvalFrameDefault"));
+    }
 }

@@ -57,11 +57,11 @@ impl Codes {
         code_type: u64,
         addresses: &[u64],
     ) -> Result<(), Torn> {
-        const TYPE_AT: usize = 8;
-        let bytes = layout.code.bytes();
+        let type_at = layout.objects.type_at;
+        let bytes = layout.code.bytes().max(type_at + 8);
         let heads = memory.read_each(addresses, bytes)?;
         for (&address, head) in addresses.iter().zip(heads.chunks_exact(bytes)) {
-            if word_at(head, TYPE_AT) != code_type {
+            if word_at(head, type_at) != code_type {
                 return Err(Torn);
             }
             // The count of references changes all the time, and caches in between.
@@ -94,7 +94,7 @@ fn read(memory: Memory, layout: &Layout, head: &[u8], told: Vec<u8>) -> Result<K
         file: text(memory, layout, word_at(head, code.file))?,
         first_line: number_at(head, code.first_line),
     };
-    let table = bytes_object(memory, word_at(head, code.lines)).unwrap_or_default();
+    let table = bytes_object(memory, layout, word_at(head, code.lines)).unwrap_or_default();
     Ok(Known { head: told, function: Arc::new(function), table: table.into() })
 }
 
@@ -116,17 +116,16 @@ impl Known {
 
 /// A text of Python, which keeps one, two or four bytes a character.
 fn text(memory: Memory, layout: &Layout, address: u64) -> Result<String, Torn> {
-    const LENGTH_AT: usize = 16;
-    const STATE_AT: usize = 32;
-    let head = memory.read(address, STATE_AT + 8)?;
-    let state = number_at(&head, STATE_AT) as u32;
+    let texts = &layout.texts;
+    let head = memory.read(address, texts.state.max(texts.length) + 8)?;
+    let state = number_at(&head, texts.state) as u32;
     let (width, is_compact, is_ascii) =
         ((state >> 2) & 7, state & (1 << 5) != 0, state & (1 << 6) != 0);
     if !is_compact || !matches!(width, 1 | 2 | 4) {
         return Err(Torn);
     }
-    let length = usize::try_from(word_at(&head, LENGTH_AT)).unwrap_or(usize::MAX).min(TEXT_MAX);
-    let from = if is_ascii { layout.texts.ascii_bytes } else { layout.texts.compact_bytes };
+    let length = usize::try_from(word_at(&head, texts.length)).unwrap_or(usize::MAX).min(TEXT_MAX);
+    let from = if is_ascii { texts.ascii_bytes } else { texts.compact_bytes };
     let bytes = memory.read(address.wrapping_add(from as u64), length * width as usize)?;
     let of_bytes = |bytes: &[u8]| match *bytes {
         [one] => u32::from(one),
@@ -139,9 +138,9 @@ fn text(memory: Memory, layout: &Layout, address: u64) -> Result<String, Torn> {
 }
 
 /// The content of a `bytes`.
-fn bytes_object(memory: Memory, address: u64) -> io::Result<Vec<u8>> {
-    const SIZE_AT: u64 = 16;
-    const CONTENT_AT: u64 = 32;
-    let size = usize::try_from(memory.word(address.wrapping_add(SIZE_AT))?).unwrap_or(0);
-    memory.read(address.wrapping_add(CONTENT_AT), size.min(TABLE_MAX))
+fn bytes_object(memory: Memory, layout: &Layout, address: u64) -> io::Result<Vec<u8>> {
+    let at = |offset: usize| address.wrapping_add(offset as u64);
+    let objects = &layout.objects;
+    let size = usize::try_from(memory.word(at(objects.bytes_length))?).unwrap_or(0);
+    memory.read(at(objects.bytes_content), size.min(TABLE_MAX))
 }

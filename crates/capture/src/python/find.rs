@@ -7,6 +7,7 @@ use spanwise_symbols::SymbolAddresses;
 use super::interpreter::Interpreter;
 use super::layout::Layout;
 use super::memory::Memory;
+use super::told::{self, Unreadable};
 use crate::perf::records::Mapping;
 use crate::system::processes;
 
@@ -53,18 +54,23 @@ pub(crate) fn find(pid: i32, path: &Path, symbols: &SymbolAddresses) -> Interpre
         None => minor_of_name(path),
     };
     let layout = match minor {
-        Some(minor) if minor < 13 => Layout::of_minor(minor),
-        _ => Layout::told(memory, runtime),
+        Some(minor) if minor < 13 => Layout::of_minor(minor).ok_or(Unreadable::Unknown),
+        _ => told::layout(memory, runtime),
     };
     match (layout, minor) {
-        (Some(layout), _) => InterpreterMatch::Interpreter(Box::new(Interpreter::new(
+        (Ok(layout), _) => InterpreterMatch::Interpreter(Box::new(Interpreter::new(
             memory, layout, runtime, code_type,
         ))),
-        (None, Some(minor)) => InterpreterMatch::Unknown(format!(
-            "process {pid}: its Python functions are not recorded: 3.{minor} is none of the \
-             versions that are known (3.8 to 3.13)"
+        (Err(Unreadable::FreeThreaded), _) => InterpreterMatch::Unknown(format!(
+            "process {pid}: its Python functions are not recorded: {} is a free-threaded build \
+             of another version than 3.13, which is not supported yet",
+            path.display()
         )),
-        (None, None) => InterpreterMatch::Unknown(format!(
+        (Err(Unreadable::Unknown), Some(minor)) => InterpreterMatch::Unknown(format!(
+            "process {pid}: its Python functions are not recorded: 3.{minor} is none of the \
+             versions that are known (3.8 to 3.15)"
+        )),
+        (Err(Unreadable::Unknown), None) => InterpreterMatch::Unknown(format!(
             "process {pid}: its Python functions are not recorded: {} does not say its version",
             path.display()
         )),

@@ -44,8 +44,9 @@ pub(crate) struct Interpreter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ThreadStack {
     pub(crate) tid: i32,
-    /// Where what the interpreter keeps of it is.
-    pub(crate) state: u64,
+    /// Where what the interpreter keeps of it is; nowhere alone where frames of several
+    /// interpreters are one stack.
+    pub(crate) state: Option<u64>,
     /// It has the lock that lets it run Python.
     pub(crate) has_gil: bool,
     /// Outermost first; `None` where it did not hold still.
@@ -67,6 +68,30 @@ pub(crate) struct Frame {
 struct RawFrame {
     address: u64,
     bytes: Vec<u8>,
+}
+
+/// One stack for each thread: one that runs code of another interpreter has a state in both. The
+/// newer interpreter, which comes first, is called by the older one.
+fn joined(stacks: Vec<ThreadStack>) -> Vec<ThreadStack> {
+    let mut places: HashMap<i32, usize> = HashMap::new();
+    let mut all: Vec<ThreadStack> = Vec::with_capacity(stacks.len());
+    for outer in stacks {
+        let Some(&at) = places.get(&outer.tid) else {
+            places.insert(outer.tid, all.len());
+            all.push(outer);
+            continue;
+        };
+        let inner = &mut all[at];
+        inner.has_gil |= outer.has_gil;
+        let is_empty = |stack: &ThreadStack| stack.frames.as_ref().is_some_and(Vec::is_empty);
+        if is_empty(&outer) {
+            continue;
+        }
+        inner.state = if is_empty(inner) { outer.state } else { None };
+        let frames = outer.frames.zip(inner.frames.take());
+        inner.frames = frames.map(|(outer, inner)| [outer, inner].concat());
+    }
+    all
 }
 
 impl Interpreter {
@@ -112,10 +137,10 @@ impl Interpreter {
                 let frames = self.frames(address, &mut ahead).ok();
                 self.frames.insert(address, ahead);
                 let has_gil = holder == Some(address);
-                stacks.push(ThreadStack { tid, state: address, has_gil, frames });
+                stacks.push(ThreadStack { tid, state: Some(address), has_gil, frames });
             }
         }
-        Ok(stacks)
+        Ok(joined(stacks))
     }
 
     /// Where a program that copies the frames of a thread finds them.
@@ -225,7 +250,9 @@ impl Interpreter {
     }
 
     fn codes_of(&self, frames: &[(RawFrame, bool)]) -> Vec<u64> {
-        frames.iter().map(|(frame, _)| word_at(&frame.bytes, self.layout.frame_code)).collect()
+        // Since 3.14 the lowest bits say how it is referred to.
+        let code = |frame: &RawFrame| word_at(&frame.bytes, self.layout.frame_code) & !3;
+        frames.iter().map(|(frame, _)| code(frame)).collect()
     }
 
     /// Frames with their lines, outermost first.
@@ -273,7 +300,9 @@ impl Interpreter {
                     let is_entry = frame.bytes.get(at) == Some(&1);
                     python.push((frame, is_entry));
                 }
-                Entries::Inside(at) if frame.bytes.get(at) == Some(&Entries::OF_C) => {
+                Entries::Inside(at)
+                    if frame.bytes.get(at).is_some_and(|&owner| owner >= Entries::OF_C) =>
+                {
                     if let Some((_, is_entry)) = python.last_mut() {
                         *is_entry = true;
                     }
@@ -297,5 +326,49 @@ impl Interpreter {
             (frame.address, words.map(|at| word_at(&frame.bytes, at)))
         };
         frames.iter().map(links).eq(again.iter().map(links)).then_some(()).ok_or(Torn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread, the address of its state, and the code of its frames.
+    type Row<'a, S> = (i32, S, Option<&'a [u64]>);
+
+    fn stack(row: &Row<'_, Option<u64>>) -> ThreadStack {
+        let (tid, state, codes) = *row;
+        let frame = |&code: &u64| Frame { code, line: 1, is_entry: true };
+        let frames = codes.map(|codes| codes.iter().map(frame).collect());
+        ThreadStack { tid, state, has_gil: false, frames }
+    }
+
+    #[track_caller]
+    fn check(stacks: &[Row<'_, u64>], expected: &[Row<'_, Option<u64>>]) {
+        let read = stacks.iter().map(|&(tid, state, codes)| stack(&(tid, Some(state), codes)));
+        let expected: Vec<ThreadStack> = expected.iter().map(stack).collect();
+        assert_eq!(joined(read.collect()), expected);
+    }
+
+    #[test]
+    fn frames_of_a_newer_interpreter_are_inside() {
+        check(
+            &[(7, 1, Some(&[10])), (8, 2, Some(&[20]))],
+            &[(7, Some(1), Some(&[10])), (8, Some(2), Some(&[20]))],
+        );
+        let both: &[u64] = &[21, 22, 11, 12];
+        check(&[(7, 1, Some(&[11, 12])), (7, 2, Some(&[21, 22]))], &[(7, None, Some(both))]);
+    }
+
+    #[test]
+    fn a_state_without_frames_adds_nothing() {
+        check(&[(7, 1, Some(&[])), (7, 2, Some(&[21]))], &[(7, Some(2), Some(&[21]))]);
+        check(&[(7, 1, Some(&[11])), (7, 2, Some(&[]))], &[(7, Some(1), Some(&[11]))]);
+    }
+
+    #[test]
+    fn a_stack_is_torn_where_a_part_of_it_is() {
+        check(&[(7, 1, None), (7, 2, Some(&[21]))], &[(7, None, None)]);
+        check(&[(7, 1, Some(&[11])), (7, 2, None)], &[(7, None, None)]);
     }
 }

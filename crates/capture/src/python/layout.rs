@@ -1,9 +1,8 @@
 //! Where CPython keeps what we look for, version by version.
 //!
 //! The structures are its own and change with each minor version, never within one. Since
-//! 3.13 the interpreter says itself where things are; the tables are for those before.
-
-use super::memory::{Memory, word_at};
+//! 3.13 the interpreter says itself where things are ([`super::told`]); the tables are for those
+//! before.
 
 /// Offsets into the structures of one interpreter, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +27,7 @@ pub(crate) struct Layout {
     pub(crate) entries: Entries,
     pub(crate) code: Code,
     pub(crate) texts: Texts,
+    pub(crate) objects: Objects,
 }
 
 /// Where the lock is that lets one thread run Python at a time.
@@ -37,7 +37,7 @@ pub(crate) enum Gil {
     Shared { locked: usize, holder: usize },
     /// Each interpreter leads to its own.
     Own { gil: usize, locked: usize, holder: usize },
-    /// There is none.
+    /// There is none: all threads may run.
     None,
 }
 
@@ -48,12 +48,13 @@ pub(crate) enum Entries {
     All,
     /// Those that say so, in this byte.
     Marked(usize),
-    /// Those inside of a frame that is no Python, but the C function's own: this byte is 3.
+    /// Those inside of a frame that is no Python, but the C function's own: this byte is 3, or
+    /// more in 3.14.
     Inside(usize),
 }
 
 impl Entries {
-    /// Owned by the C stack.
+    /// Owned by the C stack, or since 3.14 by the interpreter.
     pub(crate) const OF_C: u8 = 3;
 }
 
@@ -87,15 +88,27 @@ pub(crate) enum Lines {
     Locations,
 }
 
-/// Texts: what is behind the head of an ASCII one, and of another.
+/// Texts: the places of their parts, and what is behind the head of an ASCII one, and of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Texts {
+    pub(crate) length: usize,
+    pub(crate) state: usize,
     pub(crate) ascii_bytes: usize,
     pub(crate) compact_bytes: usize,
 }
 
-const OLD_TEXTS: Texts = Texts { ascii_bytes: 48, compact_bytes: 72 };
-const TEXTS: Texts = Texts { ascii_bytes: 40, compact_bytes: 56 };
+/// Of all objects, and of those that hold bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Objects {
+    pub(crate) type_at: usize,
+    pub(crate) bytes_length: usize,
+    pub(crate) bytes_content: usize,
+}
+
+const OBJECTS: Objects = Objects { type_at: 8, bytes_length: 16, bytes_content: 32 };
+
+const OLD_TEXTS: Texts = Texts { length: 16, state: 32, ascii_bytes: 48, compact_bytes: 72 };
+const TEXTS: Texts = Texts { ascii_bytes: 40, compact_bytes: 56, ..OLD_TEXTS };
 
 const V3_8: Layout = Layout {
     minor: 8,
@@ -121,6 +134,7 @@ const V3_8: Layout = Layout {
         instructions: None,
     },
     texts: OLD_TEXTS,
+    objects: OBJECTS,
 };
 
 const V3_9: Layout = Layout { minor: 9, gil: Gil::Shared { locked: 368, holder: 360 }, ..V3_8 };
@@ -156,6 +170,7 @@ const V3_11: Layout = Layout {
         instructions: Some(184),
     },
     texts: OLD_TEXTS,
+    objects: OBJECTS,
 };
 
 const V3_12: Layout = Layout {
@@ -182,57 +197,6 @@ impl Layout {
         KNOWN.into_iter().find(|layout| layout.minor == minor)
     }
 
-    /// As the interpreter says itself, at the beginning of what all interpreters share.
-    pub(crate) fn told(memory: Memory, runtime: u64) -> Option<Layout> {
-        const WORDS: usize = 64;
-        let bytes = memory.read(runtime, WORDS * 8).ok()?;
-        if !bytes.starts_with(b"xdebugpy") {
-            return None;
-        }
-        let word = |at: usize| word_at(&bytes, at * 8);
-        let version = word(1);
-        // What is said, and in which order, has changed with 3.14.
-        (version >> 16 == 0x030d).then(|| Layout::of_words(|at| word(at) as usize))
-    }
-
-    /// Words as 3.13 says them, by their place.
-    fn of_words(word: impl Fn(usize) -> usize) -> Layout {
-        let is_free_threaded = word(2) != 0;
-        Layout {
-            minor: 13,
-            interpreters: word(5),
-            next_interpreter: word(8),
-            threads: word(9),
-            gil: match is_free_threaded {
-                true => Gil::None,
-                // What is in the lock is told from the beginning of the interpreter on.
-                false => Gil::Own {
-                    gil: word(14),
-                    locked: word(17).wrapping_sub(word(15)),
-                    holder: word(18).wrapping_sub(word(15)),
-                },
-            },
-            next_thread: word(21),
-            frame: word(23),
-            through: None,
-            thread_id: word(24),
-            native_id: Some(word(25)),
-            frame_previous: word(29),
-            frame_code: word(30),
-            frame_instruction: word(31),
-            entries: Entries::Inside(word(33)),
-            code: Code {
-                file: word(35),
-                name: word(37),
-                lines: word(38),
-                first_line: word(39),
-                lines_are: Lines::Locations,
-                instructions: Some(word(43)),
-            },
-            texts: TEXTS,
-        }
-    }
-
     /// So much of a thread's state holds all that is asked of it.
     pub(crate) fn thread_bytes(&self) -> usize {
         let native = self.native_id.unwrap_or(0);
@@ -252,14 +216,6 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_3_13_says_is_taken_word_by_word() {
-        let layout = Layout::of_words(|at| if at == 2 { 0 } else { at * 8 });
-        assert_eq!((layout.interpreters, layout.threads), (40, 72));
-        assert_eq!(layout.gil, Gil::Own { gil: 112, locked: 16, holder: 24 });
-        assert_eq!(Layout::of_words(|at| at).gil, Gil::None);
-    }
 
     #[test]
     fn each_version_is_known_once() {

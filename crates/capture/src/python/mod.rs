@@ -14,6 +14,7 @@ mod layout;
 mod lines;
 mod memory;
 mod sampler;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

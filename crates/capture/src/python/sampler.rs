@@ -1,6 +1,6 @@
 //! Reads the stacks of interpreters at a steady rate, beside the recorder.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -133,22 +133,24 @@ struct Copying {
 }
 
 impl Copying {
-    /// Has the frames of exactly these threads of a process copied.
+    /// Has the frames of exactly these threads of a process copied. Those whose frames are of
+    /// several interpreters are read from outside alone: copies would lack the outer ones.
     fn follow(&mut self, interpreter: &Interpreter, stacks: &[ThreadStack]) {
         let known = self.threads.entry(interpreter.memory.pid).or_default();
-        let there: BTreeSet<i32> = stacks.iter().map(|stack| stack.tid).collect();
+        let states = stacks.iter().filter_map(|stack| Some((stack.tid, stack.state?)));
+        let states: BTreeMap<i32, u64> = states.collect();
         known.retain(|tid, _| {
-            let is_there = there.contains(tid);
+            let is_there = states.contains_key(tid);
             if !is_there {
                 self.copies.end(*tid);
             }
             is_there
         });
-        for stack in stacks {
-            let frames = interpreter.thread_frames(stack.state);
-            let is_new = known.get(&stack.tid) != Some(&frames);
-            if is_new && self.copies.begin(stack.tid, frames).is_ok() {
-                known.insert(stack.tid, frames);
+        for (tid, state) in states {
+            let frames = interpreter.thread_frames(state);
+            let is_new = known.get(&tid) != Some(&frames);
+            if is_new && self.copies.begin(tid, frames).is_ok() {
+                known.insert(tid, frames);
             }
         }
     }

@@ -7,24 +7,58 @@ use std::process::Command;
 
 use crate::bench::{Bench, Running, stacks_of, text, time_of, wait_until};
 
-/// Interpreters of pyenv that can be read, by version; else the one that is called `python3`.
+/// The newest minor version of CPython 3 that is tested.
+const NEWEST: u32 = 15;
+
+/// Interpreters whose native functions have names: those of pyenv by version, else the one that is
+/// called `python3`.
 pub(crate) fn interpreters() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let versions = fs::read_dir(home.join(".pyenv/versions"));
-    let names = versions.into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_known = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let minor = name.strip_prefix("3.").and_then(|rest| rest.split('.').next()?.parse().ok());
-        minor.is_some_and(|minor: u32| (8..=13).contains(&minor))
-    };
-    let mut found: Vec<PathBuf> =
-        names.filter(is_known).map(|path| path.join("bin/python")).collect();
+    let mut found = in_versions(&home.join(".pyenv/versions"), "bin/python");
     found.sort();
     if found.is_empty() {
         eprintln!("skipped: all versions of Python but that of python3");
-        found.push("python3".into());
+        return vec!["python3".into()];
     }
-    found
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Those of `tests/pythons/fetch`: distributions strip names that are not exported, such as that
+/// of the loop that interprets.
+fn stripped_interpreters() -> Vec<PathBuf> {
+    let built = Path::new(env!("CARGO_BIN_EXE_spanwise")).parent().and_then(Path::parent);
+    let mut found = in_versions(&built.expect("a target folder").join("pythons"), "python");
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// All of them; versions that are missing are named.
+fn all_interpreters() -> Vec<PathBuf> {
+    let all = [interpreters(), stripped_interpreters()].concat();
+    for minor in 8..=NEWEST {
+        let of_it = format!("/3.{minor}");
+        let is_it = |path: &&PathBuf| {
+            let text = path.to_string_lossy();
+            text.contains(&format!("{of_it}.")) || text.contains(&format!("{of_it}/"))
+        };
+        if all.iter().find(is_it).is_none() {
+            eprintln!("skipped: functions of CPython 3.{minor}, which is not there");
+        }
+    }
+    all
+}
+
+/// Interpreters in folders that are named after their versions, with these.
+fn in_versions(folder: &Path, python: &str) -> Vec<(u32, PathBuf)> {
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let minor = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str())?;
+        // Of a free-threaded build, `3.13t`.
+        let minor = name.strip_prefix("3.")?.split('.').next()?;
+        minor.trim_end_matches('t').parse::<u32>().ok()
+    };
+    let known = folders.filter_map(|path| Some((minor(&path)?, path.join(python))));
+    known.filter(|(minor, path)| (8..=NEWEST).contains(minor) && path.exists()).collect()
 }
 
 /// Without the class, which older versions do not tell.
@@ -102,7 +136,7 @@ fn by_py_spy(pid: &str) -> Option<Vec<Stack>> {
 #[test]
 fn threads_that_wait_are_in_the_functions_that_they_are_in() {
     let Some(bench) = Bench::with("functions of Python") else { return };
-    for (round, python) in interpreters().iter().enumerate() {
+    for (round, python) in all_interpreters().iter().enumerate() {
         let ready = bench.path(&format!("ready{round}"));
         let running = Running::start(Command::new(python).arg(script()).arg("wait").arg(&ready));
         wait_until("all threads wait", || ready.exists());
@@ -153,9 +187,69 @@ fn threads_that_wait_are_in_the_functions_that_they_are_in() {
 }
 
 #[test]
+fn top_shows_functions_of_python_with_the_line_that_they_are_on() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    let script = "def spins():\n    number = 0\n    while True:\n        number += 1\n\nspins()\n";
+    fs::write(bench.path("spins.py"), script).expect("writable");
+    for python in all_interpreters() {
+        let running = Running::start(Command::new(&python).arg(bench.path("spins.py")));
+        wait_until("top shows what it does", || {
+            let output = bench.run(&["top", "-p", &running.pid(), "--interval", "300ms"]);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let shown = text(&output.stdout);
+            ["spins (spins.py:3)", "spins (spins.py:4)"].iter().any(|line| shown.contains(line))
+        });
+    }
+}
+
+/// Runs code in another interpreter, which its main thread is in then.
+const INSIDE: &str = "import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+CODE = '''
+import time
+def in_other():
+    time.sleep(1000)
+open(%r, 'w').close()
+in_other()
+''' % sys.argv[1]
+def outside():
+    interpreters.run_string(interpreters.create(), CODE)
+outside()
+";
+
+#[test]
+fn functions_of_another_interpreter_are_inside_of_those_that_run_it() {
+    let Some(bench) = Bench::with("functions of Python") else { return };
+    fs::write(bench.path("inside.py"), INSIDE).expect("writable");
+    for (round, python) in all_interpreters().iter().enumerate() {
+        let ready = bench.path(&format!("ready{round}"));
+        let mut program = Command::new(python);
+        let running = Running::start(program.arg(bench.path("inside.py")).arg(&ready));
+        wait_until("the other interpreter runs", || ready.exists());
+        let (pid, folder) = (running.pid(), format!("r{round}"));
+        wait_until("its function sleeps", || {
+            let _ = fs::remove_dir_all(bench.path(&folder));
+            let attach = ["attach", "-p", &pid, "--duration", "200ms", "--recording", &folder];
+            let output = bench.run(&attach);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let samples = fs::read(bench.path(&folder).join("python.samples"));
+            let stacks = last_stacks(&samples.expect("Python is found"));
+            assert_eq!(stacks.len(), 1, "{python:?}: one thread");
+            let stack = stacks.into_values().next().expect("one");
+            let frames: Vec<(&str, i32)> =
+                stack.iter().map(|(name, line)| (last_word(name), *line)).collect();
+            frames == [("in_other", 4), ("<module>", 6), ("outside", 14), ("<module>", 15)]
+        });
+    }
+}
+
+#[test]
 fn functions_of_python_stand_where_the_interpreter_was() {
     let Some(bench) = Bench::with("functions of Python") else { return };
-    for (round, python) in interpreters().iter().enumerate() {
+    for (round, python) in all_interpreters().iter().enumerate() {
         let folder = format!("r{round}");
         let mut run = bench.spanwise(&["run", "--no-decode", "--recording", &folder, "--"]);
         let output = run.arg(python).arg(script()).arg("work").output().expect("built");
@@ -183,7 +277,7 @@ fn functions_of_python_stand_where_the_interpreter_was() {
 #[test]
 fn last_moments_hold_functions_of_python_and_without_them_nothing_is_read() {
     let Some(bench) = Bench::with("functions of Python") else { return };
-    let python = interpreters().pop().expect("at least one");
+    let python = all_interpreters().pop().expect("at least one");
     let record = |folder: &str, options: &[&str]| {
         let mut run = bench.spanwise(&["run", "--no-decode", "--recording", folder]);
         let output = run.args(options).arg("--").arg(&python).arg(script()).arg("work").output();

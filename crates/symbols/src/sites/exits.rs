@@ -125,6 +125,17 @@ pub(super) fn probe_sites(
     sites.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// Where code of a function is that compilers have moved away from it, from start to end: what it
+/// jumps into the middle of. Stripped files have no symbol for that.
+pub(crate) fn moved_parts(file: &object::File<'_>, bytes: &[u8], address: u64) -> Vec<(u64, u64)> {
+    if file.architecture() != Architecture::X86_64 {
+        return Vec::new();
+    }
+    let parts = CodeFile::new(file, bytes, None).parts_of(address).unwrap_or_default();
+    let moved = parts.into_iter().skip(1);
+    moved.map(|part| (part.address, part.address + part.code.len() as u64)).collect()
+}
+
 /// A function of the symbol table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Symbol {

@@ -6,6 +6,7 @@ mod named;
 mod patterns;
 mod written;
 
+pub(crate) use exits::moved_parts;
 pub use exits::{ExitPlace, FunctionProbes, ProbePlaces, probes_matching, probes_named};
 pub use lines::{address_site, line_sites};
 pub use named::{

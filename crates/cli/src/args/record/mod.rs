@@ -159,7 +159,7 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "BYTES", help_heading = SAMPLES)]
     #[arg(value_parser = clap::value_parser!(u32).range(1024..=65_528))]
     pub(crate) stack_bytes: Option<u32>,
-    /// Record Python functions (CPython 3.8 to 3.13): in programs named python or using
+    /// Record Python functions (CPython 3.8 to 3.15): in programs named python or using
     /// libpython (auto), in every file that looks like an interpreter (on), or not (off)
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = PythonArg::Auto)]
     #[arg(help_heading = SAMPLES)]
