@@ -110,7 +110,7 @@ fn spent_key(on: SpentOn) -> &'static str {
 
 type Range = (TotalNanos, TotalNanos);
 
-/// Where a finding can be looked at: from and to, and the line.
+/// Where a finding can be seen: from and to, and the line.
 fn place(kind: &FindingKind) -> (Option<Range>, Option<&str>) {
     let range = |from: TotalNanos, ns: TotalNanos| Some((from, from + ns));
     match kind {
