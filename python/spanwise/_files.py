@@ -129,7 +129,7 @@ def place_of(path: str, behind_links: bool = True, makes_folders: bool = False) 
 
 
 def _made_folder(name: str, at: int) -> int:
-    """A folder that was missing. Somebody else may have been faster: it is looked at as others."""
+    """A folder that was missing. Somebody else may have been faster: it is checked as others."""
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=at)
     return os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)

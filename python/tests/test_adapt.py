@@ -1,4 +1,4 @@
-"""What is measured follows the budget, and every change is told."""
+"""What is measured follows the budget, and every change is reported."""
 
 import multiprocessing
 import os
@@ -72,7 +72,7 @@ def steps_down(loads, budget, costs=COSTS):
     ([Load(1, SUMS, 2_000_000)], 5.0, [(1, SUMS, IN_8)]),
     ([Load(1, IN_64, 9_000_000)], 5.0, [(1, IN_64, OFF)]),
     ([Load(1, OFF, 9_000_000)], 5.0, []),
-    # What is told of one by one keeps its rows.
+    # What is reported one by one keeps its rows.
     ([Load(1, FULL, 100_000, True)], 5.0, [(1, FULL, TIMES)]),
     ([Load(1, TIMES, 1_000_000, True)], 5.0, []),
 ])
@@ -92,7 +92,7 @@ def test_without_probes_times_only_saves_nothing():
     ([Load(1, TIMES, 40_000)], None),
     # The one that costs least to restore.
     ([Load(1, TIMES, 20_000), Load(2, TIMES, 10_000)], (2, TIMES, FULL)),
-    # What is off has to be looked at first.
+    # What is off has to be measured first.
     ([Load(1, OFF, 0)], None),
 ])
 def test_what_is_affordable_again_goes_up(loads, expected):
@@ -100,7 +100,7 @@ def test_what_is_affordable_again_goes_up(loads, expected):
     assert (move and move[:3]) == expected
 
 
-def test_what_is_off_is_looked_at_again():
+def test_what_is_off_is_measured_again():
     loads = [Load(1, OFF, 0, False, windows) for windows in (24, 25)]
     assert [move[:3] for move in _plan.try_again(loads)] == [(1, OFF, IN_64)]
 
@@ -268,7 +268,7 @@ def test_a_hot_function_is_recorded_more_cheaply_and_counted_all_the_same():
     def hot():
         pass
 
-    # However fast the machine is, the controller looks several times.
+    # However fast the machine is, the controller checks several times.
     for _ in range(10):
         for _ in range(100_000):
             hot()

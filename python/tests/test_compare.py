@@ -87,7 +87,7 @@ def test_odd_questions_say_what_there_is(small):
         sw.compare([], small)
 
 
-def test_a_comparison_can_be_looked_at(ranks):
+def test_a_comparison_can_be_shown(ranks):
     comparison = sw.compare(*ranks)
     assert "<Comparison: a step is same" in repr(comparison)
     assert comparison.report(format="html").startswith("<!DOCTYPE html>")

@@ -212,7 +212,7 @@ def test_torch_profiles_the_fourth_after_a_slow_third(torch):
     command("convert", "--no-index", "out/test.spanwise-session", row.path, "-o", "merged.json")
     spans = spans_of("merged.json")
     (start, end), (low, high) = spans["aten::mm"][0], spans["step"][3]
-    # Calendars are read a moment apart from the clocks of the session.
+    # Calendars are read a little apart from the clocks of the session.
     assert low - 1000 <= start <= end <= high + 1000
 
 
@@ -354,7 +354,7 @@ print(row.capture, row.path, row.start_ns, row.end_ns, row.error, sep="|")
 
 
 @pytest.mark.skipif(not can_record("snapshots when a function"), reason="no triggers here")
-def test_a_recorder_that_keeps_last_moments_saves_the_slow_call_itself():
+def test_a_recorder_that_keeps_last_events_saves_the_slow_call_itself():
     run = [command_line(), "run", "--trigger", ".", "--multi-snapshot", "--no-decode"]
     run += ["--recording", "last.spanwise-recording", "--", sys.executable, "-c", LISTENED_TO]
     done = subprocess.run(run, capture_output=True, text=True)

@@ -107,10 +107,10 @@ def test_a_file_that_cannot_be_read_is_a_row(tmp_path):
         none.ranks()
 
 
-def test_progress_is_told(many):
-    told = []
-    sw.fleet(many, progress=lambda done, total: told.append((done, total)))
-    assert told[-1] == (24, 24) and [done for done, _ in told] == list(range(1, 25))
+def test_progress_is_reported(many):
+    reported = []
+    sw.fleet(many, progress=lambda done, total: reported.append((done, total)))
+    assert reported[-1] == (24, 24) and [done for done, _ in reported] == list(range(1, 25))
 
 
 def test_object_stores_are_read_through_fsspec(many, tmp_path):

@@ -24,10 +24,10 @@ if not _polars._can_share(polars):
             hand()
         except ImportError as reason:
             assert "cannot share names" in str(reason)
-            told = reason
+            message = reason
         else:
             raise SystemExit("names were shared by a release that cannot")
-    print("skipped:", told)
+    print("skipped:", message)
     raise SystemExit
 
 def where(column):
@@ -46,7 +46,7 @@ def check(table, is_shared):
         assert few.collect(engine=engine)["name"].cast(polars.String).to_list() == expected
         asked = lazy.filter(polars.col("name") == names[5]).select(polars.len())
         assert asked.collect(engine=engine).item() == names.count(names[5])
-    # A query that asks for no name looks at none.
+    # A query that asks for no name reads none.
     assert "cat.to" in lazy.select("name").explain()
     assert "cat.to" not in lazy.select("dur_ns").explain()
     return frame

@@ -42,7 +42,7 @@ def test_this_process():
     with manager.profile_operation("block", "other"):
         time.sleep(0.02)
     second = manager.live()
-    # What took most since the look before stands first.
+    # What took most since the call before stands first.
     assert [row["name"] for row in second["operations"]] == ["block", "step"]
     row = second["operations"][1]
     assert (row["count"], row["new_count"], row["failed"]) == (9, 6, 1)
@@ -62,19 +62,19 @@ def test_a_session_that_goes_on_and_one_that_has_ended():
     session = live(manager.session_file)
     until = time.monotonic() + 60
     while True:
-        look = session.look()
-        if look["spans"] or time.monotonic() > until:
+        seen = session.look()
+        if seen["spans"] or time.monotonic() > until:
             break
-    assert look["session"]["state"] == "running"
-    assert look["session"]["dropped"] == 0
-    (row,) = look["spans"]
+    assert seen["session"]["state"] == "running"
+    assert seen["session"]["dropped"] == 0
+    (row,) = seen["spans"]
     assert (row["name"], row["count"]) == ("step", 20)
     assert 0 < row["self_ns"] == row["total_ns"] and row["max_ns"] <= row["total_ns"]
-    (thread,) = look["threads"]
+    (thread,) = seen["threads"]
     assert thread["spans"] == 20
     manager.end_session()
-    look = session.look()
-    assert (look["session"]["state"], look["spans"][0]["count"]) == ("ended", 20)
+    seen = session.look()
+    assert (seen["session"]["state"], seen["spans"][0]["count"]) == ("ended", 20)
 
 
 PROGRAM = '''
@@ -117,15 +117,15 @@ def say(program, count):
 
 
 def test_another_process_is_followed_to_its_end(program):
-    counted, looks, last = 0, 0, None
-    for look in live("out/other.spanwise-session").follow(interval_s=0.01):
-        last, looks = look, looks + 1
-        counted += sum(row["new_count"] for row in look["spans"])
-        if look["session"]["state"] == "running":
-            assert look["session"]["process"] == program.pid
-        if looks <= 5:
+    counted, reads, last = 0, 0, None
+    for seen in live("out/other.spanwise-session").follow(interval_s=0.01):
+        last, reads = seen, reads + 1
+        counted += sum(row["new_count"] for row in seen["spans"])
+        if seen["session"]["state"] == "running":
+            assert seen["session"]["process"] == program.pid
+        if reads <= 5:
             say(program, 100)
-        elif looks == 6:
+        elif reads == 6:
             program.stdin.close()
     assert program.wait(timeout=60) == 0
     assert (last["session"]["state"], last["spans"][0]["count"], counted) == ("ended", 500, 500)
@@ -140,8 +140,8 @@ def test_a_process_that_was_killed_is_gone(program):
         time.sleep(0.01)
     program.kill()
     program.wait()
-    look = session.look()
-    assert (look["session"]["state"], look["spans"][0]["count"]) == ("gone", 10)
+    seen = session.look()
+    assert (seen["session"]["state"], seen["spans"][0]["count"]) == ("gone", 10)
 
 
 def test_what_is_no_session_is_an_error(tmp_path):

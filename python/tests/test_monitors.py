@@ -1,4 +1,4 @@
-"""Kernel and component profilers, and the monitors that look at them."""
+"""Kernel and component profilers, and the monitors that watch them."""
 
 import inspect
 import json
@@ -229,7 +229,7 @@ def test_the_performance_of_a_program(monkeypatch):
     assert monitor.get_recent_alerts() == []
 
 
-def test_slow_components_are_told():
+def test_slow_components_are_reported():
     one = kernel()
     monitor = PerformanceMonitor(one)
     monitor.thresholds.update(response_time_warning=0.0, response_time_critical=3600.0)
@@ -262,7 +262,7 @@ def test_health_follows_errors(errors, expected):
     part = monitor.get_component_health("part")
     assert (part.status, part.error_count) == (expected, errors)
     assert part.success_rate == pytest.approx(1 - errors / 100)
-    # Told when it becomes worse, not each time.
+    # Reported when it becomes worse, not each time.
     assert [row.after for row in alerts] == [expected] * (expected is not HealthStatus.HEALTHY)
     summary = monitor.get_health_summary()
     assert list(summary) == [
@@ -320,15 +320,15 @@ def test_the_resources_of_the_machine():
     lambda one: HealthMonitor(one, check_interval=0.01),
     lambda one: ResourceMonitor(monitoring_interval=0.01),
 ])
-def test_a_monitor_looks_again_and_again_until_it_is_stopped(make):
-    looks = threading.Semaphore(0)
+def test_a_monitor_checks_again_and_again_until_it_is_stopped(make):
+    checks = threading.Semaphore(0)
     monitor = make(kernel())
-    look = monitor.look
-    monitor.look = lambda: (look(), looks.release())
+    check = monitor.look
+    monitor.look = lambda: (check(), checks.release())
     monitor.start_monitoring()
     monitor.start_monitoring()
     for _ in range(3):
-        assert looks.acquire(timeout=60)
+        assert checks.acquire(timeout=60)
     assert monitor.is_monitoring
     monitor.stop_monitoring()
     assert not monitor.is_monitoring and not monitor.monitor_thread.is_alive()
@@ -345,35 +345,35 @@ def test_a_monitor_that_nobody_keeps_ends():
     assert not thread.is_alive()
 
 
-def test_a_look_that_fails_is_not_the_last(caplog):
+def test_a_check_that_fails_is_not_the_last(caplog):
     monitor = ResourceMonitor(monitoring_interval=0.001)
-    looks = threading.Semaphore(0)
+    checks = threading.Semaphore(0)
 
-    def look():
-        looks.release()
+    def check():
+        checks.release()
         raise OSError("no")
 
-    monitor.look = look
+    monitor.look = check
     with caplog.at_level("ERROR"):
         monitor.start_monitoring()
-        assert looks.acquire(timeout=60) and looks.acquire(timeout=60)
+        assert checks.acquire(timeout=60) and checks.acquire(timeout=60)
         monitor.stop_monitoring()
     assert "could not look: OSError('no')" in caplog.text
 
 
-@pytest.mark.parametrize("severity, at_least, told", [
+@pytest.mark.parametrize("severity, at_least, is_reported", [
     (severity, at_least, number >= limit)
     for limit, at_least in enumerate(AlertSeverity)
     for number, severity in enumerate(AlertSeverity)
 ])
-def test_a_rule_is_for_alerts_that_are_as_bad_or_worse(severity, at_least, told):
+def test_a_rule_is_for_alerts_that_are_as_bad_or_worse(severity, at_least, is_reported):
     system, seen = AlertSystem(), []
     system.alert_rules.clear()
     system.add_alert_rule(AlertRule("rule", ["kind"], at_least, [AlertChannel.CALLBACK]))
     system.add_callback(AlertChannel.CALLBACK, seen.append)
     system.send_alert("kind", severity, "title", "message", "test")
     system.send_alert("other", severity, "title", "message", "test")
-    assert [row.alert_type for row in seen] == ["kind"] * told
+    assert [row.alert_type for row in seen] == ["kind"] * is_reported
 
 
 def test_alerts_cool_down_and_escalate(monkeypatch):
@@ -415,7 +415,7 @@ def test_alerts_are_acknowledged_and_resolved():
     assert [row.alert_type for row in system.get_alert_history()] == ["two"]
 
 
-def test_nothing_is_printed_and_logs_are_told(capsys, caplog):
+def test_nothing_is_printed_and_logs_are_written(capsys, caplog):
     system, monitor = AlertSystem(), ResourceMonitor()
     system.watch(monitor)
     monitor.thresholds.update(disk_critical=-1.0)

@@ -125,7 +125,7 @@ def test_no_more_keys_than_services_take():
     assert flat["profiling/operations_left_out"] == 5
 
 
-def test_loggers_are_told(caplog):
+def test_loggers_get_the_results(caplog):
     manager = session(auto_save=False)
     manager.integrate_with_logging(logging.getLogger("mine"))
     with caplog.at_level("DEBUG"):

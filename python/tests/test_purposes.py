@@ -22,8 +22,8 @@ TOLERANCE = 5.0
 METRICS = ("data_loading_overhead", "python_overhead", "memory_allocation_cost")
 
 #: By purpose: words of the first finding, and the least and the most of each metric in seconds,
-#: by the clocks of the program. The least and the most differ by what no clock of a program tells
-#: from the rest: how much of its start-up was interpreting, how much of freeing is the
+#: by the clocks of the program. The least and the most differ by what no clock of a program
+#: separates from the rest: how much of its start-up was interpreting, how much of freeing is the
 #: interpreter's and how much the allocator's.
 PURPOSES = {
     "asyncio": (

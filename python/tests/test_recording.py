@@ -170,7 +170,7 @@ def test_a_generator_hands_on_what_is_sent_thrown_and_returned():
     assert counts(manager) == {"echo": 2}
 
 
-def test_coroutines_are_as_long_as_they_take_and_told_how_long_they_worked():
+def test_coroutines_are_as_long_as_they_take_and_report_how_long_they_worked():
     manager = started()
 
     @profile_function
@@ -270,8 +270,8 @@ class Named:
         return 1
 
 
-def test_methods_tell_of_their_object_from_detailed_on():
-    for level, is_told in ((ProfilerLevel.BASIC, False), (ProfilerLevel.DETAILED, True)):
+def test_methods_describe_their_object_from_detailed_on():
+    for level, is_described in ((ProfilerLevel.BASIC, False), (ProfilerLevel.DETAILED, True)):
         manager = started(level=level)
         with pytest.raises(LookupError, match="as before"):
             Named().fails()
@@ -279,14 +279,14 @@ def test_methods_tell_of_their_object_from_detailed_on():
         manager.end_session()
         fails, quiet = (row.custom_metrics for row in manager.get_profiler("all").operations)
         assert fails["exception_type"] == "LookupError" and fails["method_name"] == "fails"
-        assert ("self_attributes_count" in fails) == is_told
-        if is_told:
+        assert ("self_attributes_count" in fails) == is_described
+        if is_described:
             assert (fails["self_attributes_count"], fails["object_name"]) == (3, "one")
             assert fails["has_config"] is True
         assert "self_attributes_count" not in quiet
 
 
-def test_what_is_decorated_looks_like_what_it_was():
+def test_what_is_decorated_keeps_its_name_and_signature():
     assert work.__name__ == "work" and work.__module__ == __name__
     assert pickle.loads(pickle.dumps(work)) is work
     assert str(inspect.signature(Shape.area)) == "(self, factor=1)"

@@ -97,7 +97,7 @@ sw.profile(3)
 """
 
 
-def test_type_checkers_tell_right_use_from_wrong(tmp_path):
+def test_type_checkers_separate_right_use_from_wrong(tmp_path):
     for name, text in (("right.py", RIGHT), ("wrong.py", WRONG)):
         (tmp_path / name).write_text(text)
     strict = ("mypy", "--strict", "--no-incremental")

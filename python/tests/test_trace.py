@@ -112,7 +112,7 @@ def test_errors_say_where(tmp_path):
         sw.open(tmp_path)
 
 
-def test_progress_is_told_and_may_stop_the_opening(tmp_path):
+def test_progress_is_reported_and_may_stop_the_opening(tmp_path):
     large = tmp_path / "large.json"
     event = '{"ph":"X","pid":1,"tid":1,"ts":%d,"dur":1,"name":"f"}'
     large.write_text("[" + ",".join(event % at for at in range(1_500_000)) + "]")

@@ -80,7 +80,7 @@ pub use critical::{CriticalPath, PathItem, PathKind, PathKindTime, critical_path
 pub use findings::{
     AllocationStorm, Copied, CpuFunction, CpuSpent, CpuStarvation, Finding, FindingKind, GpuIdle,
     GpuIdleCause, HostCopies, HostLine, InGap, LostOverlap, NotRecorded, OffCpuWaits, Overhead,
-    SpentOn, Synchronisation, Thresholds, TinyKernels, TopFunction, Waiting, findings,
+    SpentOn, Synchronization, Thresholds, TinyKernels, TopFunction, Waiting, findings,
 };
 pub use gpu::breakdown::{Balance, BreakdownRow, HostBalance, breakdown};
 pub use gpu::classes::{ClassRow, ClassRules, ClassUse, OTHER, SpanClasses};

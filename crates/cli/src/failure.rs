@@ -12,7 +12,7 @@ pub(crate) const NO: u8 = 1;
 pub(crate) const ERROR: u8 = 2;
 
 /// Shows help, or what is wrong with the command line.
-#[expect(clippy::print_stderr, reason = "one of two places that tell about errors")]
+#[expect(clippy::print_stderr, reason = "one of two places that report errors")]
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     match (error.use_stderr(), text.starts_with("error: ")) {
@@ -23,7 +23,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(if error.use_stderr() { ERROR } else { 0 })
 }
 
-/// Tells about the error, unless nobody listens any more: a closed pipe is fine.
+/// Reports the error, unless nobody listens any more: a closed pipe is fine.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     let closed = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
@@ -31,13 +31,13 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(closed) {
         return ExitCode::SUCCESS;
     }
-    tell(error);
+    report(error);
     ExitCode::from(ERROR)
 }
 
 /// Writes "spanwise: error: …" with what to do next.
-#[expect(clippy::print_stderr, reason = "one of two places that tell about errors")]
-pub(crate) fn tell(error: &anyhow::Error) {
+#[expect(clippy::print_stderr, reason = "one of two places that report errors")]
+pub(crate) fn report(error: &anyhow::Error) {
     let text = format!("{error:#}");
     eprintln!("spanwise: error: {}", spanwise_write::printable(&text));
     let read = match error.downcast_ref::<ReportError>() {

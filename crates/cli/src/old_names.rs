@@ -1,6 +1,6 @@
 //! Commands by their former names, for one release: the words of an old command line become those
 //! of the new one before anything is parsed, so that a command has one set of options and one path
-//! through the code. Parsing the old options as well would have meant a second set.
+//! through the code. Parsing the old options as well would have required a second set.
 
 use std::ffi::OsString;
 

@@ -196,7 +196,7 @@ fn check_findings(trace: &str, expected: &[(&str, &str)], absent: &[&str]) {
 fn line_of(kind: &FindingKind) -> String {
     let line = match kind {
         FindingKind::Overhead(spent) => &spent.line,
-        FindingKind::Synchronisation(sync) => &sync.row.line,
+        FindingKind::Synchronization(sync) => &sync.row.line,
         FindingKind::HostCopies(copies) => &copies.line,
         _ => &None,
     };

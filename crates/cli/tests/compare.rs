@@ -117,7 +117,7 @@ fn what_was_made_worse_is_the_first_cause() {
     check_cause(
         "pair_sync_every_layer",
         |kind| match kind {
-            CauseKind::Synchronisation { operator, .. } => operator == "aten::item",
+            CauseKind::Synchronization { operator, .. } => operator == "aten::item",
             _ => false,
         },
         "make_traces.py(235): after",

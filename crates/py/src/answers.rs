@@ -200,7 +200,7 @@ fn writer_cost() -> (f64, u64) {
     core::writer_cost()
 }
 
-/// Puts a moment with these words into the files; kept for good, so not for each call.
+/// Writes an instant with this text to the files; kept for good, so not for each call.
 #[pyfunction]
 fn mark(text: &str) {
     let state = raw::state();
@@ -237,8 +237,8 @@ fn row<'py>(py: Python<'py>, operation: &Operation, rate: &Rate) -> PyResult<Bou
     row.set_item("site", operation.site as u32)?;
     row.set_item("thread_id", operation.thread_id)?;
     row.set_item("start_tick", operation.start)?;
-    row.set_item("start_time", rate.moment_seconds(operation.start))?;
-    row.set_item("end_time", rate.moment_seconds(operation.end))?;
+    row.set_item("start_time", rate.time_seconds(operation.start))?;
+    row.set_item("end_time", rate.time_seconds(operation.end))?;
     row.set_item("duration", rate.seconds(operation.ticks))?;
     row.set_item("active", operation.active_ticks.map(|ticks| rate.seconds(ticks)))?;
     row.set_item("has_failed", operation.site & raw::HAS_FAILED != 0)?;

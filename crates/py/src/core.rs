@@ -1,4 +1,4 @@
-//! Whether something is recorded, and what: the one hub and the gates that calls look at.
+//! Whether something is recorded, and what: the one hub and the gates that calls check.
 
 use std::io;
 use std::path::Path;
@@ -156,7 +156,7 @@ pub(crate) fn after_fork_in_child() {
     store().forget_parent();
 }
 
-/// The first moment that was seen: where ticks are counted from.
+/// The first time that was read: where ticks are counted from.
 static BASE: OnceLock<(u64, i64)> = OnceLock::new();
 
 /// From ticks to nanoseconds, as well as is known by now.
@@ -171,7 +171,7 @@ pub(crate) fn start_clock() {
     BASE.get_or_init(raw::clock_reading);
 }
 
-/// The rate that was worked out last: a look at both clocks takes a microsecond.
+/// The rate that was worked out last: reading both clocks takes a microsecond.
 static LAST_RATE: Mutex<Option<Rate>> = Mutex::new(None);
 
 pub(crate) fn rate() -> Rate {
@@ -190,14 +190,14 @@ pub(crate) fn rate() -> Rate {
 }
 
 impl Rate {
-    /// A stretch of time in nanoseconds.
+    /// A duration in nanoseconds.
     pub(crate) fn nanos(&self, ticks: u64) -> i64 {
         let nanos = i128::from(ticks) * i128::from(self.nanos) / i128::from(self.ticks);
         i64::try_from(nanos).unwrap_or(i64::MAX)
     }
 
-    /// A moment in nanoseconds on the monotonic clock.
-    pub(crate) fn moment(&self, tick: u64) -> i64 {
+    /// A time in nanoseconds on the monotonic clock.
+    pub(crate) fn time(&self, tick: u64) -> i64 {
         let since = i128::from(tick) - i128::from(self.base.0);
         let nanos = since * i128::from(self.nanos) / i128::from(self.ticks);
         self.base.1.saturating_add(i64::try_from(nanos).unwrap_or(i64::MAX))
@@ -212,7 +212,7 @@ impl Rate {
         self.nanos(ticks) as f64 / 1e9
     }
 
-    pub(crate) fn moment_seconds(&self, tick: u64) -> f64 {
-        self.moment(tick) as f64 / 1e9
+    pub(crate) fn time_seconds(&self, tick: u64) -> f64 {
+        self.time(tick) as f64 / 1e9
     }
 }

@@ -43,7 +43,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sums::tally::set_mode, module)?)?;
     module.add_function(wrap_pyfunction!(sums::tally::reset_modes, module)?)?;
     module.add_function(wrap_pyfunction!(sums::tally::watch, module)?)?;
-    module.add_function(wrap_pyfunction!(calls::watch::tell_of_watched, module)?)?;
+    module.add_function(wrap_pyfunction!(calls::watch::set_watch_callbacks, module)?)?;
     trace::add_to(module)?;
     answers::add_to(module)
 }

@@ -52,7 +52,7 @@ pub fn open_as_one(
     merge_traces(paths, traces)
 }
 
-/// Puts traces on one timeline, under names that tell them apart; one alone stays as it is.
+/// Puts traces on one timeline, under names that distinguish them; one alone stays as it is.
 pub fn merge_traces(paths: &[PathBuf], mut traces: Vec<Trace>) -> Result<MergedTrace, ReportError> {
     if traces.len() == 1
         && let Some(trace) = traces.pop()
@@ -65,7 +65,7 @@ pub fn merge_traces(paths: &[PathBuf], mut traces: Vec<Trace>) -> Result<MergedT
         .map_err(|error| ReportError::Request(format!("cannot be merged: {error}")))
 }
 
-/// What tells the traces apart: the rank, or else the name of the file, or else its path.
+/// What distinguishes the traces: the rank, or else the name of the file, or else its path.
 fn part_names(paths: &[PathBuf], traces: &[Trace]) -> Vec<String> {
     let of = |name: fn(&Path, &Trace) -> Option<String>| {
         let names = paths.iter().zip(traces).map(|(path, trace)| name(path, trace));

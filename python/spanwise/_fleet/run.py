@@ -23,8 +23,8 @@ ReportProgress = Callable[[int, int], None]
 #: How often Ray tries a file again whose worker was lost.
 _RETRIES = 3
 #: Progress is reported after this many files, or this many seconds.
-_LOOKED_AT = 64
-_LOOK_S = 0.2
+_POLLED_MAX = 64
+_POLL_S = 0.2
 
 
 class Status(NamedTuple):
@@ -179,8 +179,8 @@ class OnRay:
     def _as_done(self, waiting: list[Any]) -> Iterator[Any]:
         """What is waited for, as it comes."""
         while waiting:
-            many = min(len(waiting), _LOOKED_AT)
-            ready, waiting = self._ray.wait(waiting, num_returns=many, timeout=_LOOK_S)
+            many = min(len(waiting), _POLLED_MAX)
+            ready, waiting = self._ray.wait(waiting, num_returns=many, timeout=_POLL_S)
             yield from ready
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Experiments: recorded with a command, looked at by a few numbers, set beside their metrics."""
+"""Experiments: recorded with a command, described by a few numbers, set beside their metrics."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _NAMESPACE = "spanwise"
 def frame_with_shared_names(table: Table) -> Any:
     """A `polars.DataFrame` over the memory of a table, its names included."""
     numbers, named = _numbers_and_names(table)
-    # Columns in one go: each is looked through on a core of its own.
+    # Columns in one go: each is processed on a core of its own.
     return numbers.with_columns(named)
 
 

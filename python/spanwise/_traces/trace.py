@@ -160,7 +160,7 @@ class Trace(Sections):
 
     @property
     def instants(self) -> Table:
-        """Moments."""
+        """Point events."""
         return Table(self._trace.table("instants"))
 
     @property
@@ -294,7 +294,7 @@ class Trace(Sections):
         height_px: int = 640,
         port: int = 0,
     ) -> Viewer:
-        """Look at it: the page of `spanwise view`, with other traces to compare.
+        """View it: the page of `spanwise view`, with other traces to compare.
 
         In a notebook the page stands below the cell; elsewhere the browser opens, or as
         `browser` says. It is there until `close()` of what this gives, or the end of the

@@ -90,7 +90,7 @@ class ProfilerManager:
         # What recording has cost in the session, of how much processor time, in seconds.
         self._spent = (0.0, 0.0)
         # When `live` was asked, and what it counted.
-        self._looked: Any = None
+        self._live_before: Any = None
         self.deep_traces: list = []
         self._wanted_at = -1
         self._wanted_last = -1
@@ -194,7 +194,7 @@ class ProfilerManager:
         self._close_session_file()
         self.session_id = session_name or f"session_{int(time.time())}"
         self.clear_all_results()
-        self._looked = None
+        self._live_before = None
         self.session_start_time = time.time()
         self._session_end_time = None
         self._memory_at_start, self._memory_at_end = _native.memory(), None
@@ -286,7 +286,7 @@ class ProfilerManager:
         # Its thread does not exist here, nor do those of deep traces.
         self._controller = None
         self.deep_traces = []
-        self._looked = None
+        self._live_before = None
         self._open.clear()
         for profiler in self.profilers.values():
             profiler._fetched, profiler._fetched_count = [], 0
@@ -305,7 +305,7 @@ class ProfilerManager:
             warnings.warn(f"results are not saved: {reason}", stacklevel=3)
 
     def _log(self, results: dict) -> None:
-        """Tells W&B and the logger; that they fail is no reason to lose results."""
+        """Reports to W&B and the logger; that they fail is no reason to lose results."""
         run = self.wandb_logger
         if run is None and self.global_config.integrate_with_wandb:
             # As `wandb.init` has left it.

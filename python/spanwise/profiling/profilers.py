@@ -102,7 +102,7 @@ class BaseProfiler(ABC):
         return [] if manager is None else manager.level_adjustments
 
     def _subscribe(self) -> None:
-        """Tells the native half what this profiler gets."""
+        """Registers with the native half what this profiler gets."""
         manager = self._manager() if self._manager is not None else None
         number = 0 if manager is None else manager._number
         kept = max(KEPT_MIN, self.config.max_samples)

@@ -1,4 +1,4 @@
-//! Sets of moments: union, intersection and difference, exact to the nanosecond.
+//! Sets of instants: union, intersection and difference, exact to the nanosecond.
 //!
 //! Every question about busy, idle, exposed and overlapped time is arithmetic on
 //! such sets, so that parts add up to the whole by construction.
@@ -10,7 +10,7 @@ use crate::TotalNanos;
 /// From, and the first nanosecond after.
 pub(crate) type Interval = (Nanos, Nanos);
 
-/// A set that tells how much of a window it covers without walking through it.
+/// A set that knows how much of a window it covers without walking through it.
 pub(crate) struct CoveredSet {
     set: IntervalSet,
     /// By interval: the length of all before it; and of all.
@@ -116,12 +116,12 @@ impl IntervalSet {
         IntervalSet(rest)
     }
 
-    /// The moments of `window` that are not in the set.
+    /// The instants of `window` that are not in the set.
     pub(crate) fn gaps(&self, window: Interval) -> IntervalSet {
         IntervalSet::new(vec![window]).minus(self)
     }
 
-    /// The intervals that share a moment with `window`, cut to it.
+    /// The intervals that share an instant with `window`, cut to it.
     pub(crate) fn within(&self, window: Interval) -> impl Iterator<Item = Interval> {
         let first = self.0.partition_point(|interval| interval.1 <= window.0);
         self.0[first..]
@@ -140,7 +140,7 @@ impl IntervalSet {
         IntervalSet(self.within(window).collect())
     }
 
-    /// The interval that holds this moment.
+    /// The interval that holds this instant.
     pub(crate) fn at(&self, time: Nanos) -> Option<Interval> {
         let place = self.0.partition_point(|interval| interval.1 <= time);
         self.0.get(place).copied().filter(|interval| interval.0 <= time)
@@ -164,13 +164,13 @@ mod tests {
         prop::collection::vec(interval, 0..9)
     }
 
-    /// Each moment asked for itself.
-    fn moments(intervals: &[Interval]) -> Vec<bool> {
+    /// Each instant by itself.
+    fn instants(intervals: &[Interval]) -> Vec<bool> {
         let is_in = |time| intervals.iter().any(|&(from, to)| from <= time && time < to);
         (0..CLOCK).map(is_in).collect()
     }
 
-    fn of_moments(is_in: impl Fn(usize) -> bool) -> IntervalSet {
+    fn of_instants(is_in: impl Fn(usize) -> bool) -> IntervalSet {
         let single = |time: usize| (time as i64, time as i64 + 1);
         let times = (0..CLOCK as usize).filter(|&time| is_in(time));
         IntervalSet::new(times.map(single).collect())
@@ -178,13 +178,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_agree_with_single_moments(a in intervals(), b in intervals()) {
-            let (in_a, in_b) = (moments(&a), moments(&b));
+        fn sets_agree_with_single_instants(a in intervals(), b in intervals()) {
+            let (in_a, in_b) = (instants(&a), instants(&b));
             let (a, b) = (IntervalSet::new(a), IntervalSet::new(b));
-            prop_assert_eq!(a.union(&b), of_moments(|at| in_a[at] || in_b[at]));
-            prop_assert_eq!(a.intersection(&b), of_moments(|at| in_a[at] && in_b[at]));
-            prop_assert_eq!(a.minus(&b), of_moments(|at| in_a[at] && !in_b[at]));
-            prop_assert_eq!(a.gaps((0, CLOCK)), of_moments(|at| !in_a[at]));
+            prop_assert_eq!(a.union(&b), of_instants(|at| in_a[at] || in_b[at]));
+            prop_assert_eq!(a.intersection(&b), of_instants(|at| in_a[at] && in_b[at]));
+            prop_assert_eq!(a.minus(&b), of_instants(|at| in_a[at] && !in_b[at]));
+            prop_assert_eq!(a.gaps((0, CLOCK)), of_instants(|at| !in_a[at]));
             let covered = CoveredSet::new(a.clone());
             for window in b.iter() {
                 prop_assert_eq!(covered.covered_ns(window), a.covered_ns(window));
@@ -193,12 +193,12 @@ mod tests {
         }
 
         #[test]
-        fn a_window_sees_its_own_moments(a in intervals(), from in 0..CLOCK, dur in 0..20_i64) {
+        fn a_window_sees_its_own_instants(a in intervals(), from in 0..CLOCK, dur in 0..20_i64) {
             let window = (from, (from + dur).min(CLOCK));
             let inside = |at: usize| window.0 <= at as i64 && (at as i64) < window.1;
-            let is_in = moments(&a);
+            let is_in = instants(&a);
             let set = IntervalSet::new(a);
-            let expected = of_moments(|at| is_in[at] && inside(at));
+            let expected = of_instants(|at| is_in[at] && inside(at));
             prop_assert_eq!(set.covered_ns(window), expected.total_ns());
             prop_assert_eq!(set.cut_to(window), expected);
             prop_assert_eq!(set.at(from).is_some(), is_in[from as usize]);

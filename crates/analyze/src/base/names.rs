@@ -10,7 +10,7 @@ use spanwise_model::{StrId, Strings, Trace};
 
 const ADDRESS: &str = " at 0x";
 
-/// For each string of a trace the first one that is equal but for addresses.
+/// For each string of a trace the first one that is equal except for addresses.
 pub struct Names {
     strings: Strings,
     merged: Vec<u32>,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Samples up to which all orders are tried: 9! is 362,880.
 const EXACT_MAX: usize = 9;
 
-/// Pairs of samples that a slope looks at; more would only cost time.
+/// Pairs of samples to estimate a slope from; more would only cost time.
 const SLOPE_PAIRS_MAX: usize = 500_000;
 
 /// Ranks from 1, doubled so that the mean rank of equal values is whole. No NaN.
@@ -307,8 +307,8 @@ mod tests {
 
         #[test]
         fn only_order_counts((x, y) in columns()) {
-            let stretched: Vec<f64> = x.iter().map(|x| x.powi(3) + 7.0 * x - 1.0).collect();
-            prop_assert_eq!(rho_of(&stretched, &y), rho_of(&x, &y));
+            let curved: Vec<f64> = x.iter().map(|x| x.powi(3) + 7.0 * x - 1.0).collect();
+            prop_assert_eq!(rho_of(&curved, &y), rho_of(&x, &y));
             let turned: Vec<f64> = x.iter().map(|x| -x).collect();
             prop_assert_eq!(rho_of(&turned, &y), rho_of(&x, &y).map(|rho| -rho));
         }

@@ -1,4 +1,4 @@
-//! Knowledge that is data: a file of rules, read with its mistakes told by line.
+//! Knowledge that is data: a file of rules, read with its mistakes reported by line.
 //!
 //! The project's own tables are files in the same form, compiled in.
 

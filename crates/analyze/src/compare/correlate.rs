@@ -12,7 +12,7 @@ use crate::compare::observe::{Feature, FeatureGroup, Observation};
 /// Fewer samples say nothing: of three, every third order is as strong as any.
 pub const SAMPLES_MIN: usize = 4;
 
-/// Time below this share of every sample is too little to look at, in thousandths.
+/// Time below this share of every sample is too little to consider, in thousandths.
 const SHARE_MIN_PER_MILLE: f64 = 1.0;
 
 /// A metric with a value for each observation.
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub values: Vec<Option<f64>>,
 }
 
-/// What moves with each metric, and how much was looked at.
+/// What moves with each metric, and how much was examined.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Correlations {
     pub samples: usize,

@@ -4,7 +4,7 @@
 //! the recording, counts fills as computation, and leaves out of the timeline what
 //! has no launch in the trace, unless nothing has. It adds floats; these are sums of
 //! nanoseconds, which agree to 10⁻³ and better. The category of an operator, which
-//! TraceLens looks up in its own list, is not given.
+//! TraceLens finds in its own list, is not given.
 
 use std::collections::BTreeMap;
 

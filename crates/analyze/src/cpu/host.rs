@@ -8,7 +8,7 @@ use crate::base::intervals::IntervalSet;
 use crate::cpu::self_time::{innermost_pieces, takes_part};
 use crate::{WaitClassifier, WaitKind};
 
-/// When a thread worked and when it waited; the sets share no moment.
+/// When a thread worked and when it waited; the sets share no instant.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadStates {
     /// Inside a span that does not wait.

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn file_and_function_are_told_apart() {
+    fn file_and_function_are_separated() {
         let frame = Frame::parse("/usr/lib/python3.12/queue.py(171): get");
         assert_eq!(frame, Frame::Code { file: "queue.py", function: "get" });
         assert_eq!(Frame::parse("aten::mm"), Frame::Unknown);

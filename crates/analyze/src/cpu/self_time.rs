@@ -1,7 +1,7 @@
-//! Self time: each moment of a thread belongs to exactly one span.
+//! Self time: each instant of a thread belongs to exactly one span.
 //!
-//! The stack at a moment is every span open then, in row order (start, longest
-//! first, file order); the moment is credited to the last of them, the innermost.
+//! The stack at an instant is every span open then, in row order (start, longest
+//! first, file order); the instant is credited to the last of them, the innermost.
 //! Subtracting children from their parents, the usual way, counts time twice and
 //! gives negative values as soon as spans overlap without nesting, and every
 //! `record_function` block in a PyTorch trace does. With this rule the self times
@@ -124,7 +124,7 @@ pub(crate) fn on_stack_by_category(trace: &Trace) -> Vec<bool> {
     trace.categories().rows().iter().map(|category| category.kind.is_on_stack()).collect()
 }
 
-/// Gives every covered moment to the innermost span open then.
+/// Gives every covered instant to the innermost span open then.
 ///
 /// `starts` ascends. An outer span may end before an inner one: it then lies dead
 /// in the stack and is dropped when it comes to the top, so each span is pushed
@@ -140,7 +140,7 @@ fn credit_innermost(
     let mut open: Vec<(i64, usize)> = Vec::new();
     let mut reached = i64::MIN;
     for (row, ((&start, &dur), &takes)) in starts.iter().zip(durs).zip(takes_part).enumerate() {
-        // A span without length never holds a moment.
+        // A span without length never holds an instant.
         if !takes || dur == 0 {
             continue;
         }
@@ -151,7 +151,7 @@ fn credit_innermost(
     credit_until(i64::MAX, &mut reached, &mut open, &mut credit);
 }
 
-/// Credits the moments from `reached` to `until`, as far as spans are open.
+/// Credits the time from `reached` to `until`, as far as spans are open.
 fn credit_until(
     until: i64,
     reached: &mut i64,
@@ -261,10 +261,10 @@ mod tests {
         let spans = trace.spans();
         let mut self_ns = vec![0; spans.len()];
         for track in trace.tracks().rows() {
-            for moment in -5..80 {
+            for time in -5..80 {
                 let is_open = |&span: &SpanId| {
                     trace.kind(span).is_on_stack()
-                        && (spans.start(span)..spans.end(span)).contains(&moment)
+                        && (spans.start(span)..spans.end(span)).contains(&time)
                 };
                 if let Some(innermost) = track.span_ids().rfind(is_open) {
                     self_ns[innermost.index()] += 1;

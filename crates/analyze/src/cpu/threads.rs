@@ -103,7 +103,7 @@ mod tests {
     use crate::self_time;
 
     #[test]
-    fn kinds_add_up_and_waiting_is_told_apart() {
+    fn kinds_add_up_and_waiting_is_kept_apart() {
         let mut sample = Sample::default();
         sample.span("idle", SpanKind::Python, "threading.py(355): wait", 0, 100);
         sample.span("idle", SpanKind::Python, "<built-in method acquire of _thread.lock>", 10, 80);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_do_not_tell_functions_apart() {
+    fn addresses_do_not_distinguish_functions() {
         check(&[("1", "<f at 0x1>", 0, 3), ("1", "<f at 0x2>", 5, 4)], &[("<f>", 7, 7, 2)]);
     }
 }

@@ -9,7 +9,7 @@ use crate::cpu::self_time::{innermost_pieces, takes_part};
 use crate::gpu::device::{Device, WorkKind, WorkKinds, devices};
 use crate::{Facts, WaitKind};
 
-/// A stretch of a thread inside one innermost span, or one piece of GPU work.
+/// A part of a thread inside one innermost span, or one piece of GPU work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
     pub(super) start: Nanos,
@@ -133,8 +133,8 @@ impl Graph {
 /// A launch that was under way for longer than this while another stream finished
 /// something is taken to have waited for it.
 const LATENCY_MAX_NS: Nanos = 20_000;
-/// How far back to look for the thread that one waited for.
-const LOOK_BACK: usize = 256;
+/// How far back to search for the thread that one waited for.
+const LOOKBACK_MAX: usize = 256;
 
 struct Build<'a> {
     facts: &'a Facts,
@@ -374,16 +374,16 @@ impl<'a> Build<'a> {
     }
 }
 
-/// The last of the moments in (from, to] that is not this lane's own.
+/// The last of the times in (from, to] that is not this lane's own.
 fn latest(
-    moments: &[(Nanos, u32, usize)],
+    times: &[(Nanos, u32, usize)],
     lane: usize,
     within: (Nanos, Nanos),
 ) -> Option<(Nanos, u32)> {
     let (from, to) = within;
-    let end = moments.partition_point(|moment| moment.0 <= to);
-    let recent = moments[..end].iter().rev().take(LOOK_BACK);
-    let inside = recent.take_while(|moment| moment.0 > from);
-    let other = |moment: &&(Nanos, u32, usize)| moment.2 != lane;
+    let end = times.partition_point(|other_end| other_end.0 <= to);
+    let recent = times[..end].iter().rev().take(LOOKBACK_MAX);
+    let inside = recent.take_while(|other_end| other_end.0 > from);
+    let other = |other_end: &&(Nanos, u32, usize)| other_end.2 != lane;
     inside.into_iter().find(other).map(|&(time, node, _)| (time, node))
 }

@@ -1,4 +1,4 @@
-//! The critical path: the chain of what the last moment of the window waited for.
+//! The critical path: the chain of what the end of the window waited for.
 //!
 //! Walked backwards from the end. A thread did one thing after another; where it
 //! waited for the GPU, the path goes on with the work it waited for; work goes back
@@ -22,7 +22,7 @@ use spanwise_model::StrId;
 use crate::{Facts, TotalNanos};
 use graph::Graph;
 
-/// What a stretch of the path was spent on.
+/// What a part of the path was spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathKind {
     /// A thread worked.
@@ -114,7 +114,7 @@ pub fn critical_path(facts: &Facts, gains: usize) -> CriticalPath {
     }
 }
 
-/// What tells one function or kernel from another.
+/// What distinguishes one function or kernel from another.
 type ItemKey = (PathKind, StrId, Option<StrId>);
 
 fn item_key(facts: &Facts, graph: &Graph, node: u32) -> ItemKey {
@@ -159,7 +159,7 @@ fn gains_of(facts: &Facts, graph: &Graph, keys: impl Iterator<Item = ItemKey>) -
 
 /// For each node the place of its item among `keys`.
 fn lanes(facts: &Facts, graph: &Graph, keys: &[ItemKey]) -> Vec<u8> {
-    // Most nodes are told apart by their names alone.
+    // Most nodes are distinguished by their names alone.
     let names: Vec<StrId> = keys.iter().map(|key| key.1).collect();
     let lane = |node: u32| {
         let name = facts.names().merged(facts.trace().spans().name(graph.node(node).span));

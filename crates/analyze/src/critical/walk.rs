@@ -5,7 +5,7 @@ use spanwise_model::Nanos;
 use super::PathKind;
 use super::graph::{Edge, Graph, Point};
 
-/// A stretch of the path.
+/// A part of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) from: Nanos,

@@ -8,7 +8,7 @@ use super::{Finding, FindingKind, Thresholds};
 use crate::memory::{caller, is_short_lived};
 use crate::{Allocation, DeviceMemory, Facts, TotalBytes, TotalNanos};
 
-/// Stretches of time in which one place asked for memory again and again. Moments count
+/// Time ranges in which one place asked for memory again and again. Times count
 /// from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllocationStorm {
@@ -17,11 +17,11 @@ pub struct AllocationStorm {
     pub place: Option<String>,
     /// Whether the place is a line.
     pub is_line: bool,
-    /// Allocations in the stretches, their bytes, and those freed at once.
+    /// Allocations in the ranges, their bytes, and those freed at once.
     pub count: u64,
     pub bytes: TotalBytes,
     pub short_lived: u64,
-    /// The stretches together, and the longest of them.
+    /// The ranges together, and the longest of them.
     pub total_ns: TotalNanos,
     pub longest_from: TotalNanos,
     pub longest_ns: TotalNanos,
@@ -56,28 +56,28 @@ fn storms_on(facts: &Facts, device: &DeviceMemory, thresholds: &Thresholds) -> V
     }
     let storm = |(site, rows): (AllocationSite, Vec<&Allocation>)| {
         let times: Vec<Nanos> = rows.iter().map(|row| row.from).collect();
-        let stretches = dense(&times, least, thresholds.allocation_storm_ns);
-        (!stretches.is_empty()).then(|| finding(facts, device, site, &rows, &stretches))
+        let ranges = dense(&times, least, thresholds.allocation_storm_ns);
+        (!ranges.is_empty()).then(|| finding(facts, device, site, &rows, &ranges))
     };
     by_site.into_iter().filter_map(storm).collect()
 }
 
-/// Stretches, ends included, whose every moment belongs to `least` of the times that lie
+/// Ranges, ends included, whose every instant belongs to `least` of the times that lie
 /// within `within_ns`; apart, and in order. `times` ascends.
 fn dense(times: &[Nanos], least: usize, within_ns: Nanos) -> Vec<(Nanos, Nanos)> {
     debug_assert!(times.is_sorted());
-    let mut stretches: Vec<(Nanos, Nanos)> = Vec::new();
+    let mut ranges: Vec<(Nanos, Nanos)> = Vec::new();
     for group in times.windows(least) {
         let (from, to) = (group[0], group[group.len() - 1]);
         if i128::from(to) - i128::from(from) > i128::from(within_ns) {
             continue;
         }
-        match stretches.last_mut() {
+        match ranges.last_mut() {
             Some(last) if from <= last.1 => last.1 = to,
-            _ => stretches.push((from, to)),
+            _ => ranges.push((from, to)),
         }
     }
-    stretches
+    ranges
 }
 
 fn finding(
@@ -85,16 +85,16 @@ fn finding(
     device: &DeviceMemory,
     site: AllocationSite,
     rows: &[&Allocation],
-    stretches: &[(Nanos, Nanos)],
+    ranges: &[(Nanos, Nanos)],
 ) -> Finding {
     let length = |&(from, to): &(Nanos, Nanos)| i128::from(to) - i128::from(from);
-    let total_ns = stretches.iter().map(length).sum();
+    let total_ns = ranges.iter().map(length).sum();
     // Of equals the first.
-    let longest = stretches.iter().rev().max_by_key(|stretch| length(stretch));
+    let longest = ranges.iter().rev().max_by_key(|range| length(range));
     let longest = *longest.expect("only called with some");
     let is_inside = |row: &&&Allocation| {
-        let at = stretches.partition_point(|stretch| stretch.1 < row.from);
-        stretches.get(at).is_some_and(|stretch| stretch.0 <= row.from)
+        let at = ranges.partition_point(|range| range.1 < row.from);
+        ranges.get(at).is_some_and(|range| range.0 <= row.from)
     };
     let inside: Vec<&&Allocation> = rows.iter().filter(is_inside).collect();
     let storm = AllocationStorm {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn dense_stretches_join_where_they_touch() {
+    fn dense_ranges_join_where_they_touch() {
         assert_eq!(dense(&[0, 5, 10, 90, 91, 92, 93, 200], 3, 10), [(0, 10), (90, 93)]);
         assert_eq!(dense(&[0, 5, 10, 15, 20], 3, 10), [(0, 20)]);
         assert_eq!(dense(&[0, 5], 3, 10), []);
@@ -173,24 +173,24 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn a_time_is_in_a_stretch_where_some_group_has_it(
+        fn a_time_is_in_a_range_where_some_group_has_it(
             times in prop::collection::vec(0..200_i64, 0..40),
             least in 1..6_usize,
             within in 0..20_i64,
         ) {
             let mut times = times;
             times.sort_unstable();
-            let stretches = dense(&times, least, within);
-            prop_assert!(stretches.windows(2).all(|pair| pair[0].1 < pair[1].0));
-            for moment in 0..200 {
-                let is_inside = stretches.iter().any(|&(from, to)| from <= moment && moment <= to);
-                // Any group of neighbours, from its first to its last.
+            let ranges = dense(&times, least, within);
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0));
+            for time in 0..200 {
+                let is_inside = ranges.iter().any(|&(from, to)| from <= time && time <= to);
+                // Any group of neighbors, from its first to its last.
                 let in_group = (0..times.len()).any(|first| {
                     times.get(first + least - 1).is_some_and(|&last| {
-                        last - times[first] <= within && (times[first]..=last).contains(&moment)
+                        last - times[first] <= within && (times[first]..=last).contains(&time)
                     })
                 });
-                prop_assert_eq!(is_inside, in_group, "{}", moment);
+                prop_assert_eq!(is_inside, in_group, "{}", time);
             }
         }
     }

@@ -33,7 +33,7 @@ pub struct HostLine {
     pub window_ns: TotalNanos,
     /// What took most of it there.
     pub inside: Option<TopFunction>,
-    /// First and last moment spent there.
+    /// The first and the last time spent there.
     pub from: TotalNanos,
     pub to: TotalNanos,
 }

@@ -23,7 +23,7 @@ pub use host::{HostLine, TopFunction, Waiting};
 pub use observed::{CpuFunction, CpuSpent, CpuStarvation, OffCpuWaits};
 pub use overheads::{Overhead, SpentOn};
 pub(crate) use overheads::{Spending, spent_on};
-pub use transfers::{Copied, HostCopies, LostOverlap, Synchronisation};
+pub use transfers::{Copied, HostCopies, LostOverlap, Synchronization};
 
 /// When something becomes a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,12 +169,12 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The time it is about; findings are sorted by it.
     pub about_ns: TotalNanos,
-    /// What mending it can gain at most, where the trace tells: it does not say how much
+    /// What a repair can gain at most, where the trace shows it: it does not say how much
     /// of that another bottleneck would then take.
     pub gain_ns: Option<TotalNanos>,
 }
 
-/// What was found. Moments count from the start of the window.
+/// What was found. Times count from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FindingKind {
     GpuIdle(GpuIdle),
@@ -183,7 +183,7 @@ pub enum FindingKind {
     TinyKernels(TinyKernels),
     NotRecorded(NotRecorded),
     Overhead(Overhead),
-    Synchronisation(Synchronisation),
+    Synchronization(Synchronization),
     HostCopies(HostCopies),
     LostOverlap(LostOverlap),
     AllocationStorm(AllocationStorm),

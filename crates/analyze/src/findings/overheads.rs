@@ -2,7 +2,7 @@
 //! waits, preparing it in Python, pickling it for another process, asking the driver for
 //! memory, running an event loop.
 //!
-//! What belongs where is a table. A moment of a thread counts for everything that was
+//! What belongs where is a table. An instant of a thread counts for everything that was
 //! going on then: preparing an item while loading data is both.
 
 use std::cmp::Reverse;
@@ -24,7 +24,7 @@ pub enum SpentOn {
     /// NumPy, image and table libraries on the main thread.
     Preprocessing,
     /// Objects on their way to or from another process.
-    Serialisation,
+    Serialization,
     /// asyncio's own work, what it runs not included.
     EventLoop,
     /// Calls for memory: of the driver, and of recorded programs those of the system, too.
@@ -37,7 +37,7 @@ impl SpentOn {
     pub const ALL: [SpentOn; 6] = [
         SpentOn::DataLoading,
         SpentOn::Preprocessing,
-        SpentOn::Serialisation,
+        SpentOn::Serialization,
         SpentOn::EventLoop,
         SpentOn::Allocation,
         SpentOn::Import,
@@ -106,12 +106,12 @@ const SIGNS: &[(SpentOn, SpanKind, Sign)] = &[
     (SpentOn::Preprocessing, SpanKind::Python, Sign::File("torchvision/transforms/")),
     (SpentOn::Preprocessing, SpanKind::Python, Sign::File("torchaudio/transforms/")),
     (SpentOn::Preprocessing, SpanKind::Python, Sign::BuiltIn("numpy.")),
-    (SpentOn::Serialisation, SpanKind::Python, Sign::File("pickle.py")),
-    (SpentOn::Serialisation, SpanKind::Python, Sign::File("multiprocessing/reduction.py")),
-    (SpentOn::Serialisation, SpanKind::Python, Sign::File("torch/multiprocessing/reductions.py")),
-    (SpentOn::Serialisation, SpanKind::Python, Sign::BuiltIn("function loads")),
-    (SpentOn::Serialisation, SpanKind::Python, Sign::BuiltIn("function dumps")),
-    (SpentOn::Serialisation, SpanKind::Python, Sign::BuiltIn("_pickle.")),
+    (SpentOn::Serialization, SpanKind::Python, Sign::File("pickle.py")),
+    (SpentOn::Serialization, SpanKind::Python, Sign::File("multiprocessing/reduction.py")),
+    (SpentOn::Serialization, SpanKind::Python, Sign::File("torch/multiprocessing/reductions.py")),
+    (SpentOn::Serialization, SpanKind::Python, Sign::BuiltIn("function loads")),
+    (SpentOn::Serialization, SpanKind::Python, Sign::BuiltIn("function dumps")),
+    (SpentOn::Serialization, SpanKind::Python, Sign::BuiltIn("_pickle.")),
     (SpentOn::EventLoop, SpanKind::Python, Sign::File("asyncio/")),
     (SpentOn::EventLoop, SpanKind::Python, Sign::File("uvloop/")),
     (SpentOn::Allocation, SpanKind::Runtime, Sign::Begins("cudaMalloc")),
@@ -195,7 +195,7 @@ pub(super) fn limit(thresholds: &Thresholds, on: SpentOn) -> i128 {
     match on {
         SpentOn::DataLoading => thresholds.data_loading_percent,
         SpentOn::Preprocessing => thresholds.preprocessing_percent,
-        SpentOn::Serialisation => thresholds.serialisation_percent,
+        SpentOn::Serialization => thresholds.serialisation_percent,
         SpentOn::EventLoop => thresholds.event_loop_percent,
         SpentOn::Allocation => thresholds.allocation_percent,
         SpentOn::Import => thresholds.import_percent,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_what_time_is_spent_on() {
+    fn names_show_what_time_is_spent_on() {
         let annotation = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
         check(SpanKind::Annotation, annotation, &[SpentOn::DataLoading]);
         check(SpanKind::Python, "numpy/core/x.py(3): dot", &[SpentOn::Preprocessing]);

@@ -12,7 +12,7 @@ use crate::{Facts, SyncRow, TotalNanos, breakdown, syncs};
 
 /// A line that makes the host wait for the GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Synchronisation {
+pub struct Synchronization {
     pub row: SyncRow,
     pub window_ns: TotalNanos,
 }
@@ -33,7 +33,7 @@ pub struct HostCopies {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Copied {
     pub count: u64,
-    /// Where the source tells.
+    /// Where the source has it.
     pub bytes: u64,
     pub total_ns: TotalNanos,
 }
@@ -57,13 +57,13 @@ fn is_copy(row: &SyncRow) -> bool {
 
 pub(super) fn transfers(facts: &Facts, thresholds: &Thresholds) -> Vec<Finding> {
     let (copies, waits): (Vec<SyncRow>, Vec<SyncRow>) = syncs(facts).into_iter().partition(is_copy);
-    let mut found = synchronisations(facts, waits, thresholds);
+    let mut found = synchronizations(facts, waits, thresholds);
     found.extend(host_copies(facts, &copies, thresholds));
     found.extend(lost_overlap(facts, thresholds));
     found
 }
 
-fn synchronisations(facts: &Facts, rows: Vec<SyncRow>, thresholds: &Thresholds) -> Vec<Finding> {
+fn synchronizations(facts: &Facts, rows: Vec<SyncRow>, thresholds: &Thresholds) -> Vec<Finding> {
     let window_ns = facts.window_ns();
     let finding = |row: SyncRow| {
         // Where the GPU never ran dry the host only caught up with it.
@@ -72,7 +72,7 @@ fn synchronisations(facts: &Facts, rows: Vec<SyncRow>, thresholds: &Thresholds) 
         is_costly.then(|| Finding {
             about_ns: row.blocked_ns + row.idle_ns,
             gain_ns: Some(row.idle_ns),
-            kind: FindingKind::Synchronisation(Synchronisation { row, window_ns }),
+            kind: FindingKind::Synchronization(Synchronization { row, window_ns }),
         })
     };
     rows.into_iter().filter_map(finding).collect()

@@ -1,6 +1,6 @@
 //! What each GPU spent its time on: computing, communicating, copying, nothing.
 //!
-//! Each moment of the window counts once, for the first that applies: compute,
+//! Each instant of the window counts once, for the first that applies: compute,
 //! then communication (exposed: nothing computes meanwhile), then copies (exposed:
 //! neither), else idle. So the four parts add up to the window, to the nanosecond.
 
@@ -66,7 +66,7 @@ impl HostBalance {
     }
 }
 
-/// Host against device: each moment of the window is one of four.
+/// Host against device: each instant of the window is one of four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Balance {
     /// The host worked and the device was busy.
@@ -93,7 +93,7 @@ pub fn breakdown(facts: &Facts) -> Vec<BreakdownRow> {
     breakdown_with(facts, &mut |device| hosts.of(device))
 }
 
-/// The same without the balance, for which every moment of the host must be looked at.
+/// The same without the balance, for which all activity of the host must be read.
 pub(crate) fn device_breakdown(facts: &Facts) -> Vec<BreakdownRow> {
     breakdown_with(facts, &mut |_| Host::Unknown)
 }

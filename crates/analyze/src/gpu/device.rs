@@ -109,7 +109,7 @@ pub(crate) fn busy(trace: &Trace, work: impl Iterator<Item = SpanId>) -> Interva
     IntervalSet::new(work.map(|span| (spans.start(span), spans.end(span))).collect())
 }
 
-/// Says what work is for; each name is looked at once.
+/// Says what work is for; each name is classified once.
 pub(crate) struct WorkKinds<'a> {
     trace: &'a Trace,
     by_name: Vec<Option<bool>>,

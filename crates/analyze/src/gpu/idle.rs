@@ -1,10 +1,10 @@
 //! Why a GPU had nothing to do: each gap is cut into parts with one cause each.
 //!
 //! A gap lasts from the end of one piece of work to the start of the next, and it
-//! is the next one that tells the cause: until the call that launched it began, the
+//! is the next one that shows the cause: until the call that launched it began, the
 //! GPU waited for the host; from then on the work was on its way. The parts of a gap
 //! add up to the gap. A whole device is idle while none of its streams works; where
-//! it has several streams, each is also looked at alone.
+//! it has several streams, each is also analyzed alone.
 
 use std::collections::BTreeMap;
 

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_to_a_dry_stream_is_told_from_one_that_queues() {
+    fn a_launch_to_a_dry_stream_is_distinguished_from_one_that_queues() {
         let mut sample = Sample::default();
         sample.call("1", 0, 10, 1);
         sample.call("1", 10, 10, 2);

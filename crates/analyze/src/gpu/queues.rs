@@ -29,7 +29,7 @@ pub struct QueueRow {
     pub over_ns: TotalNanos,
     /// Time at each of [`QUEUE_DEPTHS`] or deeper.
     pub at_least_ns: [TotalNanos; 4],
-    /// Stretches in which the stream had nothing to do and nothing in the queue while
+    /// Intervals in which the stream had nothing to do and nothing in the queue while
     /// the thread that feeds it worked: how many, in all, and the longest.
     pub starved: u64,
     pub starved_ns: TotalNanos,
@@ -81,7 +81,7 @@ fn sum_depths(mut changes: Vec<(Nanos, i64)>, last_end: Nanos, row: &mut QueueRo
     for (&(time, change), end) in changes.iter().zip(ends) {
         depth = depth.saturating_add_signed(change);
         let ns = length((time, end)).max(0);
-        // What arrives and starts in one moment was never in the queue.
+        // What arrives and starts at one time was never in the queue.
         if ns > 0 {
             row.depth_max = row.depth_max.max(depth);
         }

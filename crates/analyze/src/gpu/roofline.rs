@@ -2,7 +2,7 @@
 //!
 //! GPU work counts for the innermost operator around its launch that has a model
 //! (`costs`), once an operator's call. What has no model, no shapes or no launch is
-//! not covered, and how much that is, is told.
+//! not covered, and how much that is, is reported.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_covered_is_told_apart() {
+    fn what_is_not_covered_is_counted_apart() {
         let mut sample = Sample::default();
         sample.span("1", SpanKind::Operator, "aten::mm", 0, 10);
         sample.call("1", 1, 1, 1);

@@ -29,7 +29,7 @@ pub struct SyncRow {
     pub blocked_max_ns: Nanos,
     /// Calls in which the GPU ran out of work …
     pub drained: u64,
-    /// … and for how long it then had none; each idle moment counts once.
+    /// … and for how long it then had none; each idle nanosecond counts once.
     pub idle_ns: TotalNanos,
 }
 

@@ -199,16 +199,16 @@ fn devices(trace: &Trace) -> Vec<DeviceUse> {
     for track in trace.tracks().rows().iter().filter(|row| row.kind == TrackKind::GpuStream) {
         streams.entry(track.process).or_default().push(track);
     }
-    // The first of those that the source tells of under one number.
-    let told = trace.info().devices.iter().rev();
-    let told: HashMap<String, &Device> =
-        told.map(|device| (device.id.to_string(), device)).collect();
+    // The first of those that the source names under one number.
+    let listed = trace.info().devices.iter().rev();
+    let listed: HashMap<String, &Device> =
+        listed.map(|device| (device.id.to_string(), device)).collect();
     let text = |id: &StrId| trace.strings().get(*id);
     let mut devices: Vec<(StrId, Vec<&Track>)> = streams.into_iter().collect();
     // Numbers in order of numbers, then anything else.
     devices.sort_by_key(|(id, _)| (text(id).parse::<u64>().unwrap_or(u64::MAX), text(id)));
     let device = |(id, streams): (StrId, Vec<&Track>)| {
-        device(trace, text(&id), told.get(text(&id)).copied(), &streams)
+        device(trace, text(&id), listed.get(text(&id)).copied(), &streams)
     };
     devices.into_iter().map(device).collect()
 }

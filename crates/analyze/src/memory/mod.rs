@@ -1,9 +1,9 @@
 //! Memory: who asked for it, who held it at the peak and at the end, how often.
 //!
-//! PyTorch's profiler records each allocation and each free as a moment called `[memory]`
-//! when it is told to (`profile_memory=True`). Here they are read once, told apart by
+//! PyTorch's profiler records each allocation and each free as an instant called `[memory]`
+//! when it is set to (`profile_memory=True`). Here they are read once, separated by
 //! device and played again in order of time, whatever thread recorded them. Lines and
-//! operators are those of the span that was open on the thread at that moment.
+//! operators are those of the span that was open on the thread at that instant.
 
 mod open_spans;
 mod replay;
@@ -29,7 +29,7 @@ pub use timeline::{MemorySlice, memory_timeline};
 /// A sum of bytes; wide, so that no input makes it overflow.
 pub type TotalBytes = i128;
 
-/// How the profiler names the moments at which memory is allocated or freed.
+/// How the profiler names the instants at which memory is allocated or freed.
 const MEMORY: &str = "[memory]";
 
 const KEYS: [&str; 6] =
@@ -124,7 +124,7 @@ impl Memory {
         let devices = self.devices.iter_mut();
         let mut asked: Vec<&mut Allocation> =
             devices.flat_map(|device| &mut device.replayed.allocations).collect();
-        // Moments stand in order of (track, time).
+        // Instants stand in order of (track, time).
         asked.sort_unstable_by_key(|allocation| allocation.row);
         if asked.is_empty() {
             return;
@@ -146,7 +146,7 @@ impl Memory {
         let start = trace.window().map_or(0, |window| window.0);
         let processes = processes(&by_device);
         let device = |(of, events): (MemoryOf, &mut Vec<Event>)| {
-            // Of one moment the order of the source decides.
+            // At one time, the order of the source decides.
             let offsets = &trace.instants().offset;
             events.sort_by_key(|event| (event.time, offsets[event.row]));
             let start = events.first().map_or(start, |first| start.min(first.time));
@@ -210,7 +210,7 @@ fn events(trace: &Trace) -> (BTreeMap<MemoryOf, Vec<Event>>, u64) {
     (by_device, unread)
 }
 
-/// What the moment says for each of [`KEYS`].
+/// What the instant says for each of [`KEYS`].
 fn values(trace: &Trace, row: usize) -> [Option<i64>; KEYS.len()] {
     let args = trace.pick_args_at(trace.instants().offset[row], &KEYS).unwrap_or_default();
     std::array::from_fn(|key| args.get(key)?.as_ref().and_then(ArgValue::as_i64))

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_holds_its_first_moment_and_not_its_end() {
+    fn a_span_holds_its_first_instant_and_not_its_end() {
         check(&[(0, 10), (2, 3)], 2, Some(1));
         check(&[(0, 10), (2, 3)], 5, Some(0));
         check(&[(0, 10), (2, 3)], 10, None);
@@ -76,7 +76,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn agrees_with_looking_at_every_span(
+        fn agrees_with_visiting_every_span(
             spans in prop::collection::vec((0..40_i64, 0..20_i64), 1..30),
             times in prop::collection::vec(0..70_i64, 0..20),
         ) {

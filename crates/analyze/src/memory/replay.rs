@@ -2,7 +2,7 @@
 //!
 //! An allocation ends with the next free of its address. What the recorded total says
 //! beyond the allocations that are known was there before the recording, so that the two
-//! add up to the total at every moment. A free of such memory has no start; it lowers what
+//! add up to the total at every instant. A free of such memory has no start; it lowers what
 //! was there before, and nothing ever falls below zero.
 
 use std::collections::hash_map::Entry;
@@ -15,13 +15,13 @@ use super::TotalBytes;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) time: Nanos,
-    /// Old recordings have none, so that frees cannot be told apart.
+    /// Old recordings have none, so that frees cannot be matched.
     pub(super) address: Option<i64>,
     /// Above 0 allocated, below 0 freed.
     pub(super) bytes: i64,
     pub(super) total: Option<i64>,
     pub(super) reserved: Option<i64>,
-    /// Row of the event among the moments of the trace.
+    /// Row of the event among the instants of the trace.
     pub(super) row: usize,
 }
 
@@ -29,12 +29,12 @@ pub(super) struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
     pub from: Nanos,
-    /// When it was freed; `None` while it is still held, or when nothing tells.
+    /// When it was freed; `None` while it is still held, or when that is not known.
     pub to: Option<Nanos>,
     pub bytes: i64,
-    /// The innermost span open on the thread that asked, where that was looked for.
+    /// The innermost span open on the thread that asked, where that was searched for.
     pub span: Option<SpanId>,
-    /// Row among the moments of the trace.
+    /// Row among the instants of the trace.
     pub(crate) row: usize,
     /// The first level that has it, and the first one that has it no more. They are equal
     /// where the event has no address.
@@ -117,7 +117,7 @@ pub(super) fn replay(events: &[Event], start: Nanos) -> Replayed {
         expected += i128::from(event.bytes);
         let allocated = event.total.map_or(expected, i128::from);
         replayed.contradictions += u64::from(allocated != expected || allocated < known);
-        // A total below what is surely held is not believed.
+        // A total below what is certainly held is not believed.
         expected = allocated.max(known);
         let (time, reserved) = (event.time, event.reserved.map(i128::from));
         replayed.levels.push(Level { time, allocated: expected, known, reserved });
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn the_recorded_total_tells_what_was_there_before() {
+    fn the_recorded_total_shows_what_was_there_before() {
         let events = [(1, 10, Some(110)), (9, -30, Some(80)), (1, -10, Some(70))];
         check(&events, &[(100, 0), (100, 10), (70, 10), (70, 0)], 0);
         assert_eq!(played(&events).early_frees, [(2, 30)]);
     }
 
     #[test]
-    fn without_totals_early_frees_tell_the_least_that_was_there() {
+    fn without_totals_early_frees_show_the_least_that_was_there() {
         let events = [(1, 10, None), (9, -30, None), (8, -5, None)];
         check(&events, &[(35, 0), (35, 10), (5, 10), (0, 10)], 0);
     }

@@ -14,10 +14,10 @@ pub const SHORT_LIVED_NS: Nanos = 1_000_000;
 /// Who holds what was there when the recording began.
 pub const BEFORE_RECORDING: &str = "[allocated before the recording]";
 
-/// Who holds what no address tells apart.
+/// Who holds what no address identifies.
 pub const NO_ADDRESS: &str = "[no address recorded]";
 
-/// How one device's memory was used. Moments count from the start of the window.
+/// How one device's memory was used. Times count from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUse {
     pub device: String,

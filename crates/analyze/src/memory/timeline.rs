@@ -56,7 +56,7 @@ fn cut(device: &DeviceMemory, borders: &[TotalNanos], start: Nanos) -> Vec<Memor
     for (at, pair) in borders.windows(2).enumerate() {
         let (from, to) = (pair[0], pair[1]);
         let is_last = at + 2 == borders.len();
-        // A slice without length between two events of one moment holds nothing.
+        // A slice without length between two events at one time holds nothing.
         if from == to && !is_last {
             continue;
         }

@@ -7,7 +7,7 @@ use spanwise_model::{
 use super::{ProfileOptions, StackMode};
 use crate::Names;
 
-/// Finds the frame of a span, mostly by looking at what its name gave last time.
+/// Finds the frame of a span, mostly from what its name gave last time.
 pub(crate) struct FrameTable<'a> {
     trace: &'a Trace,
     names: &'a Names,

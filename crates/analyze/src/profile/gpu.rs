@@ -1,6 +1,6 @@
 //! GPU time on the stack that launched it.
 //!
-//! By the launching call and the moment of the launch, never by what the host did
+//! By the launching call and the time of the launch, never by what the host did
 //! while the GPU worked. All kernels of a graph stand under the call that launched
 //! the graph.
 
@@ -12,7 +12,7 @@ use super::time_slices::AllLaunches;
 use super::{ProfileOptions, value};
 use crate::Names;
 
-/// So many pieces share a moment at most; more at once is no real device, and must
+/// This many pieces share an instant at most; more at once is no real device, and must
 /// not cost the square of the trace. What is beyond gets what others leave.
 const CONCURRENT_MAX: usize = 64;
 
@@ -62,8 +62,8 @@ fn copied_bytes(trace: &Trace, span: SpanId) -> Option<i64> {
     bytes?.as_i64()
 }
 
-/// Each piece's share of the time in which its device was busy: moments in which
-/// several run are divided among them, so that the shares add up to the union.
+/// Each piece's share of the time in which its device was busy: time in which
+/// several run is divided among them, so that the shares add up to the union.
 pub(crate) fn busy_shares(trace: &Trace) -> Vec<Nanos> {
     let spans = trace.spans();
     let mut shares = vec![0; spans.len()];
@@ -103,7 +103,7 @@ pub(crate) fn busy_shares(trace: &Trace) -> Vec<Nanos> {
     shares
 }
 
-/// Divides a stretch among those running; what does not divide goes to the first.
+/// Divides an interval among those running; what does not divide goes to the first.
 fn share(running: &[SpanId], len: Nanos, shares: &mut [Nanos]) {
     let each = len / running.len() as i64;
     for &span in running {

@@ -1,6 +1,6 @@
 //! What samples are labelled with: thread, rank, device, stream, phase, step, state.
 //!
-//! Identities are text ("rank 0", "stream 7"): clients read a label that looks like
+//! Identities are text ("rank 0", "stream 7"): clients parse a label that resembles
 //! a number as a range, and drop a number 0 without a unit.
 
 use spanwise_model::{Label, LabelValue, ProfileBuilder, QuickMap, StrId, Trace, TrackId};

@@ -53,7 +53,7 @@ pub(crate) fn allocations(trace: &Trace, memory: &Memory) -> Vec<Allocated> {
         device.replayed.allocations.iter().map(row).collect::<Vec<_>>()
     };
     let mut rows: Vec<(usize, Allocated)> = memory.devices.iter().flat_map(of_device).collect();
-    // Moments stand in order of (track, time).
+    // Instants stand in order of (track, time).
     rows.sort_by_key(|row| row.0);
     rows.into_iter().map(|row| row.1).collect()
 }

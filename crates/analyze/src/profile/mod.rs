@@ -1,6 +1,6 @@
 //! A trace becomes a profile whose numbers add up.
 //!
-//! Wall time stands on the stack of everything open at that moment (`sweep`), GPU
+//! Wall time stands on the stack of everything open at that instant (`sweep`), GPU
 //! time on the stack that launched it (`gpu`), memory on the stack that asked for it
 //! (`memory`). Per thread, wall adds up to the union of its spans; GPU time adds up to
 //! the GPU work, with what was launched before the recording under a root of its

@@ -1,13 +1,13 @@
-//! Walks stretches of threads through time: who was on the stack, for how long.
+//! Walks time slices of threads: who was on the stack, for how long.
 //!
-//! The stack at a moment is every span open then, in row order. Spans mostly nest
+//! The stack at an instant is every span open then, in row order. Spans mostly nest
 //! and then the innermost ends first; where one below it ends earlier it is taken
 //! out of the middle and the stacks above it are made anew.
 //!
 //! Recordings overlap like that here and there. Where thousands of spans overlap, stacks made
 //! anew would cost the square of their number: past a limit in proportion to the trace, a span
 //! stands only on those that enclose it. Such spans are not each other's callers anyway. Every
-//! moment still belongs to the span that began last, so sums stay the same (I9).
+//! instant still belongs to the span that began last, so sums stay the same (I9).
 
 use std::ops::Range;
 
@@ -86,7 +86,7 @@ impl SweepContext<'_> {
             && !is_asynchronous(self.trace, span)
     }
 
-    /// The allocations of a thread in a stretch of time, in order of time.
+    /// The allocations of a thread in a time range, in order of time.
     fn allocations(&self, thread: TrackId, time: Range<Nanos>) -> &[Allocated] {
         let before = |at: Nanos| {
             self.allocations.partition_point(|row| (row.thread, row.time) < (thread, at))
@@ -99,7 +99,7 @@ impl SweepContext<'_> {
     }
 }
 
-/// What came of walking some stretches.
+/// What came of walking some time slices.
 pub(super) struct Walked {
     pub(super) builder: ProfileBuilder,
     pub(super) launches: Launches,
@@ -110,9 +110,9 @@ pub(super) struct Walked {
     pub(super) enclosed: u64,
 }
 
-/// Adds wall time, calls and allocations of stretches that stand in order of their rows;
+/// Adds wall time, calls and allocations of time slices that stand in order of their rows;
 /// says where launches among these `rows` stood.
-pub(super) fn walk(ground: &SweepContext, stretches: &[TimeSlice], rows: Range<usize>) -> Walked {
+pub(super) fn walk(ground: &SweepContext, slices: &[TimeSlice], rows: Range<usize>) -> Walked {
     let mut sweep = Sweep {
         ground,
         builder: ProfileBuilder::new(&VALUE_TYPES, value::WALL),
@@ -127,8 +127,8 @@ pub(super) fn walk(ground: &SweepContext, stretches: &[TimeSlice], rows: Range<u
         enclosed: 0,
         is_by_enclosing: false,
     };
-    for stretch in stretches {
-        sweep.stretch(stretch);
+    for slice in slices {
+        sweep.walk(slice);
     }
     let Sweep { builder, found: launches, deep, remade, enclosed, .. } = sweep;
     Walked { builder, launches, deep, remade, enclosed }
@@ -179,23 +179,23 @@ struct Walk {
 }
 
 impl Sweep<'_> {
-    fn stretch(&mut self, stretch: &TimeSlice) {
+    fn walk(&mut self, slice: &TimeSlice) {
         let ground = self.ground;
         let spans = ground.trace.spans();
         let mut walk = Walk {
-            thread: stretch.thread,
+            thread: slice.thread,
             open: Vec::new(),
             around: Vec::new(),
-            reached: stretch.time.start,
+            reached: slice.time.start,
             deep_end: Nanos::MIN,
         };
-        for &row in &stretch.open {
+        for &row in &slice.open {
             let open = self.entered(&mut walk, SpanId(row));
             walk.open.push(open);
         }
-        let allocations = ground.allocations(stretch.thread, stretch.time.clone());
+        let allocations = ground.allocations(slice.thread, slice.time.clone());
         let mut allocations = allocations.iter().peekable();
-        for span in stretch.rows.clone().map(SpanId) {
+        for span in slice.rows.clone().map(SpanId) {
             if !ground.takes_part(span) {
                 continue;
             }
@@ -209,7 +209,7 @@ impl Sweep<'_> {
         for &row in allocations {
             self.allocation(&mut walk, row);
         }
-        self.advance(&mut walk, stretch.time.end);
+        self.advance(&mut walk, slice.time.end);
     }
 
     fn push(&mut self, walk: &mut Walk, span: SpanId) {
@@ -279,7 +279,7 @@ impl Sweep<'_> {
         Some(self.builder.push(launch.stack, mark))
     }
 
-    /// The step that a moment lies in, and until when that answer holds.
+    /// The step that an instant lies in, and until when that answer holds.
     fn step_at(&mut self, time: Nanos) -> (Option<i64>, Nanos) {
         if !self.step.1.contains(&time) {
             let (step, until) = self.ground.steps.at(time);

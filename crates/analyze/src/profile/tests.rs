@@ -1,4 +1,4 @@
-//! Profiles against a painter that looks at every nanosecond.
+//! Profiles against a painter that visits every nanosecond.
 
 use std::sync::Arc;
 
@@ -194,7 +194,7 @@ type Quick = (u8, u8, i64, i64);
 
 /// Random spans of two threads.
 /// Where each stack would have to be made anew for every end, spans stand on what encloses
-/// them; every moment still has the span that began last.
+/// them; every instant still has the span that began last.
 #[test]
 fn spans_that_overlap_by_the_hundred_stand_on_what_encloses_them() {
     let (mut sample, count) = (Sample::default(), 400);
@@ -237,7 +237,7 @@ fn sample_of(spans: &[Quick]) -> Sample {
     sample
 }
 
-/// Looks at every nanosecond of every thread.
+/// Visits every nanosecond of every thread.
 fn painted(spans: &[Quick]) -> BTreeMap<String, i64> {
     let mut rows = BTreeMap::new();
     for thread in 0..2 {

@@ -1,6 +1,6 @@
-//! Cuts threads into stretches, so that all cores can walk one long thread.
+//! Cuts threads into time slices, so that all cores can walk one long thread.
 //!
-//! A stretch begins with what is open where it was cut; so each is walked as if the
+//! A time slice begins with what is open where it was cut; so each is walked as if the
 //! thread had been walked from its beginning, and what comes of them adds up to the same.
 
 use std::ops::Range;
@@ -36,7 +36,7 @@ impl Shares {
 pub(super) struct TimeSlice {
     pub(super) thread: TrackId,
     pub(super) rows: Range<u32>,
-    /// From its first row to that of the next stretch; the whole of time at the ends.
+    /// From its first row to that of the next slice; the whole of time at the ends.
     pub(super) time: Range<Nanos>,
     /// Earlier rows that are open when it begins.
     pub(super) open: Vec<u32>,
@@ -74,7 +74,7 @@ pub(super) fn threads(
         names,
         allocations,
         // A server runs thousands of batches: a label for each would make the profile as
-        // large as the trace. The phase tells them apart.
+        // large as the trace. The phase distinguishes them.
         steps: Steps::of_profiler(trace),
         on_stack: on_stack_by_category(trace),
         wanted,
@@ -86,12 +86,12 @@ pub(super) fn threads(
     }
     let shares = shared_out(&ground, shares);
     let walked = map_indices(shares.len(), shares.len(), |share| {
-        let stretches = &shares[share];
-        let first = stretches.first().map_or(0, |stretch| stretch.rows.start as usize);
-        let after = stretches.last().map_or(0, |stretch| stretch.rows.end as usize);
-        walk(&ground, stretches, first..after)
+        let slices = &shares[share];
+        let first = slices.first().map_or(0, |slice| slice.rows.start as usize);
+        let after = slices.last().map_or(0, |slice| slice.rows.end as usize);
+        walk(&ground, slices, first..after)
     });
-    // What is beyond a limit is not known where a stretch begins.
+    // What is beyond a limit is not known where a slice begins.
     let remade: usize = walked.iter().map(|walked| walked.remade).sum();
     if walked.iter().any(|walked| walked.deep > 0) || remade > ground.remade_max() {
         return in_one_share(&ground);
@@ -106,8 +106,8 @@ fn in_one_share(ground: &SweepContext) -> AllWalked {
     };
     // Forward operators first: backward ones may ask for their stacks.
     tracks.sort_by_key(|(_, track)| is_target(track));
-    let stretches: Vec<TimeSlice> = tracks.iter().map(|&(id, track)| whole(id, track)).collect();
-    joined(vec![walk(ground, &stretches, 0..ground.trace.spans().len())])
+    let slices: Vec<TimeSlice> = tracks.iter().map(|&(id, track)| whole(id, track)).collect();
+    joined(vec![walk(ground, &slices, 0..ground.trace.spans().len())])
 }
 
 fn joined(walked: Vec<Walked>) -> AllWalked {
@@ -194,20 +194,19 @@ fn shared_out(ground: &SweepContext, shares: Shares) -> Vec<Vec<TimeSlice>> {
     shares
 }
 
-/// The first `rows` of a stretch, and the rest of it.
-fn cut(ground: &SweepContext, stretch: TimeSlice, rows: usize) -> (TimeSlice, TimeSlice) {
+/// The first `rows` of a slice, and the rest of it.
+fn cut(ground: &SweepContext, slice: TimeSlice, rows: usize) -> (TimeSlice, TimeSlice) {
     let spans = ground.trace.spans();
-    let at = stretch.rows.start + rows as u32;
+    let at = slice.rows.start + rows as u32;
     let time = spans.start(SpanId(at));
     let is_open = |row: &u32| spans.end(SpanId(*row)) > time && ground.takes_part(SpanId(*row));
-    let earlier = stretch.open.iter().copied().chain(stretch.rows.start..at);
+    let earlier = slice.open.iter().copied().chain(slice.rows.start..at);
     let after = TimeSlice {
-        thread: stretch.thread,
-        rows: at..stretch.rows.end,
-        time: time..stretch.time.end,
+        thread: slice.thread,
+        rows: at..slice.rows.end,
+        time: time..slice.time.end,
         open: earlier.filter(is_open).collect(),
     };
-    let before =
-        TimeSlice { rows: stretch.rows.start..at, time: stretch.time.start..time, ..stretch };
+    let before = TimeSlice { rows: slice.rows.start..at, time: slice.time.start..time, ..slice };
     (before, after)
 }

@@ -2,7 +2,7 @@
 //!
 //! On a GPU it is the kernels of NCCL and its likes; on the host, where gloo or MPI
 //! move the bytes, the annotations of their workers. The host's annotations of NCCL
-//! only tell when a collective was queued, so they do not count.
+//! only show when a collective was queued, so they do not count.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub struct CollectiveKey {
     pub op: CollectiveOp,
     /// The process group, where the source names it.
     pub group: String,
-    /// Size of the message, where the source tells.
+    /// Size of the message, where the source has it.
     pub bytes: Option<u64>,
 }
 

@@ -25,7 +25,7 @@ pub struct RankDigest {
     /// What the trace says, or else its file's name.
     pub rank: Option<i64>,
     pub world_size: Option<i64>,
-    /// On the calendar where the trace tells, so that ranks share a clock.
+    /// On the calendar where the trace has it, so that ranks share a clock.
     pub window: (i128, i128),
     pub steps: u64,
     /// What the main thread did, and how long it waited.

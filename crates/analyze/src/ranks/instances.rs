@@ -5,7 +5,7 @@
 //! began or ended in between), the last ones are matched, since recordings mostly end
 //! together; what is left over is counted.
 //!
-//! A collective ends at about the same moment on all its ranks, so the median of how
+//! A collective ends at about the same time on all its ranks, so the median of how
 //! much later a rank sees them end is how much its clock is ahead. It is taken into
 //! account only where it is larger than what collectives themselves differ by.
 
@@ -157,7 +157,7 @@ fn ahead(mut later: Vec<i128>) -> Option<i128> {
 /// Fewer collectives say nothing about clocks.
 const MEETINGS_MIN: usize = 3;
 
-/// Ends closer than this are the same moment.
+/// Ends closer than this are at the same time.
 const CLOCK_NOISE_NS: i128 = 100_000;
 
 /// The middle value; of an even number the lower of the two.

@@ -32,7 +32,7 @@ pub struct Slice {
     pub covered_ns: Nanos,
 }
 
-/// A stretch of time and how finely it is looked at.
+/// A time range and how finely it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Viewport {
     pub from: Nanos,
@@ -59,25 +59,25 @@ impl Viewport {
 
 impl Rows {
     /// What to paint of the first `rows_max` rows, row by row, in order of time.
-    pub fn slices(&self, look: Viewport, rows_max: usize) -> Vec<Slice> {
+    pub fn slices(&self, viewport: Viewport, rows_max: usize) -> Vec<Slice> {
         let mut slices = Vec::new();
         for row in 0..self.len().min(rows_max) {
-            slices_of_row(self.row(row), look, row as u32, &mut slices);
+            slices_of_row(self.row(row), viewport, row as u32, &mut slices);
         }
         slices
     }
 }
 
-fn slices_of_row(spans: Row<'_>, look: Viewport, row: u32, slices: &mut Vec<Slice>) {
+fn slices_of_row(spans: Row<'_>, viewport: Viewport, row: u32, slices: &mut Vec<Slice>) {
     // Spans of a row do not overlap, so all before the last that begins outside end there too.
-    let mut at = spans.starts.partition_point(|&start| start < look.from);
-    if at > 0 && spans.end(at - 1) > look.from {
+    let mut at = spans.starts.partition_point(|&start| start < viewport.from);
+    if at > 0 && spans.end(at - 1) > viewport.from {
         at -= 1;
     }
-    while at < spans.ids.len() && spans.starts[at] < look.to {
-        let next = match spans.durs[at] >= look.pixel_ns {
+    while at < spans.ids.len() && spans.starts[at] < viewport.to {
+        let next = match spans.durs[at] >= viewport.pixel_ns {
             true => at + 1,
-            false => end_of_pixel(spans, look, at),
+            false => end_of_pixel(spans, viewport, at),
         };
         let part = spans.longest.of_range(spans.durs, at..next);
         slices.extend(part.map(|part| Slice {
@@ -95,15 +95,15 @@ fn slices_of_row(spans: Row<'_>, look: Viewport, row: u32, slices: &mut Vec<Slic
 /// Behind the last span that shares the pixel of the one at `at`. Spans of a row do not
 /// overlap, so all but the last of them end inside the pixel; and the last, if it is wide
 /// enough to be seen, comes by itself.
-fn end_of_pixel(spans: Row<'_>, look: Viewport, at: usize) -> usize {
-    let pixel_end = look.pixel_end(spans.starts[at]);
+fn end_of_pixel(spans: Row<'_>, viewport: Viewport, at: usize) -> usize {
+    let pixel_end = viewport.pixel_end(spans.starts[at]);
     let end = at + 1 + gallop(&spans.starts[at + 1..], |&start| start < pixel_end);
-    let last_is_wide = spans.durs[end - 1] >= look.pixel_ns;
+    let last_is_wide = spans.durs[end - 1] >= viewport.pixel_ns;
     if last_is_wide && end - 1 > at { end - 1 } else { end }
 }
 
-/// How many of the first entries fulfil a condition, which once false stays false. Looks near
-/// the begin first, since few spans share a pixel as soon as one looks closely.
+/// How many of the first entries fulfil a condition, which once false stays false. Searches near
+/// the start first, since few spans share a pixel in a narrow time range.
 fn gallop<T>(entries: &[T], fulfils: impl Fn(&T) -> bool) -> usize {
     let mut bound = 1;
     while bound <= entries.len() && fulfils(&entries[bound - 1]) {

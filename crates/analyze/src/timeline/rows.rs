@@ -11,8 +11,8 @@ use super::range_max::RangeMax;
 /// begins before the one before it has ended.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// Numbers of spans, row after row, and their times in the same order: neighbours of a row
-    /// are far apart in the trace's own columns, and every look goes through neighbours.
+    /// Numbers of spans, row after row, and their times in the same order: neighbors of a row
+    /// are far apart in the trace's own columns, and every search visits neighbors.
     ids: Vec<u32>,
     starts: Vec<Nanos>,
     durs: Vec<Nanos>,
@@ -99,13 +99,13 @@ impl Row<'_> {
     }
 }
 
-/// How many spans around one are looked at, and how many rows, before a new row is begun: files
+/// How many spans around one are checked, and how many rows, before a new row is begun: files
 /// from strangers may overlap as they like.
 const TRIES_MAX: usize = 256;
 
 /// Below the innermost span that contains it, in the first row that is free: a stack. What only
-/// overlaps its neighbour, as steps of a training loop do by microseconds, stands beside it and
-/// not inside, so that a chain of such neighbours needs two rows and not one for each.
+/// overlaps its neighbor, as steps of a training loop do by microseconds, stands beside it and
+/// not inside, so that a chain of such neighbors needs two rows and not one for each.
 fn by_depth(trace: &Trace, track: &Track) -> Vec<u32> {
     let spans = trace.spans();
     let mut row_of: Vec<u32> = Vec::with_capacity(track.spans.len());

@@ -1,4 +1,4 @@
-//! What people ask while they look at a timeline: where is it, what is in this stretch.
+//! What people ask of a timeline: where is it, what is in this range.
 
 use std::collections::BTreeMap;
 

@@ -23,9 +23,10 @@ fn rows_of(trace: &Arc<Trace>) -> Rows {
 
 /// `(row, start, end, count, covered)` of each slice.
 #[track_caller]
-fn check(spans: &[(i64, i64)], look: (i64, i64, u32), expected: &[(u32, i64, i64, u32, i64)]) {
+fn check(spans: &[(i64, i64)], viewport: (i64, i64, u32), expected: &[(u32, i64, i64, u32, i64)]) {
     let trace = trace_of(SpanKind::Operator, spans);
-    let slices = rows_of(&trace).slices(Viewport::new(look.0, look.1, look.2), usize::MAX);
+    let slices =
+        rows_of(&trace).slices(Viewport::new(viewport.0, viewport.1, viewport.2), usize::MAX);
     let short = |s: &Slice| (s.row, s.start, s.end, s.count, s.covered_ns);
     assert_eq!(slices.iter().map(short).collect::<Vec<_>>(), expected);
 }
@@ -61,7 +62,7 @@ fn only_the_window_is_shown() {
 }
 
 #[test]
-fn neighbours_that_overlap_a_little_need_two_rows() {
+fn neighbors_that_overlap_a_little_need_two_rows() {
     let steps: Vec<(i64, i64)> =
         (0..100).flat_map(|at| [(at * 100, 105), (at * 100 + 20, 60)]).collect();
     let trace = trace_of(SpanKind::Operator, &steps);
@@ -102,9 +103,9 @@ proptest! {
             prop_assert!(ids.windows(2).all(is_apart));
             prop_assert!(ids.iter().all(|&id| rows.row_of(SpanId(id)) == Some(row as u32)));
         }
-        let look = Viewport::new(from, from + width, pixels);
-        let slices = rows.slices(look, usize::MAX);
-        check_against_all(&trace, &rows, look, &slices)?;
+        let viewport = Viewport::new(from, from + width, pixels);
+        let slices = rows.slices(viewport, usize::MAX);
+        check_against_all(&trace, &rows, viewport, &slices)?;
     }
 }
 
@@ -112,13 +113,13 @@ proptest! {
 fn check_against_all(
     trace: &Arc<Trace>,
     rows: &Rows,
-    look: Viewport,
+    viewport: Viewport,
     slices: &[Slice],
 ) -> Result<(), TestCaseError> {
     let spans = trace.spans();
     let is_seen = |span: SpanId| {
         let (start, end) = (spans.start(span), spans.end(span));
-        start < look.to && (end > look.from || start >= look.from)
+        start < viewport.to && (end > viewport.from || start >= viewport.from)
     };
     let mut seen = 0;
     for slice in slices {
@@ -127,17 +128,17 @@ fn check_against_all(
             .filter(|&span| rows.row_of(span) == Some(slice.row))
             .filter(|&span| spans.start(span) >= slice.start && spans.end(span) <= slice.end)
             .collect();
-        // Those without a length may stand at both ends of a neighbour.
+        // Those without a length may stand at both ends of a neighbor.
         let lengths: Vec<i64> = inside.iter().map(|&span| spans.dur(span)).collect();
         prop_assert!(inside.len() >= slice.count as usize);
         prop_assert_eq!(lengths.iter().sum::<i64>(), slice.covered_ns);
         prop_assert_eq!(lengths.iter().max(), Some(&spans.dur(slice.longest)));
-        prop_assert!(slice.count == 1 || slice.end - slice.start < 2 * look.pixel_ns);
+        prop_assert!(slice.count == 1 || slice.end - slice.start < 2 * viewport.pixel_ns);
         seen += slice.count as usize;
     }
     // A slice may reach over the window's end by what shares its last pixel.
     prop_assert!(seen >= spans.ids().filter(|&span| is_seen(span)).count());
-    let pixels = (look.to - look.from) / look.pixel_ns + 2;
+    let pixels = (viewport.to - viewport.from) / viewport.pixel_ns + 2;
     prop_assert!(slices.len() as i64 <= rows.len() as i64 * (2 * pixels + 1));
     Ok(())
 }

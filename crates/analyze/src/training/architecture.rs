@@ -42,7 +42,7 @@ pub struct Evidence {
     pub of: &'static str,
     /// A module, or a kernel.
     pub name: String,
-    /// GPU time of the class, where kernels tell.
+    /// GPU time of the class, where kernels show it.
     pub gpu_ns: Option<TotalNanos>,
 }
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_or_modules_tell() {
+    fn kernels_or_modules_show_it() {
         check(&["flash_fwd_kernel", "nvjet_x"], &[], Architecture::Transformer);
         check(&["flash_fwd_kernel", "_matmul_ogs_x"], &[], Architecture::MoeTransformer);
         check(&["selective_scan_fwd_kernel"], &[], Architecture::StateSpace);

@@ -3,7 +3,7 @@
 //! A model runs the same layer many times. With Python frames the layers are the
 //! largest group of sibling modules of one class. Without them the kernels of a step
 //! repeat: the shortest period that explains most of them is taken for a layer, and
-//! how much it explains is told, since two layers that take turns look like one.
+//! how much it explains is reported, since two alternating layers resemble one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ use crate::{Facts, TotalNanos};
 pub struct LayerUse {
     pub found: LayersFrom,
     pub rows: Vec<LayerRow>,
-    /// All GPU work of the trace, or of the step that was looked at.
+    /// All GPU work of the trace, or of the step that was analyzed.
     pub work_ns: TotalNanos,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct LayeredStep {
     /// All of its work, in order of launch.
     pub(crate) work: Vec<SpanId>,
     pub(crate) names: Vec<String>,
-    /// By work, of other steps too where modules tell.
+    /// By work, of other steps too where modules show it.
     pub(crate) layer_of: HashMap<SpanId, usize>,
 }
 
@@ -258,7 +258,7 @@ fn find_period(sequence: &[u32]) -> Option<Period> {
     found.into_iter().find(|found| found.len * found.repeats * 10 >= most * 9)
 }
 
-/// The longest stretch in which every kernel returns after `len` others.
+/// The longest run in which every kernel returns after `len` others.
 fn longest_repeat(sequence: &[u32], len: usize) -> Option<Period> {
     let (mut best, mut run) = (None, 0);
     let mut best_run = len - 1;
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn without_modules_the_kernels_of_a_step_tell() {
+    fn without_modules_the_kernels_of_a_step_show_layers() {
         let mut sample = Sample::default();
         sample.span("1", SpanKind::Annotation, "ProfilerStep#1", 0, 1000);
         let names = ["embed", "gemm", "attn", "norm", "gemm", "attn", "norm", "head"];

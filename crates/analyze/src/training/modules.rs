@@ -2,7 +2,7 @@
 //!
 //! Recorders number modules by class over the whole model (`Linear_17`), so a path of
 //! classes is what people know (`LlamaModel/LlamaDecoderLayer/LlamaMLP/Linear`), and
-//! the numbers tell the instances apart. Backward work belongs to the module whose
+//! the numbers distinguish the instances. Backward work belongs to the module whose
 //! operator it differentiates.
 
 use std::collections::{BTreeSet, HashMap};

@@ -42,7 +42,7 @@ pub struct PhaseRow {
     /// Host time of the phase in each of them.
     pub wall: Option<Spread>,
     pub gpu: GpuPart,
-    /// Of all steps together, where annotations tell.
+    /// Of all steps together, where annotations have it.
     pub requests: Option<u64>,
     pub tokens: Option<u64>,
 }
@@ -75,7 +75,7 @@ pub struct StepRow {
     /// As the profiler numbers it; serving steps are numbered from 0.
     pub number: i64,
     pub name: String,
-    /// What the step is in all; `None` where its parts differ or nothing tells.
+    /// What the step is in all; `None` where its parts differ or are not known.
     pub phase: Option<Phase>,
     /// Since the recording began.
     pub start_ns: TotalNanos,
@@ -167,7 +167,7 @@ impl GpuPieces {
 }
 
 /// Calls that launched attention made for one phase alone. A graph is one call, so
-/// this tells the phase of all its kernels.
+/// this gives the phase of all its kernels.
 fn phases_by_name(facts: &Facts) -> HashMap<SpanId, Phase> {
     let known = facts.span_classes();
     let mut calls: HashMap<SpanId, Phase> = HashMap::new();

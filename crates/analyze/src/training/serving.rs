@@ -9,7 +9,7 @@
 
 use crate::Phase;
 
-/// The batch of one step, as far as its annotation tells.
+/// The batch of one step, as far as its annotation describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
     pub phase: Phase,
@@ -22,7 +22,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Requests of both sorts; `None` where the annotation tells of neither.
+    /// Requests of both kinds; `None` where the annotation has neither.
     pub fn requests(&self) -> Option<u64> {
         sum(self.context_requests, self.generation_requests)
     }
@@ -41,7 +41,7 @@ impl Batch {
         }
     }
 
-    /// The batch that an annotation's name tells of.
+    /// The batch that an annotation's name describes.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         vllm(name).or_else(|| sglang(name)).or_else(|| atom(name)).or_else(|| other(name))
     }
@@ -108,7 +108,7 @@ fn sglang(name: &str) -> Option<Batch> {
             generation_tokens: tokens.or(value("g_sq")).or(requests),
             ..Batch::of_phase(Phase::Decode)
         },
-        // How many requests are of which sort is not told.
+        // How many requests are of which kind is not reported.
         "MIXED" => Batch {
             context_tokens: value("c_sq"),
             generation_tokens: value("g_sq"),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_tell_nothing() {
+    fn other_names_say_nothing() {
         for name in ["", "execute_", "execute_context_1", "execute_context_x(1)_generation_0(0)"] {
             check(name, None);
         }

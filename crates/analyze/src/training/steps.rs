@@ -24,15 +24,15 @@ pub(crate) struct Step {
     /// As the profiler numbers it; serving steps are numbered from 0.
     pub(crate) number: i64,
     pub(crate) span: SpanId,
-    /// What its own name tells about the batch.
+    /// What its own name says about the batch.
     pub(crate) batch: Option<Batch>,
 }
 
-/// Steps by time: those that the profiler was told of; where there are none, those
+/// Steps by time: those that the profiler was notified of; where there are none, those
 /// that a serving engine annotates.
 pub(crate) struct Steps(Vec<Step>);
 
-/// Whether every track could be told step by step: where it could not, there are none.
+/// Whether every track could be reported step by step: where it could not, there are none.
 ///
 /// Answers have a value for each step of each track. A recording has many spans in a step, so
 /// that these are fewer than its spans. A file made to have as many steps as tracks, and little
@@ -62,7 +62,7 @@ impl Steps {
         Steps::of_batches(trace)
     }
 
-    /// Those that the profiler was told of.
+    /// Those that the profiler was notified of.
     pub(crate) fn of_profiler(trace: &Trace) -> Self {
         Steps::all_of_profiler(trace).if_affordable(trace)
     }
@@ -99,7 +99,7 @@ impl Steps {
         let marks: Vec<Option<(i64, Option<Batch>)>> =
             (0..strings.len() as u32).map(|id| mark(strings.get(StrId(id)))).collect();
         let spans = trace.spans();
-        // Few names are marks, mostly none: looking at the names alone is soon done.
+        // Few names are marks, mostly none: checking the names alone is soon done.
         let is_mark: Vec<bool> = marks.iter().map(Option::is_some).collect();
         let marked = spans.ids().zip(spans.name_column().iter());
         let marked = marked.filter(|&(_, &name)| is_mark[name as usize]).map(|(span, _)| span);
@@ -126,13 +126,13 @@ impl Steps {
         &self.0
     }
 
-    /// The row of the step that a moment lies in.
+    /// The row of the step that an instant lies in.
     pub(crate) fn row_at(&self, time: Nanos) -> Option<usize> {
         let at = self.0.partition_point(|step| step.start <= time).checked_sub(1)?;
         (time < self.0[at].end).then_some(at)
     }
 
-    /// The step that a moment lies in, and until when that answer holds.
+    /// The step that an instant lies in, and until when that answer holds.
     pub(crate) fn at(&self, time: Nanos) -> (Option<i64>, Nanos) {
         match self.row_at(time) {
             Some(row) => (Some(self.0[row].number), self.0[row].end),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_has_its_step() {
+    fn an_instant_has_its_step() {
         let mut sample = Sample::default();
         sample.span("1", SpanKind::Annotation, "ProfilerStep#1", 10, 10);
         let steps = Steps::new(&sample.finish());

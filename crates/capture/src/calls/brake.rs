@@ -47,7 +47,7 @@ pub(super) struct Brake {
     /// What was used beyond the credit, of all steps together.
     overspent_ns: i64,
     cpu_before_ns: u64,
-    /// What each function has cost since the last look.
+    /// What each function has cost since the last check.
     latest: BTreeMap<u32, u64>,
     levels: BTreeMap<u32, CallLevel>,
 }
@@ -70,7 +70,7 @@ impl Brake {
         self.levels.insert(function, level);
     }
 
-    /// Calls and returns of a function that were noted since the last look.
+    /// Calls and returns of a function that were noted since the last check.
     pub(super) fn note(&mut self, function: u32, calls: u64, returns: u64) {
         let cost = calls * self.costs.call_ns + returns * self.costs.return_ns;
         *self.latest.entry(function).or_default() += cost;

@@ -8,11 +8,11 @@ use spanwise_recording::calls::{CallHit, CallHits, CallLevel, CallRecord, LevelC
 use super::{Backend, BrakedFunction, Calls};
 use crate::system::sys;
 
-/// How long until it is looked again at what was counted in the kernel.
+/// How long until what was counted in the kernel is read again.
 const SUMMED_APART_NS: u64 = 50_000_000;
 
 impl Calls<'_> {
-    /// Looks at what the hits cost, and records functions less closely where that is too much.
+    /// Checks what the hits cost, and records functions less closely where that is too much.
     pub(super) fn keep_budget(&mut self, hits: CallHits<'_>) {
         for CallHit { function, is_return, .. } in hits.iter() {
             let is_return = u64::from(is_return);

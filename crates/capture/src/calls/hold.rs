@@ -28,7 +28,7 @@ use crate::system::sys;
 const PATIENCE: Duration = Duration::from_secs(3);
 const WORK_MAX_NS: u64 = 1_000_000_000;
 
-/// How long until it is looked at again whether the process has stopped.
+/// How long until it is checked again whether the process has stopped.
 const APART: Duration = Duration::from_micros(100);
 
 pub(crate) struct Hold {

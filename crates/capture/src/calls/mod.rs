@@ -82,7 +82,7 @@ pub(crate) struct Calls<'a> {
     count: u32,
     /// The processes that are recorded from the beginning.
     pids: Vec<i32>,
-    /// Kept while programs look threads up in it.
+    /// Kept while programs find threads in it.
     tree: Option<ProcessTree>,
     /// Files that are watched in all processes, and those that are watched in some.
     for_everyone: BTreeSet<Vec<u8>>,
@@ -93,12 +93,12 @@ pub(crate) struct Calls<'a> {
     late: BTreeSet<i32>,
     /// Files of each process that are watched.
     watched: BTreeMap<i32, BTreeSet<Vec<u8>>>,
-    /// Processes that were copied from another, by that one: files of it that are told of later
+    /// Processes that were copied from another, by that one: files of it that are reported later
     /// are theirs as well.
     copies: BTreeMap<i32, Vec<i32>>,
     new: SideRecords,
     brake: Brake,
-    /// When it began, and when sums were last looked at.
+    /// When it began, and when sums were last read.
     began_ns: u64,
     summed_ns: u64,
     /// Calls and returns of each function that were counted in the kernel until then.
@@ -195,7 +195,7 @@ impl<'a> Calls<'a> {
     fn watch(&mut self, pid: i32, path: &[u8]) -> Result<(), CaptureError> {
         let functions = match self.files.get(path) {
             Some(known) => Rc::clone(known),
-            None => self.look_into(path),
+            None => self.read_probes(path),
         };
         let numbered: Vec<Numbered<'_>> = functions.iter().filter_map(numbered).collect();
         if numbered.is_empty() || self.for_everyone.contains(path) || self.has_let_go {
@@ -227,7 +227,8 @@ impl<'a> Calls<'a> {
     }
 
     /// A file that nobody else uses is watched in all processes, of which programs choose: so no
-    /// call of a process is missed that lives for a moment. Others would be slowed down by that.
+    /// call of a process is missed that lives for a short time. Others would be slowed down by
+    /// that.
     fn whose(&self, pid: i32, path: &[u8]) -> Whose {
         let recorded: Vec<i32> = self.watched.keys().chain(&self.pids).copied().collect();
         // Once decided, always: a call must not be noted twice.
@@ -238,7 +239,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    fn look_into(&mut self, path: &[u8]) -> Rc<[(u32, FunctionProbes)]> {
+    fn read_probes(&mut self, path: &[u8]) -> Rc<[(u32, FunctionProbes)]> {
         let file = processes::path_of(path);
         let functions = probes_matching(file, self.options.functions);
         if !functions.is_empty() {
@@ -414,7 +415,7 @@ pub(crate) struct FunctionCounts {
     pub(crate) too_many: u64,
     pub(crate) unmatched: Vec<String>,
     pub(crate) files: Vec<PathBuf>,
-    /// Processes that were forked, and watched a moment later.
+    /// Processes that were forked, and watched a little later.
     pub(crate) late_processes: u64,
     pub(crate) braked: Vec<BrakedFunction>,
     /// Calls that were counted instead of being recorded.

@@ -47,7 +47,7 @@ pub(crate) fn is_left(exit: &ExitPlace, ip: u64, fetched: Option<u64>) -> bool {
     }
 }
 
-/// The bits of the flags that a condition looks at; one of the last two also wants the sign to
+/// The bits of the flags that a condition tests; one of the last two also wants the sign to
 /// differ from the overflow.
 pub(super) const CONDITION_BITS: [u64; 8] = [0x800, 1, 0x40, 0x41, 0x80, 4, 0, 0x40];
 

@@ -101,12 +101,12 @@ fn on_a_copy(
         // copy alone, and the alarm does so where it hangs.
         unsafe {
             libc::alarm(5);
-            let is_told = libc::read(go_in.as_raw_fd(), (&raw mut byte).cast(), 1) == 1;
+            let is_started = libc::read(go_in.as_raw_fd(), (&raw mut byte).cast(), 1) == 1;
             let before = sys::clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
             (0..calls).for_each(|_| nothing());
             let took = sys::clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID) - before;
             libc::write(took_out.as_raw_fd(), (&raw const took).cast(), 8);
-            libc::_exit(if is_told { 0 } else { 1 })
+            libc::_exit(if is_started { 0 } else { 1 })
         }
     }
     drop(took_out);
@@ -150,7 +150,7 @@ mod tests {
         )
     }
 
-    /// A copy of this process that calls the function from when it is told to until it is stopped.
+    /// A copy of this process that calls the function from its start signal until it is stopped.
     struct Caller {
         pid: i32,
         go: OwnedFd,
@@ -171,7 +171,7 @@ mod tests {
                 drop((go, stop));
                 let mut wait = libc::pollfd { fd: stop_in.as_raw_fd(), events: 0, revents: 0 };
                 let (mut byte, mut calls) = (0_u8, 0_u64);
-                // SAFETY: one byte is read into one byte, one descriptor looked at, one number
+                // SAFETY: one byte is read into one byte, one descriptor polled, one number
                 // written from one; `_exit` ends the copy alone, and the alarm does so where it
                 // hangs.
                 unsafe {

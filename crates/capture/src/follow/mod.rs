@@ -2,8 +2,8 @@
 //!
 //! An event of each thread costs it a part of a microsecond at each switch, even while it is
 //! switched off, and one with a record of each switch 1.6 µs: the kernel walks through all events
-//! of both threads. Events of processors cost a switch nothing, and tell of everybody; programs
-//! choose among that, by a look into the table, before any stack is taken.
+//! of both threads. Events of processors cost a switch nothing, and report everybody; programs
+//! choose among that, by a search of the table, before any stack is taken.
 //!
 //! Another program writes switches, 32 bytes where one of the two threads is recorded; and where
 //! there are too many, it stops by itself at the very one that is too many, and is taken away:
@@ -43,7 +43,7 @@ use slices::Slices;
 pub(crate) use slices::Written;
 pub(crate) use tree::ProcessTree;
 
-/// Room for the switches between two looks at the ring.
+/// Room for the switches between two polls of the ring.
 const RING_BYTES: u32 = 16 << 20;
 
 /// Threads that are recorded at one time.
@@ -210,7 +210,7 @@ impl Followed {
         Ok(())
     }
 
-    /// Linux tells since 6.15 that a thread goes on where it has called for another; before, the
+    /// Linux reports since 6.15 that a thread goes on where it has called for another; before, the
     /// function that it has called returns.
     fn attach_coming(&self) -> io::Result<OwnedFd> {
         let maps = self.maps.for_programs()?;
@@ -222,9 +222,9 @@ impl Followed {
 
     fn attach_coming_as(&self, maps: Maps) -> io::Result<OwnedFd> {
         let text = program::coming(maps);
-        let told = bpf::tracepoint_program(&text)
+        let attached = bpf::tracepoint_program(&text)
             .and_then(|program| bpf::attach_to_tracepoint(&program, c"sched_exit_tp"));
-        told.or_else(|_| {
+        attached.or_else(|_| {
             let unknown = || io::Error::other("there is no function of this name");
             let function = btf::function("schedule").ok_or_else(unknown)?;
             bpf::attach_to_return(&bpf::return_program(&text, function)?)

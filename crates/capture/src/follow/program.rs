@@ -2,7 +2,7 @@
 //!
 //! A table holds the threads that are recorded, each with the number of its process; three of
 //! the programs keep it, so that also a process that lives for a millisecond is known from its
-//! beginning on. The others look threads up in it, and write what is wanted.
+//! beginning on. The others find threads in it, and write what is wanted.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -76,7 +76,7 @@ pub(super) struct Maps {
     pub(super) stacks: RawFd,
     /// What the kernel keeps of a thread.
     pub(super) thread: ThreadLayout,
-    /// How to tell whether an interrupt is served, if that is known.
+    /// How to know whether an interrupt is served, if that is known.
     pub(super) interrupts: Option<StackLayout>,
     /// Where frames of Python are copied.
     pub(super) frames: Option<FrameMaps>,
@@ -163,7 +163,7 @@ fn load_shared(to: u8, maps: Maps, at: usize) -> [Instruction; 3] {
     [address[0], address[1], instruction(code::LOAD_64, to, to, 0, 0)]
 }
 
-/// Looks the key on the stack up; then does something with what is found, in register 0.
+/// Finds the key on the stack; then does something with what is found, in register 0.
 fn look_up(maps: Maps, then: &[Instruction]) -> Vec<Instruction> {
     let mut text = Vec::from(map(1, maps.threads));
     text.extend([copy(2, FRAME), add(2, KEY.into()), call(function::LOOK_UP)]);
@@ -283,7 +283,7 @@ pub(super) fn switching(maps: Maps) -> Vec<Instruction> {
 /// much the thread has waited in them since the last time, so that each stack stands for the same
 /// amount of waiting.
 pub(super) fn coming(maps: Maps) -> Vec<Instruction> {
-    // Some machines do not tell that it came.
+    // Some machines do not report that it came.
     let mut unseen = Vec::from(note_time(CAME));
     unseen.extend([set(7, 0), store(RAN, 7)]);
     unseen.extend(write_switch(maps));
@@ -425,10 +425,10 @@ pub(super) fn waking(maps: Maps) -> Vec<Instruction> {
     text
 }
 
-/// Sets the flag in register 7 where an interrupt is served, and where nobody can tell. Interrupts
-/// have a stack of their own, or that of a thread which has made no call of the system. What the
-/// tracepoint was given is on the stack, wherever that is; kept in the table for a moment, its
-/// address may be calculated with.
+/// Sets the flag in register 7 where an interrupt is served, and where that is not known.
+/// Interrupts have a stack of their own, or that of a thread which has made no call of the system.
+/// What the tracepoint was given is on the stack, wherever that is; kept in the table for a short
+/// time, its address may be calculated with.
 fn interrupt_flag(known: Option<StackLayout>) -> Vec<Instruction> {
     const STACK_BYTES: i32 = 16384;
     let flag = instruction(code::OR, 7, 0, 0, IS_INTERRUPT);

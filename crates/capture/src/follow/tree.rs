@@ -42,7 +42,7 @@ impl ProcessTree {
         Ok(ProcessTree { _following: following, threads, _shared: shared })
     }
 
-    /// The table, for programs that look threads up.
+    /// The table, for programs that find threads in it.
     pub(crate) fn threads(&self) -> io::Result<OwnedFd> {
         self.threads.try_clone()
     }

@@ -140,9 +140,9 @@ impl Attr {
 
     /// What is needed to make sense of such a trace: names, mappings, new threads.
     pub(crate) fn side_records() -> Attr {
-        let told = flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK;
+        let side = flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK;
         let attr = Attr::nothing();
-        Attr { flags: attr.flags | told, ..attr }.without_kernel()
+        Attr { flags: attr.flags | side, ..attr }.without_kernel()
     }
 
     /// For a ring that others write into.
@@ -198,7 +198,7 @@ impl Attr {
             clock_id: libc::CLOCK_MONOTONIC,
             ..Attr::default()
         }
-        // Rings are looked at often enough; waking somebody would cost each call 20 µs.
+        // Rings are polled often enough; waking somebody would cost each call 20 µs.
         .waking_at(u32::MAX)
     }
 
@@ -248,7 +248,7 @@ impl Attr {
         Attr { flags: self.flags | flag::EXCLUDE_KERNEL, ..self }
     }
 
-    /// Parts of files that are not executed are told of, too.
+    /// Parts of files that are not executed are reported, too.
     pub(crate) fn has_data_mappings(&self) -> bool {
         self.flags & flag::MMAP_DATA != 0
     }
@@ -278,7 +278,7 @@ impl Attr {
         Attr { aux_action: PAUSES_TRACE, ..self }
     }
 
-    /// Begins when it is told to.
+    /// Begins when it is enabled.
     pub(crate) fn beginning_later(self) -> Attr {
         Attr { flags: self.flags | flag::DISABLED, ..self }
     }

@@ -21,7 +21,7 @@ const FEATURES_AT: u64 = 72;
 /// Names and build ids are padded to this.
 const NAME_ALIGN: usize = 64;
 
-/// The section of build ids, and what else is told about the machine.
+/// The section of build ids, and what else is known about the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Features {
     pub(crate) host: String,
@@ -30,7 +30,7 @@ pub(crate) struct Features {
     pub(crate) command: Vec<String>,
     pub(crate) processors: u32,
     pub(crate) times: Option<(u64, u64)>,
-    /// Nanoseconds since 1970, and on the clock of the records, at one moment; none where that
+    /// Nanoseconds since 1970, and on the clock of the records, at one instant; none where that
     /// is a clock that nobody can read.
     pub(crate) clocks: Option<(u64, u64)>,
     /// With whether it is the kernel's.
@@ -108,7 +108,7 @@ impl PerfFile {
             self.file.write_all(section)?;
         }
         self.file.flush()?;
-        // Last, so that nobody looks for sections that are not there yet.
+        // Last, so that nobody searches for sections that are not there yet.
         self.file.get_ref().write_all_at(&bits.to_ne_bytes(), FEATURES_AT)
     }
 }
@@ -152,7 +152,7 @@ fn sections(features: &Features, events: &[Event], pieces: &[(u64, u64)]) -> Vec
         sections.push((21, words(&[first, last])));
     }
     let Some((real, of_records)) = features.clocks else { return sections };
-    // The resolution of the clock, and what it said at a known moment.
+    // The resolution of the clock, and what it said at a known time.
     sections.push((23, words(&[1])));
     let mut clocks = Vec::from(1_u32.to_ne_bytes());
     clocks.extend((libc::CLOCK_MONOTONIC as u32).to_ne_bytes());
@@ -181,7 +181,7 @@ format:
 print fmt: \"pid=%d\", REC->pid
 ";
 
-/// perf wants to be told.
+/// perf wants to be given this.
 const PAGE_FORMAT: &str = "\
 \tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
 \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;

@@ -43,8 +43,8 @@ struct StackCopy<'a> {
 }
 
 impl<'a> StackCopy<'a> {
-    /// Samples with a copy are told by their form: callers, registers, the copy and its length
-    /// fill exactly the record.
+    /// Samples with a copy are identified by their form: callers, registers, the copy and its
+    /// length fill exactly the record.
     fn of(record: RecordMut<'a>) -> Option<StackCopy<'a>> {
         if !record.is_sample() {
             return None;
@@ -187,7 +187,7 @@ mod tests {
             let size = (bytes.len() as u16).to_ne_bytes();
             bytes[6..8].copy_from_slice(&size);
             if cut == 0 {
-                // Not a sample, whatever it looks like.
+                // Not a sample, whatever its form.
                 bytes[0] = 10;
             }
             let before = bytes.clone();

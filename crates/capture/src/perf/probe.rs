@@ -17,7 +17,7 @@ use crate::system::sys;
 
 const GROUP: &str = "spanwise";
 
-/// A place in a file that tells when it is passed, as long as this lives.
+/// A place in a file that reports when it is passed, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Probe {
     /// Of the tracepoint that it is.

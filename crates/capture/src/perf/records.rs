@@ -1,4 +1,4 @@
-//! Records: those of the kernel are looked at and kept as they are; those about what was
+//! Records: those of the kernel are read and kept as they are; those about what was
 //! there before the recording began are made here, in the same form.
 
 use std::collections::BTreeSet;
@@ -152,7 +152,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The process that something is told of, or that began the one that is new.
+    /// The process that something is reported of, or that began the one that is new.
     pub(crate) fn belongs_to(&self) -> Option<i32> {
         match self.kind {
             kind::MMAP | kind::MMAP2 | kind::COMM | kind::EXIT => self.number(0),
@@ -278,7 +278,7 @@ pub(crate) struct Fetched {
     pub(crate) words: [Option<u64>; 2],
 }
 
-/// One record that may be changed, but for its header.
+/// One record that may be changed, except for its header.
 pub(crate) struct RecordMut<'a> {
     kind: u32,
     body: &'a mut [u8],
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_and_times_are_told() {
+    fn losses_and_times_are_reported() {
         let mut lost = Vec::from(kind::LOST.to_ne_bytes());
         lost.extend([0, 0, 56, 0]);
         for word in [1_u64, 42, 0, 99, 0, 1] {

@@ -32,7 +32,7 @@ pub(crate) struct Rings {
     pub(crate) event: Event,
     filter: Option<CString>,
     buffer: Vec<u8>,
-    /// Where everybody is told of.
+    /// Where everybody is reported.
     family: Option<Family>,
 }
 
@@ -91,7 +91,7 @@ impl Rings {
         Ok(rings)
     }
 
-    /// A process is recorded of which nothing tells that one of ours has begun it.
+    /// A process is recorded of which no record says that one of ours has begun it.
     pub(crate) fn adopt(&mut self, pid: i32) {
         if let Some(family) = &mut self.family {
             family.adopt(pid);
@@ -222,7 +222,7 @@ impl Rings {
         processor.events().nth(at)
     }
 
-    /// The time on the clock of the records; later than all where nobody can tell.
+    /// The time on the clock of the records; later than all where that is not known.
     pub(crate) fn now(&self) -> u64 {
         match self.event.attr.has_monotonic() {
             true => sys::clock_ns(libc::CLOCK_MONOTONIC),
@@ -419,16 +419,16 @@ mod tests {
         check(usize::MAX, 0, AUX_BYTES_MAX);
     }
 
-    /// Events without a clock of their own have one that the processor's counter can tell: what
+    /// Events without a clock of their own have one that the processor's counter can give: what
     /// it says lies between the records before and after.
     #[test]
-    fn the_counter_tells_the_time_of_records() {
+    fn the_counter_gives_the_time_of_records() {
         let attr = Attr::side_records().on_clock_of(&Attr::hardware_trace(0, 0));
         let Ok(mut rings) = Rings::open("side", attr, &[0]) else { return };
         if !rings.clock().is_known {
             return;
         }
-        let mut told = || {
+        let mut last_and_now = || {
             std::thread::spawn(|| {}).join().expect("a thread that does nothing");
             let mut times = Vec::new();
             let take = |bytes: &mut [u8]| -> io::Result<()> {
@@ -438,8 +438,8 @@ mod tests {
             rings.drain(take).expect("readable");
             (times.into_iter().max(), rings.now())
         };
-        let (before, now) = told();
-        let (after, later) = told();
+        let (before, now) = last_and_now();
+        let (after, later) = last_and_now();
         assert!(before.is_some() && before < Some(now), "{before:?} {now}");
         assert!(Some(now) < after && after < Some(later), "{now} {after:?} {later}");
     }

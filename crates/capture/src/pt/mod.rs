@@ -1,9 +1,9 @@
 //! The processor's own trace of branches, Intel PT: asked for, taken out of the rings that it is
 //! written into, and kept as perf keeps it.
 //!
-//! Rings are full ones, which are emptied as they fill, or hold the last moments and are copied
-//! when these are wanted. All that is done with them goes through [`TraceRings`], so that it can
-//! be tried where no processor has such a trace, on rings that a test fills.
+//! Rings are full ones, which are emptied as they fill, or hold the newest part of the trace and
+//! are copied when it is wanted. All that is done with them goes through [`TraceRings`], so that it
+//! can be tried where no processor has such a trace, on rings that a test fills.
 //!
 //! Its times are those of the processor's counter, which the kernel relates to the clock that
 //! records have by default, and to no other: so all events of such a recording are on that one.
@@ -53,7 +53,7 @@ impl TraceScope {
         [("user", TraceScope::Program), ("kernel", TraceScope::Kernel), ("all", TraceScope::Both)];
 }
 
-/// A stretch of a file's code.
+/// A range of a file's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeRange {
     pub file: std::path::PathBuf,
@@ -73,7 +73,7 @@ pub struct TraceRecorded {
     pub cuts: u64,
     /// How often a part is missing because somebody else had the hardware.
     pub gaps: u64,
-    /// Rings that had held more than the last moments that were kept.
+    /// Rings that had held more than the newest part, which was kept.
     pub overwritten: u64,
 }
 
@@ -140,7 +140,7 @@ mod flag {
 #[derive(Debug)]
 pub(crate) struct Tracer {
     source: TraceSource,
-    /// Rings hold the last moments.
+    /// Rings hold the newest part of the trace.
     keeps_last: bool,
     /// How far each ring was read.
     read: Vec<u64>,
@@ -295,8 +295,8 @@ impl Tracer {
         Ok(())
     }
 
-    /// The last moments of all rings, which were stopped.
-    pub(crate) fn last_moments(&mut self, rings: &impl TraceRings) -> Vec<TracePiece> {
+    /// The newest part of the trace of all rings, which were stopped.
+    pub(crate) fn last_pieces(&mut self, rings: &impl TraceRings) -> Vec<TracePiece> {
         let mut pieces = Vec::new();
         let ring_bytes = rings.ring_bytes();
         let processors = rings.processors().into_iter().enumerate().filter(|_| self.keeps_last);
@@ -377,7 +377,7 @@ pub fn record_rings<R: TraceRings>(
         sink.finish_round()?;
     }
     rings.stop();
-    let pieces = tracer.last_moments(rings);
+    let pieces = tracer.last_pieces(rings);
     let reason = SaveReason { text: "the end of the test", hit: None, status: None };
     let saved = sink.save(&facts, &events, &tally, reason, &pieces)?;
     Ok((saved.snapshot, tracer.counts))

@@ -20,7 +20,7 @@ pub struct TraceSource {
     pub(crate) counter_ratio: u64,
     /// Ticks of that counter for those of the crystal.
     pub(crate) ticks_per_crystal: (u64, u64),
-    /// How many stretches of code it can be kept to.
+    /// How many ranges of code it can be kept to.
     pub(crate) filters_max: usize,
 }
 
@@ -64,7 +64,7 @@ impl TraceSource {
     }
 
     /// The configuration with some settings as somebody wants them, and the others such that
-    /// times are as fine as the processor can tell them.
+    /// times are as fine as the processor can give them.
     pub(crate) fn config(&self, wanted: &[(String, u64)]) -> Result<u64, String> {
         let mut values = self.usual(|name| wanted.iter().any(|row| row.0 == name && row.1 == 0));
         for (name, value) in wanted {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_as_fine_as_the_processor_tells_them() {
+    fn times_are_as_fine_as_the_processor_gives_them() {
         let base = 1 | 1 << 10 | 1 << 13;
         check(&[], &[], Ok(base));
         check(&ALL[..2], &[], Ok(base | 1 << 9));

@@ -25,8 +25,8 @@ impl RecordPolicy {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Looks that follow each other faster than this are one.
-const LOOK: Duration = Duration::from_millis(10);
+/// Checks that follow each other faster than this are one.
+const CHECK: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(64);
 
 /// What was decided.
@@ -53,7 +53,7 @@ impl Budget {
         Budget { per_second, since: now, spent: 0, granted: now, off_until: None, pause: SECOND }
     }
 
-    /// How much there may be from now on until the next look: one more than in this second, so
+    /// How much there may be from now on until the next check: one more than in this second, so
     /// that it shows, and not so much at once that rings overflow or most of the second's budget
     /// is gone.
     pub(crate) fn grant(&mut self, now: Instant) -> u64 {
@@ -62,9 +62,9 @@ impl Budget {
         left.saturating_add(1).min(self.per_second / 5)
     }
 
-    /// The same, unless the last look was just now: rings that fill are looked at ever sooner.
+    /// The same, unless the last check was just now: rings that fill are polled ever sooner.
     pub(crate) fn grant_again(&mut self, now: Instant) -> Option<u64> {
-        (now.saturating_duration_since(self.granted) >= LOOK).then(|| self.grant(now))
+        (now.saturating_duration_since(self.granted) >= CHECK).then(|| self.grant(now))
     }
 
     pub(crate) fn is_off(&self) -> bool {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_more_for_looking_more_often() {
+    fn there_is_no_more_for_checking_more_often() {
         let start = Instant::now();
         let after = |ms| start + Duration::from_millis(ms);
         let mut budget = Budget::new(4000, start);

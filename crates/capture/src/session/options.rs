@@ -40,7 +40,7 @@ pub struct RecordOptions<'a> {
     pub children: bool,
     /// Let PyTorch's profiler run in a program that is started here.
     pub torch: bool,
-    /// Keep the last moments only, and save them when there is a reason to.
+    /// Keep the last records only, and save them when there is a reason to.
     pub flight: Option<FlightOptions<'a>>,
     /// The arguments of programs go into the recording, which may hold secrets; otherwise only
     /// their names.
@@ -49,7 +49,7 @@ pub struct RecordOptions<'a> {
     pub folder: Option<&'a Path>,
 }
 
-/// How the last moments are kept.
+/// How the last records are kept.
 #[derive(Clone, Copy)]
 pub struct FlightOptions<'a> {
     /// How much is kept.

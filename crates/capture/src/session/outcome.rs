@@ -27,7 +27,7 @@ pub enum Ended {
 /// A finished recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// One, unless last moments were saved several times.
+    /// One, unless snapshots were saved several times.
     pub snapshots: Vec<Snapshot>,
     pub ended: Ended,
     /// Records that there was no room for.

@@ -128,7 +128,7 @@ fn take_signals() -> Result<Signals, CaptureError> {
     Signals::take().map_err(|error| CaptureError::io("signals cannot be waited for", error))
 }
 
-/// How long at most until the rings are looked at again.
+/// How long at most until the rings are polled again.
 const ROUND: Duration = Duration::from_millis(100);
 
 /// So long after the beginning of a recording programs are still being loaded.
@@ -146,7 +146,7 @@ struct Session<'a> {
     torch: Option<Torch>,
     runtime_maps: RuntimeMaps,
     tally: Tally,
-    /// Files that were mapped since they were last looked at, with the process.
+    /// Files that were mapped since they were last checked, with the process.
     new_files: Vec<(i32, Vec<u8>)>,
     facts: Facts<'a>,
     child: Option<Child>,
@@ -245,7 +245,7 @@ impl<'a> Session<'a> {
     }
 
     /// Processes that ours began while events were being opened: the kernel follows some of them
-    /// already, and no record tells where they come from.
+    /// already, and no record says where they come from.
     fn adopt_children(&mut self) -> Vec<i32> {
         let Some(followed) = self.waits.followed() else { return Vec::new() };
         let mut children = processes::child_processes(&self.facts.pids);
@@ -337,7 +337,7 @@ impl<'a> Session<'a> {
     fn round_length(&self) -> Duration {
         let triggers = self.facts.options.flight.map(|flight| flight.triggers);
         if self.tracer.is_some() && triggers.is_some_and(|triggers| triggers.off_cpu.is_some()) {
-            // Nothing wakes us, and the hardware's last moments are short.
+            // Nothing wakes us, and the hardware's rings hold a short time only.
             return ROUND / 100;
         }
         match (self.started.elapsed() < YOUNG, &self.calls) {
@@ -359,7 +359,7 @@ impl<'a> Session<'a> {
     fn answer(&mut self, message: Message) -> u32 {
         match (message, &self.child) {
             (Message::Stop(signal), Some(child)) => {
-                // A terminal tells the program of Ctrl-C itself; of other requests we do.
+                // A terminal notifies the program of Ctrl-C itself; of other requests we do.
                 if signal != libc::SIGINT {
                     sys::send(child.pid, signal);
                 }
@@ -396,7 +396,7 @@ impl<'a> Session<'a> {
         let mut take = |waits: &mut Waits, bytes: &mut [u8]| {
             has_some |= !bytes.is_empty();
             let is_watched = |id| watch.as_ref().is_some_and(|watch| watch.is_own(id));
-            let bytes = waits.mend(bytes, is_watched);
+            let bytes = waits.make_samples(bytes, is_watched);
             private_stack::clear_arguments(bytes);
             for record in records::records(bytes) {
                 tally.add(record, waits.is_of_clock(record));
@@ -425,7 +425,7 @@ impl<'a> Session<'a> {
         rings.drain(|bytes| take(waits, bytes))?;
         let mut made = waits.made();
         take(waits, &mut made)?;
-        let (throttled, told) = waits.spend();
+        let (throttled, news) = waits.spend();
         sink.keep(&throttled.unwrap_or_default())?;
         if let Some(tracer) = tracer {
             tracer.drain(rings, |piece| {
@@ -437,7 +437,7 @@ impl<'a> Session<'a> {
             sink.finish_round()?;
         }
         // Steps are switches, which is nothing that the program does.
-        self.troubles.extend(told.filter(|_| !has_steps).map(str::to_owned));
+        self.troubles.extend(news.filter(|_| !has_steps).map(str::to_owned));
         self.troubles.extend(executed.into_iter().filter_map(rings::lost_at_exec));
         for (pid, path) in std::mem::take(&mut self.new_files) {
             // One function more that cannot be watched does not end what is recorded already.
@@ -479,7 +479,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Saves the last moments, where there is a reason; true where that was all.
+    /// Saves a snapshot, where there is a reason; true where that was all.
     fn save_if(&mut self, reason: Option<Reason>, is_asked: bool) -> Result<bool, CaptureError> {
         let Some(flight) = self.facts.options.flight else { return Ok(false) };
         if reason.is_none() && !is_asked {
@@ -501,11 +501,11 @@ impl<'a> Session<'a> {
 
     fn save(&mut self, why: &str, reason: Option<&Reason>) -> Result<(), CaptureError> {
         let status = self.child.as_mut().and_then(Child::has_ended);
-        let last_moments = self.last_moments()?;
+        let last_pieces = self.last_pieces()?;
         let events = events(&self.rings, self.tracer.as_ref(), &self.waits, self.watch.as_ref());
         let reason = SaveReason { text: why, hit: reason, status };
         let Saved { snapshot, folder } =
-            self.sink.save(&self.facts, &events, &self.tally, reason, &last_moments)?;
+            self.sink.save(&self.facts, &events, &self.tally, reason, &last_pieces)?;
         self.troubles.append(&mut self.runtime_maps.copy_to(&folder));
         if let Some(torch) = &mut self.torch {
             if let Err(error) = torch.bring(&folder, status.is_none()) {
@@ -519,13 +519,13 @@ impl<'a> Session<'a> {
 
     /// Stops the hardware's own trace and copies what it holds, with all that was recorded
     /// beside it until then.
-    fn last_moments(&mut self) -> Result<Vec<TracePiece>, CaptureError> {
+    fn last_pieces(&mut self) -> Result<Vec<TracePiece>, CaptureError> {
         if self.tracer.is_none() {
             return Ok(Vec::new());
         }
         self.rings.stop();
         self.empty_rings()?;
-        let pieces = self.tracer.as_mut().map(|tracer| tracer.last_moments(&self.rings));
+        let pieces = self.tracer.as_mut().map(|tracer| tracer.last_pieces(&self.rings));
         self.sink.counts.trace = self.tracer.as_ref().map(|tracer| tracer.counts);
         Ok(pieces.unwrap_or_default())
     }

@@ -1,6 +1,6 @@
 //! Every branch of a chosen function, from its call to its return.
 //!
-//! The thread that calls it executes one instruction at a time, and a second process looks where
+//! The thread that calls it executes one instruction at a time, and a second process checks where
 //! each has led. Other threads run on. That is tens of thousands of times slower than the
 //! function itself, so it is bounded: by calls, instructions and time.
 
@@ -167,7 +167,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// What tells that the tracer has said something.
+    /// What shows that the tracer has sent something.
     pub(crate) fn listened(&self) -> Option<BorrowedFd<'_>> {
         (!self.is_over).then(|| self.messages.as_fd())
     }
@@ -307,8 +307,8 @@ fn start(options: &StepOptions<'_>) -> io::Result<(pid_t, File, File)> {
     Ok((pid, File::from(command_out), File::from(message_in)))
 }
 
-/// Tries both on a process that waits to be told to run something, and never is: to trace it,
-/// and to let it be stopped at a place that it never comes to.
+/// Tries both on a process that waits for the permission to run something, and never gets it: to
+/// trace it, and to let it be stopped at a place that it never comes to.
 pub(crate) fn try_on_a_child() -> io::Result<()> {
     if !cfg!(target_arch = "x86_64") {
         return Err(io::Error::other("only on x86-64"));

@@ -17,7 +17,7 @@ use super::ptrace::Registers;
 use crate::system::sys;
 
 /// So many are named at a time.
-const TOLD_AT_ONCE: usize = 1024;
+const SENT_AT_ONCE: usize = 1024;
 
 /// Bytes that are enough for any instruction.
 const INSTRUCTION_BYTES: usize = 15;
@@ -140,22 +140,22 @@ impl Region {
         found
     }
 
-    pub(super) fn told_beginning(&self) -> Vec<u8> {
+    pub(super) fn beginning_message(&self) -> Vec<u8> {
         self.start.to_bytes()
     }
 
-    /// Branches to be told now, where there are enough of them.
-    pub(super) fn take_told(&mut self) -> Option<Vec<u8>> {
-        (self.taken.len() >= TOLD_AT_ONCE).then(|| self.told())
+    /// Branches to send now, where there are enough of them.
+    pub(super) fn take_message(&mut self) -> Option<Vec<u8>> {
+        (self.taken.len() >= SENT_AT_ONCE).then(|| self.branches_message())
     }
 
-    fn told(&mut self) -> Vec<u8> {
+    fn branches_message(&mut self) -> Vec<u8> {
         branches_record(self.start.region, &std::mem::take(&mut self.taken))
     }
 
-    /// What was not told yet, and the end.
-    pub(super) fn told_end(mut self, cause: EndCause) -> Vec<Vec<u8>> {
-        let rest = (!self.taken.is_empty()).then(|| self.told());
+    /// What was not sent yet, and the end.
+    pub(super) fn end_messages(mut self, cause: EndCause) -> Vec<Vec<u8>> {
+        let rest = (!self.taken.is_empty()).then(|| self.branches_message());
         let time = sys::clock_ns(libc::CLOCK_MONOTONIC);
         let (region, instructions) = (self.start.region, self.instructions);
         let end = StepEnd { region, time, cause, instructions };

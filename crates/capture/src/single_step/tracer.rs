@@ -29,7 +29,7 @@ use crate::triggers::signals::Signals;
 const BY_EVENT: c_int = 6;
 const AFTER_STEP: [c_int; 3] = [2, 1, libc::SIGTRAP];
 
-/// How long at most until somebody is looked at who should have stopped.
+/// How long at most until somebody is checked who should have stopped.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(super) struct Tracer {
@@ -101,7 +101,7 @@ impl Tracer {
         }
     }
 
-    /// Threads that are made meanwhile are traced by being made, or found by another look.
+    /// Threads that are made meanwhile are traced by being made, or found by another search.
     fn trace(&mut self, pid: pid_t) -> io::Result<()> {
         loop {
             let threads = processes::threads(pid);
@@ -163,11 +163,11 @@ impl Tracer {
                 None => ptrace::go_on(tid, signal),
             },
         };
-        // A thread that was killed meanwhile is told of by itself.
+        // A thread that was killed meanwhile is reported by itself.
         drop(gone_on);
     }
 
-    /// The function begins, or a step was made, or the program meant something by it.
+    /// The function begins, or a step was made, or the program raised the signal itself.
     fn trapped(&mut self, tid: pid_t) {
         let code = ptrace::signal_code(tid).unwrap_or(0);
         let Some(region) = self.threads.entry(tid).or_default() else {
@@ -190,7 +190,7 @@ impl Tracer {
             Ok(_) => None,
             Err(_) => Some(EndCause::ThreadEnd),
         };
-        let told = region.take_told();
+        let message = region.take_message();
         match end {
             None => drop(ptrace::step(tid, 0)),
             Some(end) => {
@@ -199,7 +199,7 @@ impl Tracer {
                 region.into_iter().for_each(|region| self.end(region, end));
             }
         }
-        told.into_iter().for_each(|told| self.say(&told));
+        message.into_iter().for_each(|message| self.say(&message));
     }
 
     /// True where stepping has begun.
@@ -210,14 +210,14 @@ impl Tracer {
             return false;
         };
         self.regions += 1;
-        self.say(&region.told_beginning());
+        self.say(&region.beginning_message());
         self.threads.insert(tid, Some(region));
         ptrace::step(tid, 0).is_ok()
     }
 
     fn end(&mut self, region: Region, cause: EndCause) {
-        let told = region.told_end(cause);
-        told.iter().for_each(|told| self.say(told));
+        let messages = region.end_messages(cause);
+        messages.iter().for_each(|message| self.say(message));
         let is_stepping = self.threads.values().any(Option::is_some);
         if self.regions >= self.limits.calls && !is_stepping {
             // Nobody needs to stop any more.
@@ -240,7 +240,7 @@ impl Tracer {
         }
     }
 
-    /// Lets all threads go, as if nobody had looked.
+    /// Lets all threads go, as if nobody had traced them.
     fn let_go(&mut self, signals: &mut Signals) {
         self.events.clear();
         let regions: Vec<Region> = self.threads.values_mut().filter_map(Option::take).collect();
@@ -252,7 +252,7 @@ impl Tracer {
             while let Some((tid, stop)) = ptrace::next_stop() {
                 self.let_one_go(tid, stop);
             }
-            // The first thread of a process, when it has ended, is told of only after the others.
+            // The first thread of a process, when it has ended, is reported only after the others.
             self.threads.retain(|&tid, _| processes::is_thread(tid));
             let _ = sys::wait_for(&[signals.as_fd()], PATIENCE);
             signals.messages();

@@ -1,6 +1,6 @@
 //! What this machine lets this user record, found by trying.
 //!
-//! Settings alone do not tell: root, capabilities, containers and the kernel's own build all
+//! Settings alone do not decide: root, capabilities, containers and the kernel's own build all
 //! have a say. So each ability is tried on this very process, and settings only explain.
 
 use std::io;

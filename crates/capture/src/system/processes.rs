@@ -68,7 +68,7 @@ pub(crate) fn is_mapped_by_others(path: &[u8], pids: &[i32]) -> bool {
     };
     others.into_iter().any(|pid| match fs::read(format!("/proc/{pid}/maps")) {
         Ok(maps) => maps.split(|&byte| byte == b'\n').any(is_of_file),
-        // Who may not look has to assume it; from root, only the first process of some systems
+        // Who may not read it has to assume it; from root, only the first process of some systems
         // is hidden.
         Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied && !sys::is_root(),
     })
@@ -182,7 +182,7 @@ pub fn child_processes(pids: &[i32]) -> Vec<ChildProcess> {
     children.filter_map(named).collect()
 }
 
-/// Processes that run a program, but for this one: number and command, the latest first.
+/// Processes that run a program, except this one: number and command, the latest first.
 pub fn running_processes() -> Vec<(i32, String)> {
     let own = std::process::id() as i32;
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -208,7 +208,7 @@ pub fn mapped_files(pid: i32) -> Vec<PathBuf> {
     files
 }
 
-/// The file that a program is run from, as the system looks for it.
+/// The file that a program is run from, as the system finds it.
 pub fn program_path(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return fs::canonicalize(program).ok();

@@ -235,7 +235,7 @@ mod tests {
             std::os::unix::fs::chown(&map, Some(4321), None).expect("root may");
             let found = maker(folder.path(), 1234)
                 .copy_map(&into(folder.path()), "copy")
-                .expect("looked at");
+                .expect("examined");
             assert_eq!(found, Copied::OfAnother(4321));
             assert!(!copy.exists());
         }

@@ -78,7 +78,7 @@ fn control(event: &OwnedFd, request: libc::c_ulong, value: libc::c_int) -> io::R
     checked(result.into()).map(|_| ())
 }
 
-/// Lets a tracepoint tell only of what fits a condition, or a trace only of some code.
+/// Lets a tracepoint report only what fits a condition, or a trace only of some code.
 pub(crate) fn set_filter(event: &OwnedFd, filter: &CStr) -> io::Result<()> {
     const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
     // SAFETY: the kernel reads a text that ends with zero and lives through the call.

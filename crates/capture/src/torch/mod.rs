@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Torch {
     folder: TemporaryFolder,
-    notes_told: usize,
+    notes_reported: usize,
     pub(crate) counts: TorchRecorded,
 }
 
@@ -53,7 +53,7 @@ impl Torch {
         let file = folder.folder().create_file("sitecustomize.py");
         file.and_then(|mut file| file.write_all(START_UP.as_bytes()))
             .map_err(|error| CaptureError::io("no start-up file for Python", error))?;
-        Ok(Torch { folder, notes_told: 0, counts: TorchRecorded::default() })
+        Ok(Torch { folder, notes_reported: 0, counts: TorchRecorded::default() })
     }
 
     /// What the program finds in its environment; `asks` where it may be asked for what it has
@@ -105,8 +105,8 @@ impl Torch {
         let text = self.folder.folder().read_file("notes", NOTES_BYTES_MAX).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let new: Vec<String> =
-            text.lines().skip(self.notes_told).map(|line| format!("--torch: {line}")).collect();
-        self.notes_told += new.len();
+            text.lines().skip(self.notes_reported).map(|line| format!("--torch: {line}")).collect();
+        self.notes_reported += new.len();
         new
     }
 

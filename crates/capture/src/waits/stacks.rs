@@ -3,8 +3,8 @@
 //! Where threads wait is asked for once they are back, when it is known how long it took; they
 //! stand then where they waited. So no budget decides which waits are seen: each that took at
 //! least as long as a threshold has its stack, and of shorter ones every so much waiting of a
-//! thread has one, which stands for all of it. Sums by stack are then those of all waits, but for
-//! chance, however many there were.
+//! thread has one, which stands for all of it. Sums by stack are then those of all waits, except
+//! for chance, however many there were.
 //!
 //! Of a wait that was long when another recorded thread ended it, that one's stack is taken, too:
 //! it says who held the lock, and where.
@@ -119,9 +119,9 @@ impl WaitStacks {
         self.per_second.map_or(i64::MAX, |most| most.min(self.at_once) as i64)
     }
 
-    /// Makes samples of what the program has written: of the moment before the thread came back,
+    /// Makes samples of what the program has written: of the instant before the thread came back,
     /// with the waiting that they stand for as their period.
-    pub(crate) fn mend<'a>(&mut self, bytes: &'a mut [u8]) -> &'a mut [u8] {
+    pub(crate) fn make_samples<'a>(&mut self, bytes: &'a mut [u8]) -> &'a mut [u8] {
         let (mut at, mut kept) = (0, 0);
         loop {
             let Some(record) = records(&bytes[at..]).next() else { break };
@@ -144,7 +144,7 @@ impl WaitStacks {
         &mut bytes[..kept]
     }
 
-    /// Looks how many there were, and raises the threshold or lowers it. True where it has risen
+    /// Checks how many there were, and raises the threshold or lowers it. True where it has risen
     /// for the first time.
     pub(crate) fn spend(&mut self, kernel: &Followed) -> bool {
         self.counts.skipped_ns += kernel.take_skipped();
@@ -273,9 +273,9 @@ mod tests {
     }
 
     /// Of each sample that is left: event, time, period, callers and what follows.
-    fn mended(stacks: &mut WaitStacks, bytes: &[u8]) -> Vec<(u64, u64, u64, Vec<u64>)> {
+    fn samples_made(stacks: &mut WaitStacks, bytes: &[u8]) -> Vec<(u64, u64, u64, Vec<u64>)> {
         let mut bytes = bytes.to_vec();
-        let kept = stacks.mend(&mut bytes);
+        let kept = stacks.make_samples(&mut bytes);
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight"));
         let sample = |bytes: &[u8]| {
             let words: Vec<u64> = bytes[8..].chunks_exact(8).map(word).collect();
@@ -290,7 +290,7 @@ mod tests {
         let rest = vec![2, 0x10, 0x20, 2, 7, 7];
         let bytes = [written(3, 4000, 0), test_sample(5), written(3, 1000, 1), written(9, 1, 1)];
         let of_waker = written(3, 70, 4);
-        let found = mended(&mut stacks, &[bytes.concat(), of_waker].concat());
+        let found = samples_made(&mut stacks, &[bytes.concat(), of_waker].concat());
         assert_eq!(found.len(), 5);
         assert_eq!(found[4], (event_id::WAKERS, 499, 70, rest.clone()));
         assert_eq!(found[0], (3, 499, 4000, rest.clone()));
@@ -308,7 +308,7 @@ mod tests {
             let mut bytes = whole[..len].to_vec();
             bytes[6..8].copy_from_slice(&(len as u16).to_ne_bytes());
             let mut stacks = stacks();
-            assert!(stacks.mend(&mut bytes).len() <= len);
+            assert!(stacks.make_samples(&mut bytes).len() <= len);
         }
     }
 }

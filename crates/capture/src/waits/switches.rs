@@ -3,7 +3,7 @@
 //! A record of a switch costs a thread some of a microsecond, and its stack five to thirty:
 //! nothing, where threads wait for something, and most of the time of a program whose threads only
 //! hand something around. So both have a budget, and are left out for a while where it is
-//! spent, which is told and stands in the recording.
+//! spent, which is reported and stands in the recording.
 //!
 //! Where one may, a program in the kernel writes the records ([`crate::follow`]) and wake-ups, and
 //! another one takes stacks when waits are over ([`crate::wait_stacks`]), which has no budget that
@@ -67,12 +67,12 @@ pub(crate) struct Waits {
     clock_ids: BTreeSet<u64>,
     /// Switches that the kernel's program has written, up to the end of the round.
     made: (Vec<Written>, u64),
-    /// Threads whose stacks were taken, and when, as long as their switches are not told of: these
+    /// Threads whose stacks were taken, and when, as long as their switches are not reported: these
     /// may come a round later.
     stack_times: BTreeSet<(u32, u64)>,
     last_time: u64,
-    /// Those that were told to be too many.
-    told: [bool; 2],
+    /// Those that were reported to be too many.
+    is_reported: [bool; 2],
 }
 
 /// An event that is switched off where it comes too often.
@@ -107,9 +107,9 @@ impl Waits {
             made: (Vec::new(), 0),
             stack_times: BTreeSet::new(),
             last_time: 0,
-            told: [false; 2],
+            is_reported: [false; 2],
         };
-        // The kernel raises stacks inside of itself: who may not look there has none.
+        // The kernel raises stacks inside of itself: who may not read there has none.
         let has_kernel = rings.event.attr.has_kernel();
         let stacks = if has_kernel { options.stacks } else { RecordPolicy::Never };
         let switches = options.switches;
@@ -143,7 +143,7 @@ impl Waits {
         let attr = if is_from_exec { attr.beginning_at_exec() } else { attr };
         let (open, ids) =
             rings.open_beside(tids, |tid, cpu| sys::open_event(&attr, tid, cpu)).ok()?;
-        // Who switches so often that it is left out has no wake-ups to be told of either.
+        // Who switches so often that it is left out has no wake-ups to be reported either.
         if budget.is_none() {
             let has_begun =
                 self.kernel.as_mut().is_some_and(|kernel| kernel.start_waking(i64::MAX));
@@ -235,14 +235,14 @@ impl Waits {
     }
 
     /// Makes samples of what a program has written into the rings.
-    pub(crate) fn mend<'a>(
+    pub(crate) fn make_samples<'a>(
         &mut self,
         bytes: &'a mut [u8],
         is_watched: impl Fn(u64) -> bool,
     ) -> &'a mut [u8] {
-        self.mend_ids(bytes, is_watched);
+        self.repair_ids(bytes, is_watched);
         match &mut self.waits {
-            Some(waits) => waits.mend(bytes),
+            Some(waits) => waits.make_samples(bytes),
             None => bytes,
         }
     }
@@ -250,7 +250,7 @@ impl Waits {
     /// Gives stacks of processors their own ids. Where several events of processors count
     /// switches, those of other recorders among them, Linux (6.18 still) fills in a sample once
     /// for all, and so with the id of the first. Of other events of ours it does not.
-    fn mend_ids(&self, bytes: &mut [u8], is_watched: impl Fn(u64) -> bool) {
+    fn repair_ids(&self, bytes: &mut [u8], is_watched: impl Fn(u64) -> bool) {
         let by_program = self.stacks.as_ref().filter(|kept| kept.is_by_program);
         let Some(own) = by_program.and_then(|kept| kept.ids.first().copied()) else { return };
         let is_known = |id: u64| {
@@ -279,7 +279,7 @@ impl Waits {
             return;
         }
         self.counts[1] += 1;
-        // Events of threads tell the switch behind the stack themselves.
+        // Events of threads report the switch behind the stack themselves.
         if self.switches.as_ref().is_some_and(|kept| kept.is_by_program)
             && let (Some(tid), Some(time)) = (record.thread(), record.time())
         {
@@ -289,7 +289,7 @@ impl Waits {
 
     /// Records of what the kernel's program has written, in the order of time. It runs right
     /// before stacks are taken, but a stack comes before its switch in a recording, so the
-    /// switch is told to be as late.
+    /// switch is reported to be as late.
     pub(crate) fn made(&mut self) -> Vec<u8> {
         let (written, lost) = std::mem::take(&mut self.made);
         let mut bytes = Vec::with_capacity(written.len() * 64);
@@ -320,7 +320,7 @@ impl Waits {
     }
 
     /// Switches off what came too often, and on what was off for long enough. Gives the record
-    /// that says so of switches, and what is to be told.
+    /// that says so of switches, and what is to be reported.
     pub(crate) fn spend(&mut self) -> (Option<Vec<u8>>, Option<&'static str>) {
         let [switches, stacks] = std::mem::take(&mut self.counts);
         let now = sys::clock_ns(libc::CLOCK_MONOTONIC);
@@ -360,13 +360,16 @@ impl Waits {
 
     fn news(&mut self, switches: Option<Change>, stacks: Option<Change>) -> Option<&'static str> {
         let is_off = |change| change == Some(Change::Off);
-        if is_off(switches) && !std::mem::replace(&mut self.told[0], true) {
+        if is_off(switches) && !std::mem::replace(&mut self.is_reported[0], true) {
             return Some(
                 "threads switch so often that recording it would slow them down: there are times \
                  in which it is not recorded when they waited (--switches always does)",
             );
         }
-        if is_off(stacks) && !self.told[0] && !std::mem::replace(&mut self.told[1], true) {
+        if is_off(stacks)
+            && !self.is_reported[0]
+            && !std::mem::replace(&mut self.is_reported[1], true)
+        {
             return Some(
                 "threads switch so often that recording their stacks would slow them down: \
                  there are times in which it is not recorded where they waited \
@@ -377,7 +380,7 @@ impl Waits {
     }
 }
 
-/// Told once.
+/// Reported once.
 const RAISED: &str = "threads wait so often that not all waits of --wait-threshold have their \
                       stack: those of longer ones stand for them (--wait-stacks always has all)";
 

@@ -136,7 +136,7 @@ fn a_program_that_only_awaits_has_the_event_loop_first() {
 fn a_program_that_only_pickles_has_pickling_first() {
     let Some(bench) = Bench::with("functions of Python") else { return };
     let recorded = record(&bench, "pickle");
-    check_first(&recorded, Some(SpentOn::Serialisation), &["do_pickle"]);
+    check_first(&recorded, Some(SpentOn::Serialization), &["do_pickle"]);
     for one in &recorded {
         // What was read is freed by the interpreter itself or by native code, as versions have it.
         let most = one.clock_share("freeing") + one.clock_share("startup");
@@ -190,7 +190,7 @@ fn a_pool_that_is_given_large_arguments_has_pickling_first() {
     for one in &recorded {
         let first = one.findings().into_iter().next().map(|finding| finding.kind);
         let Some(FindingKind::CpuSpent(spent)) = &first else { panic!("{first:?}") };
-        assert_eq!(spent.on, SpentOn::Serialisation, "{first:?}");
+        assert_eq!(spent.on, SpentOn::Serialization, "{first:?}");
     }
 }
 

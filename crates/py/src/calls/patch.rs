@@ -1,4 +1,4 @@
-//! From Python 3.12 on, a function can be told what to do when it is called.
+//! From Python 3.12 on, a function can be given another entry point for calls.
 //!
 //! So the function stays a function, and costs nothing more while nothing is recorded: it gets
 //! its own way of being called back. Whether this interpreter always goes that way is tried
@@ -58,7 +58,7 @@ unsafe impl Sync for Locked {}
 
 static FUNCTIONS: Locked = Locked(RefCell::new(None));
 
-/// The function that was called last at each of a few places: found there without a look into
+/// The function that was called last at each of a few places: found there without a search of
 /// the table. Touched only with the interpreter's lock.
 struct Latest(UnsafeCell<[(usize, *mut Patched); PLACES]>);
 
@@ -139,9 +139,9 @@ unsafe extern "C" fn count_call(
 
 #[cold]
 unsafe fn nobody() -> *mut ffi::PyObject {
-    let told = c"spanwise: a function that nobody patched";
+    let message = c"spanwise: a function that nobody patched";
     // SAFETY: called with the interpreter's lock; the text stays.
-    unsafe { ffi::PyErr_SetString(ffi::PyExc_RuntimeError, told.as_ptr()) };
+    unsafe { ffi::PyErr_SetString(ffi::PyExc_RuntimeError, message.as_ptr()) };
     ptr::null_mut()
 }
 

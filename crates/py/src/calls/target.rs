@@ -14,7 +14,7 @@ use crate::sums::tally::{self, Tally};
 /// Classes whose own site is remembered, for methods that are named after their class.
 const CLASSES_MAX: usize = 8;
 
-/// For methods, or none: what gives the site for a class, and what tells of an object.
+/// For methods, or none: what gives the site for a class, and what measures an object.
 pub(crate) type OfMethods<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// What calls of a function are recorded as.
@@ -24,7 +24,7 @@ pub(crate) struct Target {
     pub(crate) level: u8,
     /// Gives the site for a class, where each class has its own; else null.
     pub(crate) site_of_class: *mut ffi::PyObject,
-    /// Tells of the first argument, where more than the time is measured; else null.
+    /// Measures the first argument, where more than the time is measured; else null.
     pub(crate) about_self: *mut ffi::PyObject,
     pub(crate) classes: [(*mut ffi::PyTypeObject, *mut Tally); CLASSES_MAX],
 }
@@ -117,7 +117,7 @@ unsafe fn row<const IS_MEASURED: bool>(
             record_call::end(here, open, word);
         }
         if IS_MEASURED && positional > 0 && !(*target).about_self.is_null() {
-            tell_of_self((*target).about_self, *arguments, start);
+            measure_self((*target).about_self, *arguments, start);
         }
         result
     }
@@ -173,9 +173,9 @@ unsafe fn summed_up(
     }
 }
 
-/// Has Python tell of the object whose method was called; what it raises is of no account.
+/// Has Python measure the object whose method was called; what it raises is of no account.
 #[cold]
-unsafe fn tell_of_self(about_self: *mut ffi::PyObject, object: *mut ffi::PyObject, start: u64) {
+unsafe fn measure_self(about_self: *mut ffi::PyObject, object: *mut ffi::PyObject, start: u64) {
     // SAFETY: called with the interpreter's lock; the object is held by who calls, and what is
     // being raised is taken out and put back.
     unsafe {

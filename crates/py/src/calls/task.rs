@@ -1,6 +1,6 @@
 //! Work that rests in between: generators and coroutines.
 //!
-//! Each stretch of work is a span of the thread that does it. At the end comes one record of
+//! Each period of work is a span of the thread that does it. At the end comes one record of
 //! the whole, and for how long it was worked on.
 
 use pyo3::exceptions::{PyGeneratorExit, PyStopAsyncIteration, PyStopIteration};
@@ -79,7 +79,7 @@ impl Parts {
     }
 }
 
-/// One stretch of work. The object is not borrowed meanwhile: what runs may come back to it,
+/// One period of work. The object is not borrowed meanwhile: what runs may come back to it,
 /// and Python then says that it is running already.
 fn step<'py>(
     this: &Bound<'py, Parts>,

@@ -44,7 +44,7 @@ static SITES: [AtomicU32; QUANTITIES.len()] = [const { AtomicU32::new(0) }; QUAN
 
 static MEMORY_FILE: RwLock<Option<File>> = RwLock::new(None);
 
-/// How often the process has forked: files of the kernel tell of the process that opened them.
+/// How often the process has forked: files of the kernel are about the process that opened them.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// What a thread has for its probes.

@@ -57,8 +57,8 @@ unsafe extern "C" fn call(
             0 => enter(object),
             3 => exit(object, *arguments),
             _ => {
-                let told = c"a span is for `with`";
-                ffi::PyErr_SetString(ffi::PyExc_TypeError, told.as_ptr());
+                let message = c"a span is for `with`";
+                ffi::PyErr_SetString(ffi::PyExc_TypeError, message.as_ptr());
                 ptr::null_mut()
             }
         }
@@ -192,8 +192,8 @@ unsafe extern "C" fn call_method(
         let is_span = count > 0
             && ffi::Py_TYPE(ffi::PyTuple_GET_ITEM(arguments, 0)) == SPAN.load(Ordering::Relaxed);
         if !is_span {
-            let told = c"the first argument is to be a span";
-            ffi::PyErr_SetString(ffi::PyExc_TypeError, told.as_ptr());
+            let message = c"the first argument is to be a span";
+            ffi::PyErr_SetString(ffi::PyExc_TypeError, message.as_ptr());
             return ptr::null_mut();
         }
         let rest = ffi::PyTuple_GetSlice(arguments, 1, count);

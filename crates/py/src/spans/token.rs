@@ -1,4 +1,4 @@
-//! Operations that Python code begins and ends itself, with what it tells about them.
+//! Operations that Python code begins and ends itself, with what it measures of them.
 
 use pyo3::prelude::*;
 use spanwise_probe::raw;
@@ -63,8 +63,8 @@ pub(crate) fn cost_of_record() -> f64 {
     rate().seconds(best) / RECORDS as f64
 }
 
-/// What is told of an operation that has ended: the thread and the tick at which it began, by
-/// which what Python tells of it is found again; and how long it took, in seconds.
+/// What is known of an operation that has ended: the thread and the tick at which it began, by
+/// which what Python reports of it is found again; and how long it took, in seconds.
 type Ended = (u64, u64, f64);
 
 #[pymethods]

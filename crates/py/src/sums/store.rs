@@ -1,6 +1,6 @@
 //! What was recorded, for those who ask while the program runs.
 //!
-//! A subscriber (a profiler of the Python side) gets every operation that is meant for it:
+//! A subscriber (a profiler of the Python side) gets every operation that is addressed to it:
 //! sums by name and component are kept for all, the operations themselves for the latest ones.
 //! Ticks become nanoseconds when someone asks, since their rate is known better by then.
 
@@ -205,7 +205,7 @@ impl Subscriber {
     }
 }
 
-/// What a thread has told of a span that has not ended yet.
+/// What a thread has reported of a span that has not ended yet.
 #[derive(Debug, Default)]
 struct Pending {
     is_any: bool,
@@ -219,8 +219,8 @@ impl Pending {
     /// What was measured at the two ends of a span.
     fn values(&self, start: u64, end: u64) -> Option<Box<Values>> {
         let mut values = Values::default();
-        let told = self.values.iter().filter(|told| told.0 == start || told.0 == end);
-        told.for_each(|&(tick, quantity, value)| values.set(quantity, tick != start, value));
+        let measured = self.values.iter().filter(|value| value.0 == start || value.0 == end);
+        measured.for_each(|&(tick, quantity, value)| values.set(quantity, tick != start, value));
         (!values.is_empty()).then(|| Box::new(values))
     }
 
@@ -286,7 +286,7 @@ impl Store {
         self.sites[at] = Some(facts);
     }
 
-    /// Tells of a task, before its record, for how long it was worked on.
+    /// Notes for how long a task was worked on, before its record.
     pub(crate) fn note_active(&mut self, thread_id: u64, start: u64, ticks: u64) {
         if self.active.len() >= ACTIVE_MAX {
             self.active.clear();
@@ -366,7 +366,7 @@ impl Store {
         if !self.active.is_empty() {
             operation.active_ticks = self.active.remove(&(thread_id, start));
         }
-        if let Some(pending) = self.pending.get_mut(&thread_id).filter(|told| told.is_any) {
+        if let Some(pending) = self.pending.get_mut(&thread_id).filter(|pending| pending.is_any) {
             operation.values = pending.values(start, end);
             let (raised_at, exception) = pending.exception;
             operation.exception = if raised_at == end { exception } else { 0 };

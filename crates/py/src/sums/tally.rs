@@ -26,7 +26,7 @@ pub(crate) const SUMS: u8 = 2;
 pub(crate) const SAMPLED: u8 = 3;
 /// Nothing; calls are counted where they are seen at all.
 pub(crate) const OFF: u8 = 4;
-/// A row, and Python is told before and after: it records the next call in depth.
+/// A row, and Python is notified before and after: it records the next call in depth.
 pub(crate) const WATCHED: u8 = 5;
 
 /// One site.
@@ -54,7 +54,7 @@ pub(crate) struct Tally {
     timed_ticks: u64,
 }
 
-/// Calls without rows that the store has not been told of.
+/// Calls without rows that the store does not know yet.
 #[derive(Debug, Default, Clone, Copy)]
 struct Waiting {
     calls: u64,
@@ -173,7 +173,7 @@ impl Tally {
         self.countdown = self.next_gap();
     }
 
-    /// What the store has not been told of, with the times of all calls estimated from those
+    /// What the store does not know yet, with the times of all calls estimated from those
     /// that were timed.
     fn take(&mut self) -> Option<Sums> {
         let Waiting { calls, timed, .. } = self.waiting;
@@ -252,7 +252,7 @@ fn each(mut act: impl FnMut(&mut Tally)) {
     }
 }
 
-/// Tells the store of all calls that became no rows. To be called with the interpreter's lock.
+/// Hands the store all calls that became no rows. To be called with the interpreter's lock.
 pub(crate) fn hand_over() {
     each(|tally| {
         if let Some(sums) = tally.take() {
@@ -290,7 +290,7 @@ pub(crate) fn set_mode(site: u32, mode: u8, shift: u8) {
     crate::calls::patch::switch_all();
 }
 
-/// Has Python told of the calls of a site, before and after, or no longer.
+/// Has Python notified before and after the calls of a site, or no longer.
 #[pyfunction]
 pub(crate) fn watch(site: u32, is_watched: bool) {
     // SAFETY: called from Python, so with its lock.

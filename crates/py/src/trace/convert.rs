@@ -131,7 +131,7 @@ pub(crate) fn convert_trace(
     done.map_err(|error| of_report(&error))
 }
 
-/// Draws a flame graph, SVG or HTML by the ending; colours by what changed since `base`.
+/// Draws a flame graph, SVG or HTML by the ending; colors by what changed since `base`.
 #[pyfunction]
 pub(crate) fn draw_flame(
     py: Python<'_>,

@@ -81,7 +81,7 @@ pub(crate) fn classify(kernel: &str, operator: &str) -> String {
     ClassRules::standard().class_of(kernel, operator).to_owned()
 }
 
-/// Asks a spanwise that watches this program to save the moments before, with a number.
+/// Asks a spanwise that watches this program to save the time before, with a number.
 #[pyfunction]
 pub(crate) fn take_snapshot(number: u64) {
     spanwise_probe::take_snapshot_with_arg(number);

@@ -1,6 +1,6 @@
 //! Long work on another thread, while Python goes on.
 //!
-//! The calling thread waits without Python's lock, looks for signals now and then, and tells
+//! The calling thread waits without Python's lock, checks for signals now and then, and reports
 //! how far the work is. After Ctrl-C it returns at once; the work goes on behind to where it
 //! ends, since readers cannot be stopped in the middle, and what it gives is dropped.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How much of all is done.
 #[derive(Default)]
@@ -110,7 +110,7 @@ pub(super) fn work<T: Send + 'static>(
     let receiver = Mutex::new(receiver);
     loop {
         let got = py.detach(|| match receiver.lock() {
-            Ok(receiver) => receiver.recv_timeout(BETWEEN_LOOKS),
+            Ok(receiver) => receiver.recv_timeout(SIGNAL_CHECK_INTERVAL),
             Err(_) => Err(RecvTimeoutError::Disconnected),
         });
         match got {

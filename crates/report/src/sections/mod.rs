@@ -112,7 +112,7 @@ pub const SECTIONS: &[&SectionDef] = &[
     &cpu::threads::FUNCTIONS,
 ];
 
-/// What people look for first in a recorded program: where its time went. Why comes then.
+/// What people want to know first of a recorded program: where its time went. Why comes then.
 const PROGRAM_FIRST: &[&SectionDef] = &[
     &overview::TRACE,
     &cpu::sampled::PYTHON,

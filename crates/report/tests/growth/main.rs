@@ -3,7 +3,7 @@
 //! Each shape is made with n, 2n and 4n events, and what a command does with it is counted: bytes
 //! and pieces of memory asked for, and steps (`spanwise_model::effort`). What four times as many
 //! events cost beyond twice as many may be little more than double of what twice as many cost
-//! beyond once: a square would be four times that. What looks like one is made with 8n events as
+//! beyond once: a square would be four times that. What resembles one is made with 8n events as
 //! well. Time is not measured.
 
 mod commands;
@@ -53,7 +53,7 @@ const PER_EVENT_MIN: f64 = 40.0;
 fn too_fast(name: &str, mut work: impl FnMut(usize) -> Work) -> String {
     let mut found = String::new();
     let works = [1, 2, 4].map(&mut work);
-    // A buffer that doubles between two sizes looks like a square once, not twice.
+    // A buffer that doubles between two sizes resembles a square once, not twice.
     let mut largest = None;
     for (unit, of) in UNITS.iter().enumerate() {
         let [once, twice, four_times] = works.map(|work| work[unit] as f64);

@@ -71,7 +71,7 @@ class Attach:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        _let_look(self._process.pid)
+        _allow_tracing(self._process.pid)
         threading.Thread(target=self._wait_until_ready, name="spanwise-deep-ready",
                          daemon=True).start()
 
@@ -128,7 +128,7 @@ class Attach:
         return reason
 
 
-def _let_look(process_id: int) -> None:
+def _allow_tracing(process_id: int) -> None:
     """Where only parents may trace processes, a child needs permission."""
     import ctypes
 

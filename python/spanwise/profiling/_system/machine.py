@@ -30,15 +30,15 @@ class CpuMeter:
 
     def __init__(self, of_machine: bool = False) -> None:
         self._read = _machine_busy_s if of_machine else _process_busy_s
-        self._last = self._look()
+        self._last = self._read_both()
         self._percent: Optional[float] = None
 
-    def _look(self) -> tuple:
+    def _read_both(self) -> tuple:
         return time.monotonic(), self._read()
 
     def percent(self) -> Optional[float]:
         """Since the last time, in percent; `None` if the system does not report it."""
-        now, busy = self._look()
+        now, busy = self._read_both()
         before, busy_before = self._last
         if busy is None or busy_before is None:
             return None

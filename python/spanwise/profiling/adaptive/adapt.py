@@ -28,7 +28,7 @@ BUSY_MIN_S = 0.01
 # What writing a record takes until that was seen here, and how many records show it.
 RECORD_S = 2e-7
 RECORDS_MIN = 1000
-# Moments in the file, for changes of one session.
+# Instants in the file, for changes of one session.
 MARKS_MAX = 2000
 
 
@@ -204,14 +204,14 @@ class Controller:
             if is_more:
                 reason = f"affordable again within {budget:g} %"
             share = at_above if is_more else percent
-            self._tell(manager, Adjustment(*_now(manager), level, chosen, share, reason))
+            self._report(manager, Adjustment(*_now(manager), level, chosen, share, reason))
             manager._cap = chosen
             _runtime.refresh()
         elif percent > budget and not self._is_reported:
             # Nothing is left to save; said once.
             self._is_reported = True
             reason = f"over the budget of {budget:g} % with nothing left to save"
-            self._tell(manager, Adjustment(*_now(manager), level, level, percent, reason))
+            self._report(manager, Adjustment(*_now(manager), level, level, percent, reason))
 
     def _move(self, manager: Any, move: _plan.Move, reason: str) -> None:
         """Has a site recorded in another way."""
@@ -220,12 +220,12 @@ class Controller:
         seen.step, seen.off_windows = move.after, 0
         _native.set_mode(move.site, step.mode, step.shift)
         before, name = _plan.STEPS[move.before].words, _sites.site(move.site).name
-        self._tell(
+        self._report(
             manager,
             Adjustment(*_now(manager), before, step.words, move.percent, reason, name),
         )
 
-    def _tell(self, manager: Any, change: Adjustment) -> None:
+    def _report(self, manager: Any, change: Adjustment) -> None:
         manager._adjustments.append(change)
         self._marks += 1
         if self._marks <= MARKS_MAX:

@@ -1,7 +1,7 @@
 """Cheap spans call for deep ones: what was slow is recorded in depth when it comes again.
 
-Two sorts of captures. `snapshot`: where a `spanwise run` or `attach` keeps this program's last
-moments, it is asked to save them, which holds the slow call itself; where nobody does, a
+Two kinds of captures. `snapshot`: where a `spanwise run` or `attach` keeps the last events of this
+program, it is asked to save them, which holds the slow call itself; where nobody does, a
 `spanwise attach` of this process is started and ended when the operation has come once more.
 `torch`: a profile by Torch of the next occurrence, on the thread that it runs on.
 
@@ -32,8 +32,8 @@ from .._system.attach import Attach, ask_for_snapshot, is_someone_listening
 from ..profilers import numbers as profiler_numbers
 
 CAPTURES = ("snapshot", "torch")
-# How often operations that have ended are looked at.
-LOOK_EVERY_S = 0.02
+# How often operations that have ended are checked.
+POLL_INTERVAL_S = 0.02
 # Operations between two checks that are not missed.
 KEPT_MAX = 10_000
 
@@ -119,22 +119,22 @@ class DeepTrace:
     # Watching.
 
     def _watch(self, manager: Any) -> None:
-        """Looks at all operations of a manager from now on, on a thread."""
+        """Checks all operations of a manager from now on, on a thread."""
         number = next(profiler_numbers)
         # One without a name gets what any of the manager's profilers gets.
         _native.subscribe(number, manager._number, "", True, KEPT_MAX)
         self._thread = threading.Thread(
-            target=_look_again_and_again, args=(weakref.ref(self), number, self._stop),
+            target=_poll, args=(weakref.ref(self), number, self._stop),
             name="spanwise-deep", daemon=True,
         )
         self._thread.start()
 
-    def _look(self, number: int, seen: int) -> int:
-        """Looks at operations that have ended since; gives the number of the next."""
+    def _check_ended(self, number: int, seen: int) -> int:
+        """Checks operations that have ended since; gives the number of the next."""
         rows, seen = _native.operations(number, seen)
         for row in rows:
             if self.capture == "torch" and _is_timed_by_python(row["site"]):
-                # `after` has looked at it.
+                # `after` has checked it.
                 continue
             name = _sites.site(row["site"]).name
             self._ended(name, round(row["start_time"] * 1e9), round(row["end_time"] * 1e9))
@@ -329,7 +329,7 @@ def _is_timed_by_python(number: int) -> bool:
 
 def _watch_calls(trace: DeepTrace, name: str) -> None:
     """Notifies a trace of the next call of a name: of a decorated function, or a span."""
-    _native.tell_of_watched(_before_call, after)
+    _native.set_watch_callbacks(_before_call, after)
     with _watching:
         for number in _sites.numbers_of(name):
             if not _is_timed_by_python(number):
@@ -355,15 +355,15 @@ def _before_call(number: int) -> list:
     return [around for around in found if around is not None and around.is_captured]
 
 
-def _look_again_and_again(trace: Any, number: int, stop: threading.Event) -> None:
+def _poll(trace: Any, number: int, stop: threading.Event) -> None:
     seen = 0
     try:
-        while not stop.wait(LOOK_EVERY_S):
+        while not stop.wait(POLL_INTERVAL_S):
             found = trace()
             if found is None:
                 return
             try:
-                seen = found._look(number, seen)
+                seen = found._check_ended(number, seen)
             except Exception as reason:
                 _logs.say(_logs.default_logger(), "error", f"deep tracing ended: {reason!r}")
                 return

@@ -79,7 +79,7 @@ class EvolutionProfiler(BaseProfiler):
     def track_analyzer_execution(
         self, analyzer_name: str, execution_time: float, analysis_results: Any, network_size: int
     ) -> None:
-        """An analyzer looked at a network of so many parameters."""
+        """An analyzer processed a network of this many parameters."""
         if self.is_enabled:
             sized = hasattr(analysis_results, "__len__")
             self.analyzer_runs.append({

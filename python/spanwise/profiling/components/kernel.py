@@ -168,7 +168,7 @@ class KernelProfiler(BaseProfiler):
     # Sums.
 
     def _component_sums(self, component_name: str) -> dict:
-        """What is known of a component without looking at single operations."""
+        """What is known of a component without reading single operations."""
         for number, sums in _native.sums(self._number)[2]:
             if _sites.component_of(number) == component_name:
                 count, seconds, covered, _, _, failed = sums[:6]

@@ -11,7 +11,7 @@ from .._system import logs as _logs
 
 
 class Watcher:
-    """Looks once in a while, on a thread of its own, until it is stopped or forgotten.
+    """Checks once in a while, on a thread of its own, until it is stopped or forgotten.
 
     In a forked child the thread does not exist: it is started again by who wants it there.
     """
@@ -35,11 +35,11 @@ class Watcher:
         return thread is not None and thread.is_alive() and not self._stop.is_set()
 
     def look(self) -> None:
-        """Looks now, whether or not the thread runs."""
+        """Checks now, whether or not the thread runs."""
         raise NotImplementedError
 
     def start_monitoring(self) -> None:
-        """Looks now and from now on, on a thread."""
+        """Checks now and from now on, on a thread."""
         with self.lock:
             if self.is_monitoring:
                 return

@@ -138,7 +138,7 @@ class AlertSystem:
         self.alert_callbacks: dict = {channel: [] for channel in AlertChannel}
         self._ids = itertools.count(1)
         # When a rule last notified of a type and component.
-        self._told_at: dict = {}
+        self._notified_at: dict = {}
 
     # Rules and channels.
 
@@ -205,7 +205,7 @@ class AlertSystem:
                 del self.active_alerts[next(iter(self.active_alerts))]
             channels = self._channels(alert)
         for channel in channels:
-            self._tell(alert, channel)
+            self._notify(alert, channel)
         return alert.alert_id
 
     def _escalate(self, alert: Alert) -> None:
@@ -226,17 +226,17 @@ class AlertSystem:
             if not rule.fits(alert):
                 continue
             key = (rule.rule_name, alert.alert_type, alert.component)
-            told_at = self._told_at.get(key)
-            if told_at is not None and alert.timestamp - told_at < rule.cooldown_seconds:
+            notified_at = self._notified_at.get(key)
+            if notified_at is not None and alert.timestamp - notified_at < rule.cooldown_seconds:
                 continue
-            self._told_at[key] = alert.timestamp
+            self._notified_at[key] = alert.timestamp
             channels += [channel for channel in rule.channels if channel not in channels]
         is_logged = AlertChannel.LOGGING in channels
         if is_logged and not self.alert_callbacks[AlertChannel.CONSOLE]:
             channels = [channel for channel in channels if channel is not AlertChannel.CONSOLE]
         return channels
 
-    def _tell(self, alert: Alert, channel: AlertChannel) -> None:
+    def _notify(self, alert: Alert, channel: AlertChannel) -> None:
         callbacks = list(self.alert_callbacks[channel])
         is_console = channel is AlertChannel.CONSOLE and not callbacks
         if channel is AlertChannel.LOGGING or is_console:

@@ -44,7 +44,7 @@ class PerformanceSnapshot:
 
 
 class PerformanceMonitor(Watcher):
-    """Looks at a kernel profiler every so often; alerts when a threshold is passed.
+    """Checks a kernel profiler every so often; alerts when a threshold is passed.
 
     Memory is judged in percent of the machine's, and against the baseline: the mean of the
     last 60 checks, computed anew every 60 (from the tenth on).
@@ -71,7 +71,7 @@ class PerformanceMonitor(Watcher):
             "response_time_warning": 1.0,
             "response_time_critical": 5.0,
         }
-        self._looks = 0
+        self._checks = 0
         self._cpu = _machine.CpuMeter()
 
     def look(self) -> None:
@@ -79,8 +79,8 @@ class PerformanceMonitor(Watcher):
         snapshot = self._snapshot()
         with self.lock:
             self.performance_history.append(snapshot)
-            self._looks += 1
-            is_due = self._looks % BASELINE_SNAPSHOTS == 0 or self._looks == BASELINE_MIN
+            self._checks += 1
+            is_due = self._checks % BASELINE_SNAPSHOTS == 0 or self._checks == BASELINE_MIN
         for alert in self._alerts(snapshot):
             self._raise_alert(alert)
         if is_due:

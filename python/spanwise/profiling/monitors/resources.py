@@ -74,7 +74,7 @@ PROCESSES_MANY, THREADS_MANY = 500, 100
 
 
 class ResourceMonitor(Watcher):
-    """Looks at the machine every so often; alerts when a threshold is passed."""
+    """Checks the machine every so often; alerts when a threshold is passed."""
 
     alerts_kept_s = 4 * 3600.0
 

@@ -13,14 +13,14 @@ from .._core import sites as _sites
 def of_manager(manager: Any) -> dict:
     """The state of a manager's session: sums so far, and since the previous call."""
     now = time.monotonic()
-    before, counted = manager._looked or (None, {})
+    before, counted = manager._live_before or (None, {})
     since = max(1e-9, now - before) if before is not None else max(1e-9, manager._duration())
     all_sums, by_name, by_component, _ = _native.sums(manager._whole)
     rows, counts = [], {}
     for key, sums in by_name:
         counts[key] = (sums[0], sums[1])
         rows.append(_row(key, sums, counted.get(key, (0, 0.0)), since))
-    manager._looked = (now, counts)
+    manager._live_before = (now, counts)
     rows.sort(key=lambda row: (-row["new_time"], -row["total_time"], row["name"]))
     return {
         "session": {
@@ -88,7 +88,7 @@ class LiveSession:
         return json.loads(done.stdout)
 
     def follow(self, interval_s: float = 1.0, looks: int = 0) -> Iterator[dict]:
-        """Looks again and again until the session ends, or so often; each time only what is
+        """Reads again and again until the session ends, or `looks` times; each time only what is
         new is read. Rates are of the time since the previous call.
         """
         import json

@@ -143,7 +143,7 @@ struct Pairing<'a> {
 }
 
 impl Pairing<'_> {
-    /// Pairs children that correspond; what is between them is looked at later.
+    /// Pairs children that correspond; what is between them is paired later.
     fn align_children(&mut self, place: Position, children: Children, opened: usize) {
         let pairs = self.aligned(&children);
         let mut from = [0, 0];

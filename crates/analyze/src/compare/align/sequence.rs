@@ -2,7 +2,7 @@
 //!
 //! Items are alike on several levels, such as name, operator and class; a closer
 //! likeness weighs more, and the pairs found weigh most together. Short sequences are
-//! solved by the table of all pairs. Long ones are first cut where they surely
+//! solved by the table of all pairs. Long ones are first cut where they certainly
 //! correspond: at their common beginning and end; where they differ by little, at the
 //! longest common subsequence; at keys that occur once on both sides, or equally often,
 //! as a layer's attention does. What remains too long after that is cut into pieces by
@@ -40,9 +40,9 @@ pub(crate) fn align(a: &[Keys], b: &[Keys]) -> Matches {
 struct Limits {
     /// So many pairs are weighed at once; less than the square of a piece.
     cells: usize,
-    /// By so much sequences may differ to look for all they have in common.
+    /// Sequences that differ by more are not searched for all they have in common.
     differences: usize,
-    /// Items that may be looked at in search of places to cut, for each item there is.
+    /// Items that may be visited in search of places to cut, for each item there is.
     searches: usize,
 }
 
@@ -61,7 +61,7 @@ fn align_within(a: &[Keys], b: &[Keys], limits: &Limits) -> Matches {
         a: picked(&rows[0], first),
         b: picked(&rows[1], second),
         limits,
-        looked_at: 0,
+        visited: 0,
         table: Table::default(),
         matches: Matches { pairs: Vec::new(), is_bounded: false },
     };
@@ -97,7 +97,7 @@ struct Search<'a> {
     a: Vec<Keys>,
     b: Vec<Keys>,
     limits: &'a Limits,
-    looked_at: usize,
+    visited: usize,
     table: Table,
     matches: Matches,
 }
@@ -111,10 +111,10 @@ impl Search<'_> {
                 self.weigh(in_a, in_b);
                 continue;
             }
-            self.looked_at += in_a.len() + in_b.len();
+            self.visited += in_a.len() + in_b.len();
             let budget = self.limits.searches * (self.a.len() + self.b.len());
             let anchors =
-                if self.looked_at > budget { Vec::new() } else { self.anchors(&in_a, &in_b) };
+                if self.visited > budget { Vec::new() } else { self.anchors(&in_a, &in_b) };
             if anchors.is_empty() {
                 self.cut(in_a, in_b);
                 continue;
@@ -162,7 +162,7 @@ impl Search<'_> {
         }
     }
 
-    /// Pairs that are surely right, ascending; empty where none are known.
+    /// Pairs that are certainly right, ascending; empty where none are known.
     fn anchors(&self, in_a: &Range<usize>, in_b: &Range<usize>) -> Vec<(usize, usize)> {
         let keys = |side: &[Keys], level: usize| -> Vec<u32> {
             side.iter().map(|keys| keys[level]).collect()

@@ -90,7 +90,7 @@ fn many_layers_that_share_only_their_classes_are_aligned_in_linear_time() {
 }
 
 #[test]
-fn what_cannot_be_aligned_well_in_time_is_told() {
+fn what_cannot_be_aligned_well_in_time_is_reported() {
     let mut state = 1u64;
     let mut random = |range: u32| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

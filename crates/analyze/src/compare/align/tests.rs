@@ -117,7 +117,7 @@ fn steps_correspond_by_phase() {
 
 pub(crate) fn parts() -> impl Strategy<Value = Vec<Part>> {
     // Some list operators in their names, and some are attention or parts of it: these join
-    // neighbours.
+    // neighbors.
     let names = vec![
         "k",
         "l",

@@ -148,7 +148,7 @@ struct Planting<'a> {
     /// By span: its node, or none yet.
     node_of: Vec<u32>,
     /// By span: itself or the innermost around it that is a node of the tree, or none. What
-    /// lies between, such as frames of Python, may be a thousand deep and is looked at once.
+    /// lies between, such as frames of Python, may be a thousand deep and is visited once.
     node_around: Vec<u32>,
     step_nodes: HashMap<Option<usize>, usize>,
     /// By span of a step: its row.

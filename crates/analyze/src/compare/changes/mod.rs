@@ -44,7 +44,7 @@ pub struct Comparison {
     pub wall: CompareRow,
     /// All GPU work, all work of threads, all their waiting, and the time of each phase.
     pub overall: Vec<CompareRow>,
-    /// All keys of both sides: what surely changed first, the largest change on top.
+    /// All keys of both sides: what changed significantly first, the largest change on top.
     pub rows: Vec<CompareRow>,
     /// What explains the differences, as far as the recordings show it.
     pub causes: Vec<Cause>,
@@ -77,7 +77,7 @@ pub struct CompareRow {
     pub key: String,
     pub base: StepTime,
     pub other: StepTime,
-    /// Of the time of a typical step, 95 %: `None` where there are too few steps to tell.
+    /// Of the time of a typical step, 95 %: `None` where there are too few steps for one.
     pub interval_ns: Option<(TotalNanos, TotalNanos)>,
     /// Corrected for the number of keys.
     pub p: Option<f64>,

@@ -43,7 +43,7 @@ fn a_slower_kernel_is_named() {
 }
 
 #[test]
-fn one_side_alone_is_listed_and_few_steps_tell_nothing() {
+fn one_side_alone_is_listed_and_few_steps_show_nothing() {
     let found = found(&[vec![10]], &[vec![10, 7]]);
     let rows: Vec<_> =
         found.rows.iter().map(|row| (&*row.key, row.change_ns(), row.verdict)).collect();

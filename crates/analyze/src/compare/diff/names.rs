@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use spanwise_model::{Profile, ProfileFrame};
 
-/// So many pairs of lines are looked at for a common shift; more is no real file.
+/// This many pairs of lines are searched for a common shift; more is no real file.
 const PAIRS_MAX: usize = 1 << 14;
 
 /// A function of either profile or of both.

@@ -1,4 +1,4 @@
-//! Differences against a count that looks at every sample.
+//! Differences against a count that visits every sample.
 
 use std::collections::{BTreeMap, BTreeSet};
 

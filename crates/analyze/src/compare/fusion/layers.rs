@@ -1,6 +1,6 @@
 //! The layers of two models side by side, and what a layer runs, kernel by kernel.
 //!
-//! One step is looked at: of the side whose modules tell its layers the one that launched
+//! One step is compared: of the side whose modules name its layers the one that launched
 //! most work, and its counterpart. A side without modules, such as a compiled model, has
 //! the layers of the other by what replaces what. Where neither side has modules, layers
 //! are what repeats, on each side by itself. Layers are paired by number.
@@ -32,7 +32,7 @@ pub struct LayerView {
 pub struct LayerSide {
     /// `None` where its work was aligned with the layers of the other side.
     pub found: Option<LayersFrom>,
-    /// The step that was looked at; empty for the whole recording.
+    /// The step that was compared; empty for the whole recording.
     pub step: String,
     pub layers: u64,
 }

@@ -3,7 +3,7 @@
 //! Work is aligned by where it was launched ([`crate::align`]) and taken apart into
 //! replacements: the same kernel, another kernel, several that became one, one that became
 //! several, work of one side alone. Layers and steps repeat, so equal replacements are one
-//! row. How sure a row is, is told with it; nothing is left out: the rows of each side add
+//! row. A row comes with how sure it is; nothing is left out: the rows of each side add
 //! up to all of its GPU work.
 
 mod evidence;
@@ -143,7 +143,7 @@ pub enum FusionNote {
     NoModules {
         is_base: bool,
     },
-    /// A side has no operators: kernels are told by their order and names alone.
+    /// A side has no operators: kernels are identified by their order and names alone.
     NoOperators {
         is_base: bool,
     },

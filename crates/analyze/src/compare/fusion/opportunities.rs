@@ -1,7 +1,7 @@
 //! Kernels of one side that could be fewer.
 //!
 //! Where the other side does the same work with fewer kernels in less time, the gain is
-//! measured. Elsewhere chains are looked for: work that only moves and maps numbers
+//! measured. Elsewhere chains are searched for: work that only moves and maps numbers
 //! (element by element, sums, norms, copies) costs what its reads and writes cost, and
 //! kernels that follow one another in one module write what the next one reads.
 

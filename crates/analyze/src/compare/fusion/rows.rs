@@ -9,13 +9,13 @@ use super::{Confidence, Kernels, Replacement, ReplacementKind, SameKernel, is_be
 use crate::TotalNanos;
 use crate::compare::align::tree::{CallTree, NOT_RECORDED, NodeKind};
 
-/// So many modules around work are told, from the inside.
+/// This many modules around work are shown, from the inside.
 const MODULES_SHOWN: usize = 2;
 
 /// What a row stands for: its place and the items of both sides.
 type Key = (ReplacementKind, LayerPosition, [Vec<u32>; 2]);
 
-/// The side whose modules tell more, and the innermost node there that holds all the work.
+/// The side whose modules say more, and the innermost node there that holds all the work.
 type LayerPosition = (usize, u32);
 
 struct Sum {
@@ -128,7 +128,7 @@ fn is_unlike(sides: &[Side<'_>; 2], place: (usize, usize)) -> bool {
     is_beyond || base != other || base == Some(NOT_RECORDED)
 }
 
-/// The innermost node around all rows of the side that tells more modules.
+/// The innermost node around all rows of the side that names more modules.
 fn place(sides: &[Side<'_>; 2], places: &[Places; 2], swap: &Swap) -> LayerPosition {
     let nodes = [0, 1].map(|side| {
         let tree = &sides[side].tree;
@@ -230,7 +230,7 @@ pub(super) fn kernels(items: &[&Item], total_ns: TotalNanos) -> Kernels {
     }
 }
 
-/// High where one operator holds all of it, where names tell, or where attention in parts
+/// High where one operator holds all of it, where names show it, or where attention in parts
 /// became one; medium where it keeps happening, or both are of one class; else low, as is
 /// all whose launch is not known or whose steps are of different phases.
 fn confidence(items: &[Vec<&Item>; 2], sum: &Sum) -> Confidence {

@@ -2,7 +2,7 @@
 //!
 //! Inside of one operator the kernels of both sides are one replacement, unless they
 //! correspond one by one. Elsewhere kernels are aligned, and what is left between two
-//! that correspond is a replacement. Work that stands alone joins a neighbour of the same
+//! that correspond is a replacement. Work that stands alone joins a neighbor of the same
 //! place when a kernel there names it: compilers move work past a matrix product.
 
 use std::collections::{BTreeMap, HashMap};
@@ -59,13 +59,13 @@ pub(super) fn swaps(sides: &[Side<'_>; 2], groups: &Groups) -> Swaps {
             found.rows.push(Swap { place, rows, is_operator });
         }
     }
-    join_neighbours(sides, &mut found.rows);
+    join_neighbors(sides, &mut found.rows);
     let is_beyond = [0, 1].map(|side| is_beyond_steps(&sides[side], ROOT));
     found.rows = found.rows.into_iter().flat_map(|swap| one_by_one(swap, is_beyond)).collect();
     found
 }
 
-/// So many kernels on one side alone, or beside others, are told as one.
+/// This many kernels on one side alone, or beside others, are reported as one.
 const ALONE_MAX: usize = 32;
 const KERNELS_MAX: usize = 512;
 
@@ -134,11 +134,11 @@ fn between(pairs: &[(usize, usize)], items: &[Vec<u32>; 2]) -> Vec<Part> {
     found
 }
 
-/// So many neighbours to either side are looked at.
+/// This many neighbors to either side are considered.
 const NEIGHBOURS: usize = 3;
 
-/// Moves work that stands alone to a neighbour whose kernels name it.
-fn join_neighbours(sides: &[Side<'_>; 2], swaps: &mut Vec<Swap>) {
+/// Moves work that stands alone to a neighbor whose kernels name it.
+fn join_neighbors(sides: &[Side<'_>; 2], swaps: &mut Vec<Swap>) {
     let mut by_place: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for (at, swap) in swaps.iter().enumerate() {
         by_place.entry(swap.place).or_default().push(at);
@@ -169,7 +169,7 @@ fn join_neighbours(sides: &[Side<'_>; 2], swaps: &mut Vec<Swap>) {
     swaps.retain(|swap| !swap.rows.iter().all(Vec::is_empty));
 }
 
-/// How much speaks for work of one side alone belonging to a neighbour, in thousandths.
+/// How much speaks for work of one side alone belonging to a neighbor, in thousandths.
 fn support(sides: &[Side<'_>; 2], alone: &Swap, to: &Swap, side: usize) -> usize {
     let items = |side: usize, rows: &[usize]| -> Vec<&Item> {
         rows.iter().map(|&row| sides[side].item(row)).collect()

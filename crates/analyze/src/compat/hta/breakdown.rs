@@ -52,8 +52,8 @@ pub(super) fn temporal(loaded: &Loaded<'_>) -> Rows {
     (columns, vec![row])
 }
 
-/// What ran when: for each stretch the kernel types that ran, as bits, and how long.
-fn stretches(loaded: &Loaded<'_>, types: &[KernelType]) -> Vec<(i64, i64)> {
+/// What ran when: for each interval the kernel types that ran, as bits, and how long.
+fn running_types(loaded: &Loaded<'_>, types: &[KernelType]) -> Vec<(i64, i64)> {
     let mut changes: Vec<(i64, i64)> = Vec::new();
     for (place, &of) in types.iter().enumerate() {
         let bit = 1 << place;
@@ -73,7 +73,7 @@ fn stretches(loaded: &Loaded<'_>, types: &[KernelType]) -> Vec<(i64, i64)> {
 
 pub(super) fn overlap(loaded: &Loaded<'_>) -> Rows {
     let types = [KernelType::Communication, KernelType::Computation];
-    let both: i64 = stretches(loaded, &types)
+    let both: i64 = running_types(loaded, &types)
         .iter()
         .filter(|&&(running, _)| running == 3)
         .map(|&(_, dur)| dur)
@@ -92,7 +92,7 @@ const TYPES: [(KernelType, &str); 3] = [
 
 pub(super) fn kernel_types(loaded: &Loaded<'_>) -> Rows {
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
-    for (running, dur) in stretches(loaded, &TYPES.map(|(of, _)| of)) {
+    for (running, dur) in running_types(loaded, &TYPES.map(|(of, _)| of)) {
         let is_in = |&place: &usize| running & (1 << place) != 0;
         let names: Vec<&str> = (0..TYPES.len()).filter(is_in).map(|place| TYPES[place].1).collect();
         if running > 0 {

@@ -36,7 +36,7 @@ pub(super) fn queue_length(loaded: &Loaded<'_>) -> Rows {
     for row in &work {
         stream_of.entry(row.correlation).or_default().push(row.stream);
     }
-    // (time, stream, change): calls stand before work of the same moment.
+    // (time, stream, change): calls stand before work of the same time.
     let mut changes: Vec<(i64, i64, i64)> = Vec::new();
     for row in calls {
         let streams = stream_of.get(&row.correlation).into_iter().flatten();

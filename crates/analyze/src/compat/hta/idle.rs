@@ -1,4 +1,4 @@
-//! Gaps on each stream by cause, as HTA tells them apart.
+//! Gaps on each stream by cause, as HTA distinguishes them.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ type Gaps = BTreeMap<Cause, Vec<f64>>;
 
 /// Gaps of each stream by cause, in the order in which streams first work.
 fn gaps(loaded: &Loaded<'_>) -> Vec<(i64, Gaps)> {
-    // Synchronisations are rows of the GPU for HTA, but end no gap.
+    // Synchronizations are rows of the GPU for HTA, but end no gap.
     let is_work = |row: &&Row| loaded.trace.kind(row.span).is_gpu_work();
     let work: Vec<Row> = loaded.gpu.iter().filter(is_work).copied().collect();
     let mut places: BTreeMap<i64, usize> = BTreeMap::new();

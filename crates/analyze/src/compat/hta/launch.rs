@@ -24,7 +24,7 @@ pub(super) fn is_launch(name: &str) -> bool {
     )
 }
 
-/// HTA looks at calls of CUDA only here.
+/// HTA considers only calls of CUDA here.
 fn is_counted(name: &str) -> bool {
     is_launch(name) && name.starts_with("cu")
 }

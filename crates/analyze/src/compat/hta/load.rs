@@ -164,7 +164,7 @@ fn part_repeated(rows: &mut [Row]) -> u64 {
     parted
 }
 
-/// Tells each event the start of the one that shares its correlation.
+/// Gives each event the start of the one that shares its correlation.
 fn join_partners(rows: &mut [Row]) {
     let mut sides: BTreeMap<i64, [Option<i64>; 2]> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.correlation >= 0) {

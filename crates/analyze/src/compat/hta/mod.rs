@@ -2,7 +2,7 @@
 //!
 //! HTA rounds times to whole microseconds (starts up, ends down, so that short
 //! events get negative lengths), leaves out what was launched in the last step, and
-//! tells kernels apart by a few patterns. Those who have such numbers from before
+//! distinguishes kernels by a few patterns. Those who have such numbers from before
 //! can compare with these; the native sections do none of it. Everything of it
 //! stays in this folder.
 //!

@@ -54,7 +54,7 @@ impl CallDifference {
     }
 }
 
-/// How many differences of a call are worth telling.
+/// How many differences of a call are worth reporting.
 const DIFFERENCES_MAX: usize = 3;
 
 /// `None` where nothing of the name was called.

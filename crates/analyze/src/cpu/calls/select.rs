@@ -17,7 +17,7 @@ pub struct CallSelection {
     pub between: Option<(NamePattern, NamePattern)>,
     /// Only threads of these numbers or names.
     pub threads: Vec<NamePattern>,
-    /// Only this stretch, counted from the beginning of the recording.
+    /// Only this range, counted from the beginning of the recording.
     pub time: (Option<Nanos>, Option<Nanos>),
 }
 
@@ -79,7 +79,7 @@ impl WithCallees {
     }
 }
 
-/// The stretches of time to keep, in order.
+/// The time ranges to keep, in order.
 fn windows(trace: &Trace, wanted: &CallSelection) -> Option<Vec<(Nanos, Nanos)>> {
     let (first, _) = trace.window().unwrap_or((0, 0));
     let at =
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_lies_between_two_calls() {
+    fn a_range_lies_between_two_calls() {
         let between = Some((NamePattern::new("g"), NamePattern::new("write")));
         let wanted = CallSelection { between, threads: names(&["1"]), ..Default::default() };
         let expected = [("main", 120, 165), ("f", 120, 150), ("g", 120, 130), ("log", 160, 165)];

@@ -127,7 +127,7 @@ impl OffCpuRow {
     }
 }
 
-/// Waits that look alike to the kernel: for a futex.
+/// Waits that are one kind to the kernel: for a futex.
 fn waits_for_futex(on: BlockedOn) -> bool {
     use BlockedOn::{Barrier, Condition, Gil, Join, Lock, Mutex, Parked, ReadWriteLock, Semaphore};
     matches!(

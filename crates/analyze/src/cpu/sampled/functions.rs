@@ -350,7 +350,7 @@ impl SampledFunctions {
     }
 }
 
-/// By stack, the Python function that a reader looks for: the innermost of the program's own,
+/// By stack, the Python function that a reader wants to know: the innermost of the program's own,
 /// or else the innermost of any.
 pub(crate) fn python_callers(trace: &Trace) -> Vec<Option<FrameId>> {
     let stacks = trace.stacks();

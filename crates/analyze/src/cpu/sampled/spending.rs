@@ -1,4 +1,4 @@
-//! What the time of a recorded program went into, told by the functions on its stacks.
+//! What the time of a recorded program went into, by the functions on its stacks.
 
 use std::collections::BTreeMap;
 
@@ -33,14 +33,14 @@ const SIGNS: &[(SpentOn, Sign)] = &[
     (SpentOn::Preprocessing, Sign::File("torchaudio/transforms/")),
     (SpentOn::Preprocessing, Sign::Mapping("_multiarray_umath")),
     (SpentOn::Preprocessing, Sign::Mapping("openblas")),
-    (SpentOn::Serialisation, Sign::File("pickle.py")),
-    (SpentOn::Serialisation, Sign::File("multiprocessing/reduction.py")),
-    (SpentOn::Serialisation, Sign::File("torch/multiprocessing/reductions.py")),
-    (SpentOn::Serialisation, Sign::Mapping("_pickle.")),
-    (SpentOn::Serialisation, Sign::Native("_pickle_dumps")),
-    (SpentOn::Serialisation, Sign::Native("_pickle_loads")),
-    (SpentOn::Serialisation, Sign::Native("_pickle_Pickler_dump")),
-    (SpentOn::Serialisation, Sign::Native("_pickle_Unpickler_load")),
+    (SpentOn::Serialization, Sign::File("pickle.py")),
+    (SpentOn::Serialization, Sign::File("multiprocessing/reduction.py")),
+    (SpentOn::Serialization, Sign::File("torch/multiprocessing/reductions.py")),
+    (SpentOn::Serialization, Sign::Mapping("_pickle.")),
+    (SpentOn::Serialization, Sign::Native("_pickle_dumps")),
+    (SpentOn::Serialization, Sign::Native("_pickle_loads")),
+    (SpentOn::Serialization, Sign::Native("_pickle_Pickler_dump")),
+    (SpentOn::Serialization, Sign::Native("_pickle_Unpickler_load")),
     (SpentOn::EventLoop, Sign::File("asyncio/")),
     (SpentOn::EventLoop, Sign::File("uvloop/")),
     (SpentOn::Import, Sign::Function("<frozen importlib._bootstrap>", "_find_and_load")),
@@ -190,7 +190,7 @@ impl ObservedSpending {
         let (trace, time) = (facts.trace(), facts.cpu_time());
         let bits = spending_of_stacks(trace);
         let interpreting = interpreting_stacks(trace);
-        let elsewhere = [SpentOn::Preprocessing, SpentOn::Serialisation, SpentOn::Allocation]
+        let elsewhere = [SpentOn::Preprocessing, SpentOn::Serialization, SpentOn::Allocation]
             .iter()
             .fold(0, |bits, on| bits | on.bit());
         let callers = super::python_callers(trace);

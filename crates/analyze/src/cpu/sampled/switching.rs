@@ -14,10 +14,10 @@ use spanwise_model::Nanos;
 
 use crate::TotalNanos;
 
-/// Looked at is so much of the start of slices, in steps of a microsecond.
+/// This much of the start of slices is examined, in steps of a microsecond.
 const STEPS: usize = 20;
 const STEP_NS: Nanos = 1000;
-const LOOKED_AT_NS: Nanos = STEPS as Nanos * STEP_NS;
+const EXAMINED_NS: Nanos = STEPS as Nanos * STEP_NS;
 
 /// A lack of samples is none where chance makes one in 700 recordings.
 const SIGMAS: f64 = 3.0;
@@ -31,7 +31,7 @@ pub(super) struct SwitchDistances {
     slices: [u64; STEPS + 1],
     samples: [u64; STEPS],
     total_ns: TotalNanos,
-    /// Later in slices than is looked at.
+    /// Later in slices than is examined.
     later_ns: TotalNanos,
     later_samples: u64,
 }
@@ -41,7 +41,7 @@ impl SwitchDistances {
         let steps = (length.max(0) / STEP_NS) as usize;
         self.slices[steps.min(STEPS)] += 1;
         self.total_ns += i128::from(length.max(0));
-        self.later_ns += i128::from((length - LOOKED_AT_NS).max(0));
+        self.later_ns += i128::from((length - EXAMINED_NS).max(0));
     }
 
     /// A sample, so long after the start of its slice.

@@ -86,7 +86,7 @@ fn sums_of_samples_do_not_say_of_how_many() {
 fn samples_that_stand_for_few_cycles_stand_for_little_time() {
     let mut sample = Sample::default();
     let cycles = sample.event("cycles", "cycles", Some(10 * MS));
-    // The kernel looks for the period that gives the rate asked for.
+    // The kernel searches for the period that gives the rate asked for.
     for (time, weight, function) in
         [(0, 1, "starts"), (1, 1, "starts"), (2, 20, "starts"), (3, 500, "starts")]
     {

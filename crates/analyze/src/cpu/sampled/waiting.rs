@@ -10,7 +10,7 @@ use crate::cpu::python::from_package;
 pub(crate) enum PythonWait {
     #[default]
     Own,
-    /// For the result or the end of something that others do: look at those.
+    /// For the result or the end of something that others do: see those.
     ForOthers,
     /// For something to do.
     Idle,

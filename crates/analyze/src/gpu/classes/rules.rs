@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_tells_what_a_general_kernel_is_for() {
+    fn the_operator_shows_what_a_general_kernel_is_for() {
         let kernel = "void at::native::vectorized_elementwise_kernel<4, MulFunctor<float>>";
         check(kernel, &["aten::mul"], None, "elementwise");
         check(kernel, &["aten::mul", "aten::softmax"], None, "softmax");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_line_and_value() {
+    fn mistakes_are_reported_with_line_and_value() {
         check_error("[[rule]]\nclass = \"\"\n", 2, "a class without a name", "\"\"");
         check_error("\n[[rule]]\nclass = \"x\"\n", 2, "a rule without a condition", "[[rule]]");
         let expected = "unknown variant `cpu`, expected one of `kernel`, `memcpy`, `memset`";

@@ -423,7 +423,7 @@ fn is_tensor(tensor: &Option<Tensor>) -> bool {
     tensor.as_ref().is_some_and(|tensor| !tensor.dims.is_empty())
 }
 
-/// Inputs are stretched to a common shape, which the output has.
+/// Inputs are broadcast to a common shape, which the output has.
 fn elementwise(inputs: &Inputs) -> Option<Cost> {
     let tensors: Vec<&Tensor> = inputs.tensors.iter().flatten().collect();
     let rank = tensors.iter().map(|tensor| tensor.dims.len()).max()?;

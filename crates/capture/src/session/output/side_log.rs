@@ -13,7 +13,7 @@ use spanwise_recording::SideFile;
 pub(crate) struct SideRecords {
     /// What stays true, such as names.
     pub(crate) facts: Vec<u8>,
-    /// What is of a time; ascending, but for a little.
+    /// What is of a time; ascending, except for small differences.
     pub(crate) timed: Vec<(u64, Vec<u8>)>,
 }
 

@@ -73,7 +73,7 @@ fn boot() -> String {
     id.map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
-/// Both at one moment: the closest of a few tries, since others may run in between.
+/// Both at one instant: the closest of a few tries, since others may run in between.
 fn clocks() -> (u64, u64) {
     let one = |_| {
         let before = sys::clock_ns(libc::CLOCK_MONOTONIC);
@@ -243,7 +243,7 @@ impl RecordingSink {
             Destination::File(folder, Some(file)) => {
                 file.write_piece(&piece.record, &piece.bytes).map_err(|error| cannot(folder, error))
             }
-            // Last moments are in its rings until they are saved.
+            // The newest part of the trace is in its rings until it is saved.
             Destination::File(_, None) | Destination::Memory(_) => Ok(()),
         }
     }
@@ -263,7 +263,7 @@ impl RecordingSink {
         }
     }
 
-    /// Finishes the file, or writes one of what is in memory and of the last moments of the
+    /// Finishes the file, or writes one of what is in memory and of the newest part of the
     /// hardware's own trace.
     pub(crate) fn save(
         &mut self,
@@ -271,7 +271,7 @@ impl RecordingSink {
         events: &[Event],
         all: &Tally,
         reason: SaveReason<'_>,
-        last_moments: &[TracePiece],
+        last_pieces: &[TracePiece],
     ) -> Result<Saved, CaptureError> {
         let (folder, file, tally) = match &mut self.place {
             Destination::File(folder, file) => {
@@ -296,7 +296,7 @@ impl RecordingSink {
                         file.write_records(bytes)
                     })
                     .map_err(|error| cannot(&folder, error))?;
-                let mut pieces = last_moments.iter();
+                let mut pieces = last_pieces.iter();
                 pieces
                     .try_for_each(|piece| file.write_piece(&piece.record, &piece.bytes))
                     .map_err(|error| cannot(&folder, error))?;
@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_told_without_its_arguments() {
+    fn a_program_is_named_without_its_arguments() {
         let check = |words: &[&str], expected: &[&str]| {
             let words = words.iter().map(|&word| word.to_owned()).collect();
             assert_eq!(program_of(words), expected);

@@ -1,4 +1,4 @@
-//! The processes that are recorded, where the kernel tells of all that there are.
+//! The processes that are recorded, where the kernel reports all that there are.
 //!
 //! Rings of processors hold names, mappings, beginnings and ends of whatever runs there. Which of
 //! that is ours, follows from who began whom; but one ring is emptied after the other, so that a
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use crate::perf::records;
 use crate::perf::records::{Record, records};
 
-/// The processes that are recorded, and what was told of others.
+/// The processes that are recorded, and what was reported of others.
 #[derive(Debug)]
 pub(crate) struct Family {
     pids: BTreeSet<i32>,
@@ -25,13 +25,13 @@ impl Family {
         Family { pids: pids.iter().copied().collect(), news: Vec::new(), waiting: Vec::new() }
     }
 
-    /// A process is ours that was begun before anything was told.
+    /// A process is ours that was begun before anything was reported.
     pub(crate) fn adopt(&mut self, pid: i32) {
         self.pids.insert(pid);
     }
 
-    /// Takes what is told of processes out of the records of a ring; leaves the others, which are
-    /// of those that are recorded.
+    /// Takes what is reported of processes out of the records of a ring; leaves the others, which
+    /// are of those that are recorded.
     pub(crate) fn sift<'a>(&mut self, bytes: &'a mut [u8]) -> &'a mut [u8] {
         let news = &mut self.news;
         records::keep_those(bytes, |record| {
@@ -43,7 +43,7 @@ impl Family {
         })
     }
 
-    /// What all rings have told of our processes since the last time, in the order of time.
+    /// What all rings have reported of our processes since the last time, in the order of time.
     pub(crate) fn own(&mut self) -> Vec<u8> {
         let (waiting, news) = (std::mem::take(&mut self.waiting), std::mem::take(&mut self.news));
         let old = records(&waiting).map(|record| (record, true));
@@ -90,8 +90,8 @@ mod tests {
     /// Each line: what the rings held in a round, and what of it is ours. Ours is process 10.
     fn check(rounds: &[(Records<'_>, Records<'_>)]) {
         let mut family = Family::new(&[10]);
-        for (round, (told, expected)) in rounds.iter().enumerate() {
-            for bytes in *told {
+        for (round, (reported, expected)) in rounds.iter().enumerate() {
+            for bytes in *reported {
                 assert_eq!(family.sift(&mut bytes.clone()), b"", "round {round}");
             }
             assert_eq!(family.own(), expected.concat(), "round {round}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_others_is_left_out() {
+    fn what_is_reported_of_others_is_left_out() {
         let own = [name(1, 10), name(4, 10)];
         check(&[(&[name(2, 11), own[1].clone(), name(3, 12), own[0].clone()], &own), (&[], &[])]);
     }
@@ -109,12 +109,12 @@ mod tests {
         let (child, grandchild) = (test_fork(2, 10, 20), test_fork(3, 20, 30));
         let of_both = [name(4, 20), name(5, 30)];
         let own = [child.clone(), grandchild.clone(), of_both[0].clone(), of_both[1].clone()];
-        let told = [of_both[1].clone(), grandchild, of_both[0].clone(), child];
-        check(&[(&told, &own)]);
+        let reported = [of_both[1].clone(), grandchild, of_both[0].clone(), child];
+        check(&[(&reported, &own)]);
     }
 
     #[test]
-    fn who_began_before_anything_was_told_is_ours_with_its_children() {
+    fn who_began_before_anything_was_reported_is_ours_with_its_children() {
         let mut family = Family::new(&[10]);
         family.adopt(20);
         let own = [name(1, 20), test_fork(2, 20, 30), name(3, 30)].concat();
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn all_else_stays_where_it_is() {
-        let told = [name(1, 10), test_sample(2), test_sample(3), name(4, 11), test_sample(5)];
+        let reported = [name(1, 10), test_sample(2), test_sample(3), name(4, 11), test_sample(5)];
         let kept = [test_sample(2), test_sample(3), test_sample(5)];
-        let mut bytes = told.concat();
+        let mut bytes = reported.concat();
         let mut family = Family::new(&[10]);
         assert_eq!(family.sift(&mut bytes), kept.concat());
         assert_eq!(family.own(), name(1, 10));

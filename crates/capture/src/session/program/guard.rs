@@ -2,7 +2,7 @@
 //!
 //! Descriptors are closed by the kernel when a process ends, however it ends; definitions of
 //! probes are not, and a program that is held stays so. So a second process waits for the end of
-//! the first, and looks what is left.
+//! the first, and checks what is left.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -16,7 +16,7 @@ use crate::perf::probe;
 #[derive(Debug)]
 pub(crate) struct Guard {
     pid: libc::pid_t,
-    /// That it is closed tells the other.
+    /// That it is closed notifies the other.
     alive: Option<OwnedFd>,
 }
 
@@ -91,9 +91,9 @@ pub(crate) struct HoldGuard {
 impl HoldGuard {
     /// For a child of ours whose status was not fetched yet.
     pub(crate) fn start(held: i32) -> io::Result<HoldGuard> {
-        let (told, over) = pipe()?;
+        let (notice, over) = pipe()?;
         let (held, recorder) = (process(held)?, process(std::process::id() as i32)?);
-        let descriptors = [&told, &held, &recorder].map(|one| one.as_raw_fd());
+        let descriptors = [&notice, &held, &recorder].map(|one| one.as_raw_fd());
         // SAFETY: there may be other threads, so the copy does only what is allowed then: it
         // allocates nothing, takes no lock, and calls nothing but the system.
         let pid = unsafe { libc::fork() };
@@ -129,8 +129,8 @@ fn process(pid: i32) -> io::Result<OwnedFd> {
 const ENDED_WITHIN_MS: libc::c_int = 10_000;
 
 /// Between fork and the end of this process: see [`HoldGuard::start`].
-fn let_go_afterwards([told, held, recorder]: [RawFd; 3]) -> ! {
-    let mut kept = [told, held, recorder];
+fn let_go_afterwards([notice, held, recorder]: [RawFd; 3]) -> ! {
+    let mut kept = [notice, held, recorder];
     kept.sort_unstable();
     let mut byte = 0_u8;
     // SAFETY: only calls that are allowed after a fork, with memory that lives. Other descriptors
@@ -147,7 +147,7 @@ fn let_go_afterwards([told, held, recorder]: [RawFd; 3]) -> ! {
             from = fd + 1;
         }
         libc::close_range(from, libc::c_uint::MAX, 0);
-        if libc::read(told, (&raw mut byte).cast(), 1) == 0 {
+        if libc::read(notice, (&raw mut byte).cast(), 1) == 0 {
             // Its descriptors are being closed; only afterwards nothing is stopped any more.
             let mut end = libc::pollfd { fd: recorder, events: libc::POLLIN, revents: 0 };
             libc::poll(&raw mut end, 1, ENDED_WITHIN_MS);

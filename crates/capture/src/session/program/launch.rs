@@ -1,4 +1,4 @@
-//! Starts a program, stopped before its first instruction until it is told to go.
+//! Starts a program, stopped before its first instruction until it is allowed to go.
 //!
 //! The standard library waits until the new program runs, so it cannot stop before that.
 
@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 
 use crate::CaptureError;
 
-/// A child that waits to be told to run its program, and later runs it.
+/// A child that waits for the permission to run its program, and later runs it.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) pid: i32,
@@ -80,9 +80,9 @@ impl Child {
         Err(CaptureError::io(format!("{}: cannot be run", self.program), error))
     }
 
-    /// What the process does at this moment.
+    /// What the process does now.
     pub(crate) fn state(&mut self) -> ChildState {
-        match self.look(libc::WNOHANG | libc::WUNTRACED) {
+        match self.poll_status(libc::WNOHANG | libc::WUNTRACED) {
             Some(status) if status.stopped_signal().is_some() => {
                 // That is not its end.
                 self.status = None;
@@ -95,15 +95,15 @@ impl Child {
 
     /// How the program ended, if it has.
     pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
-        self.look(libc::WNOHANG)
+        self.poll_status(libc::WNOHANG)
     }
 
     /// Waits for the end of the program.
     pub(crate) fn wait(&mut self) -> Option<ExitStatus> {
-        self.look(0)
+        self.poll_status(0)
     }
 
-    fn look(&mut self, options: libc::c_int) -> Option<ExitStatus> {
+    fn poll_status(&mut self, options: libc::c_int) -> Option<ExitStatus> {
         let mut status = 0;
         while self.status.is_none() {
             // SAFETY: the kernel writes one number into `status`. The child is ours, and once
@@ -129,7 +129,7 @@ pub(crate) enum ChildState {
 }
 
 impl Drop for Child {
-    /// One that was never told to go ends at the closed pipe, and is not left behind.
+    /// One that was never allowed to go ends at the closed pipe, and is not left behind.
     fn drop(&mut self) {
         if self.go.take().is_some() {
             self.wait();

@@ -123,8 +123,8 @@ pub(crate) struct LiveArgs {
 }
 
 impl LiveArgs {
-    /// How many looks there are to be; `None` for as many as there can be.
-    pub(crate) fn looks_max(&self, is_terminal: bool) -> Option<u64> {
+    /// How often to show the state; `None` for no limit.
+    pub(crate) fn updates_max(&self, is_terminal: bool) -> Option<u64> {
         match self.looks {
             Some(0) => None,
             Some(looks) => Some(looks),
@@ -283,7 +283,7 @@ pub(crate) struct FlightArgs {
 }
 
 impl FlightArgs {
-    /// True where the last moments are wanted, and not all of them.
+    /// True where a snapshot is wanted, and not the whole recording.
     pub(crate) fn is_asked(&self) -> bool {
         self.snapshot_size.is_some()
             || self.trigger.is_some()

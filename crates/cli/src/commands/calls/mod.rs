@@ -32,7 +32,7 @@ impl CallsArgs {
         let selection = self.selection()?;
         let opened = match files {
             [file] if !perf.says_something() => profiles::open(file, read, is_quiet)?,
-            // What only the text of perf can be told needs the text of perf.
+            // Options that only apply to the text of perf need the text of perf.
             files => {
                 let progress = Progress::new(is_quiet);
                 let trace = read.with_options(&progress, |options| {

@@ -79,7 +79,7 @@ fn of_steps(
     Ok(MatchedRows { matching, observations: seen })
 }
 
-/// Matched before anything is read, so that a wrong name is told at once.
+/// Matched before anything is read, so that a wrong name is reported at once.
 fn of_runs(
     args: &CorrelateArgs,
     table: &Measurements,

@@ -121,7 +121,7 @@ impl ProfileArgs {
 }
 
 /// Gives back the memory of a trace while what was made of it is written: for gigabytes
-/// that takes a moment.
+/// that takes some time.
 fn drop_behind(trace: Box<Trace>) {
     // Where no thread is to be had, the closure is dropped here, and the trace with it.
     drop(std::thread::Builder::new().spawn(move || drop(trace)));

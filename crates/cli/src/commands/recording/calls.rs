@@ -10,7 +10,7 @@ use crate::failure::note;
 /// Functions that are named, at most.
 const NAMED_MAX: usize = 5;
 
-pub(in crate::commands) fn tell(calls: Option<&CallsRecorded>, args: &ResultArgs) {
+pub(in crate::commands) fn report(calls: Option<&CallsRecorded>, args: &ResultArgs) {
     let Some(calls) = calls else { return };
     if calls.functions > 0 && !args.quiet {
         let by = match calls.by {
@@ -50,16 +50,16 @@ pub(in crate::commands) fn tell(calls: Option<&CallsRecorded>, args: &ResultArgs
     if calls.counted > 0 && !args.quiet {
         note(&format!("{} calls were counted in the kernel", count(calls.counted)));
     }
-    calls.braked.iter().take(NAMED_MAX).for_each(tell_braked);
+    calls.braked.iter().take(NAMED_MAX).for_each(report_braked);
     if calls.braked.len() > NAMED_MAX {
         let more = (calls.braked.len() - NAMED_MAX) as u64;
         note(&format!("{} functions more were recorded less closely at last", count(more)));
     }
-    tell_refused(&calls.refused);
+    report_refused(&calls.refused);
 }
 
 /// What became of a function whose calls cost too much.
-fn tell_braked(braked: &BrakedFunction) {
+fn report_braked(braked: &BrakedFunction) {
     let what = match braked.level {
         CallLevel::Recorded => return,
         CallLevel::Counted => "were counted",
@@ -75,7 +75,7 @@ fn tell_braked(braked: &BrakedFunction) {
 }
 
 /// Which functions are not watched, and why.
-fn tell_refused(refused: &[RefusedFunction]) {
+fn report_refused(refused: &[RefusedFunction]) {
     for RefusedFunction { name, why } in refused.iter().take(NAMED_MAX) {
         note(&format!("{name} is not watched: {why}"));
     }

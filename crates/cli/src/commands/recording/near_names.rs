@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_names_are_those_that_were_perhaps_meant() {
+    fn near_names_are_those_that_were_perhaps_intended() {
         let names = ["parse_head", "parse_body(char*)", "Cache::find(int)", "main", "render"];
         let names: BTreeSet<String> = names.map(str::to_owned).into();
         let check = |pattern: &str, expected: &[&str]| {

@@ -14,7 +14,7 @@ pub(in crate::commands) struct Ranges {
     until: Vec<CodeRange>,
 }
 
-/// Looks functions up in files that are mapped, or will be.
+/// Finds functions in files that are mapped, or will be.
 pub(in crate::commands) fn ranges(args: &PtArgs, files: &[PathBuf]) -> anyhow::Result<Ranges> {
     let find = |(option, names): (&str, &[String])| {
         let mut found = Vec::new();
@@ -48,7 +48,7 @@ pub(in crate::commands) fn options<'a>(
     Some(PtOptions { settings: &args.pt_config, scope, only, until })
 }
 
-pub(in crate::commands) fn tell(recorded: &Recorded, args: &ResultArgs) {
+pub(in crate::commands) fn report(recorded: &Recorded, args: &ResultArgs) {
     let Some(trace) = recorded.trace else { return };
     let TraceRecorded { bytes, rings, ring_bytes, cuts, gaps, overwritten } = trace;
     let count = |number: u64| spanwise_write::count_text(number.into());

@@ -40,7 +40,7 @@ pub(in crate::commands) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         let options = RecordOptions { torch: args.torch, ..*options };
         spanwise_capture::record_program(&args.command, &options)
     })?;
-    tell(&recorded, how);
+    report_recorded(&recorded, how);
     let answered = answer(&recorded, &args.result, format, ReportStream::StandardError);
     let program = recorded.program.as_mut();
     // The recording may have been over before the program was.
@@ -76,7 +76,7 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
     let children = spanwise_capture::child_processes(&pids);
     match args.children {
         true => pids.extend(children.iter().map(|child| child.pid)),
-        false if !args.result.quiet && !children.is_empty() => tell_of_children(&children),
+        false if !args.result.quiet && !children.is_empty() => report_children(&children),
         false => {}
     }
     if !args.result.quiet && args.sampling.duration.is_none() && io::stderr().is_terminal() {
@@ -97,7 +97,7 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
         let options = RecordOptions { children: args.children, ..*options };
         spanwise_capture::record_processes(&named, &options)
     })?;
-    tell(&recorded, how);
+    report_recorded(&recorded, how);
     answer(&recorded, &args.result, format, ReportStream::StandardOutput)?;
     Ok(match recorded.ended {
         Ended::Failed => ExitCode::from(failure::ERROR),
@@ -106,7 +106,7 @@ pub(in crate::commands) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode>
 }
 
 /// A server that lets others do its work does nothing itself.
-fn tell_of_children(children: &[ChildProcess]) {
+fn report_children(children: &[ChildProcess]) {
     const NAMED: usize = 3;
     let named = children.iter().take(NAMED).map(|child| format!("{} {}", child.name, child.pid));
     let named = named.collect::<Vec<_>>().join(", ");
@@ -191,7 +191,7 @@ fn trigger_name(flight: &FlightArgs, files: &[PathBuf]) -> anyhow::Result<String
     }
 }
 
-/// The program's own status, as a shell tells it.
+/// The program's own status, as a shell reports it.
 fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
@@ -339,7 +339,7 @@ fn format_of(args: &ResultArgs) -> anyhow::Result<Option<FileFormat>> {
 }
 
 /// What was recorded, and where it is.
-fn tell(recorded: &Recorded, how: RecordingArgs<'_>) {
+fn report_recorded(recorded: &Recorded, how: RecordingArgs<'_>) {
     let RecordingArgs { sampling, flight, result: args } = how;
     let count = |number: u64| spanwise_write::count_text(number.into());
     if recorded.lost > 0 {
@@ -353,10 +353,10 @@ fn tell(recorded: &Recorded, how: RecordingArgs<'_>) {
     if let Some(name) = flight.trigger.as_deref().filter(|_| !recorded.has_found_function) {
         note(&format!("--trigger {name}: no function of this name in any file that was mapped"));
     }
-    calls::tell(recorded.calls.as_ref(), args);
-    tell_steps(recorded, sampling, args);
-    tell_torch(recorded, args);
-    pt::tell(recorded, args);
+    calls::report(recorded.calls.as_ref(), args);
+    report_steps(recorded, sampling, args);
+    report_torch(recorded, args);
+    pt::report(recorded, args);
     if !recorded.has_found_python {
         note("--python on: no file that was mapped holds a Python interpreter");
     }
@@ -375,7 +375,7 @@ fn tell(recorded: &Recorded, how: RecordingArgs<'_>) {
     }
 }
 
-fn tell_steps(recorded: &Recorded, sampling: &SamplingArgs, args: &ResultArgs) {
+fn report_steps(recorded: &Recorded, sampling: &SamplingArgs, args: &ResultArgs) {
     let (Some(name), Some(steps)) = (&sampling.single_step, recorded.steps) else { return };
     let count = |number: u64| spanwise_write::count_text(number.into());
     let calls = |calls: u64| {
@@ -403,7 +403,7 @@ fn tell_steps(recorded: &Recorded, sampling: &SamplingArgs, args: &ResultArgs) {
     }
 }
 
-fn tell_torch(recorded: &Recorded, args: &ResultArgs) {
+fn report_torch(recorded: &Recorded, args: &ResultArgs) {
     let Some(TorchRecorded { traces, bytes }) = recorded.torch else { return };
     if traces == 0 {
         note("--torch: no trace of PyTorch; no program has imported torch and ended by itself");
@@ -415,7 +415,7 @@ fn tell_torch(recorded: &Recorded, args: &ResultArgs) {
 }
 
 /// The report, or the file that was asked for. Of several snapshots, whoever recorded them
-/// chooses which to look at.
+/// chooses which to open.
 fn answer(
     recorded: &Recorded,
     args: &ResultArgs,

@@ -1,6 +1,6 @@
 //! `spanwise top`: what processes do now, again and again.
 //!
-//! Each look is a short recording like any other, in a folder that is taken away as soon as it
+//! Each update is a short recording like any other, in a folder that is taken away as soon as it
 //! is read: nothing is kept, and what is shown is what `report` would say of it.
 
 use std::io::{self, IsTerminal, Write};
@@ -27,7 +27,7 @@ use crate::output::stdout;
 /// What is shown, of all that a report could say.
 const SECTIONS: [&str; 2] = ["offcpu", "cpu"];
 
-/// How folders are called that hold what is looked at.
+/// How folders are called that hold the recordings.
 const FOLDER_BEGINNING: &str = "spanwise-top-";
 
 pub(in crate::commands) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
@@ -44,15 +44,15 @@ pub(in crate::commands) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
         return view(&pids, args);
     }
     let is_terminal = io::stdout().is_terminal();
-    let mut looks_left = args.looks_max(is_terminal);
+    let mut updates_left = args.updates_max(is_terminal);
     loop {
-        let (recorded, trace) = look(&pids, args)?;
+        let (recorded, trace) = record(&pids, args)?;
         let document = report::named(trace, "", args.top.rows(), &SECTIONS.map(str::to_owned));
-        draw(&pids, &recorded, args, document, is_terminal && looks_left != Some(1))?;
+        draw(&pids, &recorded, args, document, is_terminal && updates_left != Some(1))?;
         recorded.troubles.iter().for_each(|trouble| note(trouble));
-        looks_left = looks_left.map(|looks| looks.saturating_sub(1));
+        updates_left = updates_left.map(|updates| updates.saturating_sub(1));
         match recorded.ended {
-            Ended::Duration if looks_left != Some(0) => {}
+            Ended::Duration if updates_left != Some(0) => {}
             Ended::Exited => {
                 note("the process has ended");
                 return Ok(ExitCode::SUCCESS);
@@ -62,9 +62,9 @@ pub(in crate::commands) fn run(args: &LiveArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Shows each look in the browser, in the place of the one before; the last one stays.
+/// Shows each update in the browser, in the place of the one before; the last one stays.
 fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
-    let (mut recorded, trace) = look(pids, args)?;
+    let (mut recorded, trace) = record(pids, args)?;
     let name = format!("process {}", names(pids));
     let session = Arc::new(Session::new(vec![TraceView::new(name, trace)]));
     session.set_live(0, recorded.ended == Ended::Duration);
@@ -83,9 +83,9 @@ fn view(pids: &[i32], args: &LiveArgs) -> anyhow::Result<ExitCode> {
     recorded.troubles.iter().for_each(|trouble| note(trouble));
     while recorded.ended == Ended::Duration {
         let trace;
-        (recorded, trace) = match look(pids, args) {
-            Ok(looked) => looked,
-            // It may have ended between two looks: what was seen of it stays.
+        (recorded, trace) = match record(pids, args) {
+            Ok(update) => update,
+            // It may have ended between two updates: what was seen of it stays.
             Err(error) => {
                 note(&format!("{error:#}"));
                 session.set_live(0, false);
@@ -113,7 +113,7 @@ fn names(pids: &[i32]) -> String {
 }
 
 /// One recording, as it is read.
-fn look(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
+fn record(pids: &[i32], args: &LiveArgs) -> anyhow::Result<(Recorded, Trace)> {
     let folder = TemporaryFolder::create(FOLDER_BEGINNING).context("no folder for a recording")?;
     let recording = folder.path().join("look");
     let python = PythonOptions {

@@ -18,27 +18,27 @@ use crate::output::stdout;
 
 pub(in crate::commands) fn run(path: &Path, args: &LiveArgs) -> anyhow::Result<ExitCode> {
     let is_terminal = io::stdout().is_terminal();
-    let mut looks_left = args.looks_max(is_terminal);
+    let mut updates_left = args.updates_max(is_terminal);
     let mut follower = SessionFollower::open(path)?;
-    let mut looked_at: Option<Instant> = None;
+    let mut polled_at: Option<Instant> = None;
     loop {
         let session = follower.poll()?;
         let now = Instant::now();
-        let since_ns = looked_at.map(|before| nanos(now.duration_since(before).as_nanos()));
-        looked_at = Some(now);
+        let since_ns = polled_at.map(|before| nanos(now.duration_since(before).as_nanos()));
+        polled_at = Some(now);
         let state = live_state(&session);
         let view =
             LiveView { file: &path.to_string_lossy(), state, since_ns, top: args.top.rows() };
-        let is_redrawn = is_terminal && looks_left != Some(1);
+        let is_redrawn = is_terminal && updates_left != Some(1);
         draw(&session, &view, args, is_redrawn)?;
-        looks_left = looks_left.map(|looks| looks.saturating_sub(1));
+        updates_left = updates_left.map(|updates| updates.saturating_sub(1));
         if state != LiveState::Running {
             if is_redrawn {
                 note("the session has ended");
             }
             return Ok(ExitCode::SUCCESS);
         }
-        if looks_left == Some(0) {
+        if updates_left == Some(0) {
             return Ok(ExitCode::SUCCESS);
         }
         thread::sleep(args.interval);

@@ -36,7 +36,7 @@ pub(super) fn run(args: &ReportArgs, paths: &[PathBuf]) -> anyhow::Result<ExitCo
             Err(error) => {
                 let (file, reason) = (file.display().to_string(), error.to_string());
                 unread.push(UnreadFile { file, reason });
-                failure::tell(&error.into());
+                failure::report(&error.into());
             }
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn run(args: &InfoArgs, traces: &[PathBuf]) -> anyhow::Result<ExitCod
             ]),
             // One bad file is no reason to leave out the others.
             Err(error) => {
-                failure::tell(&error);
+                failure::report(&error);
                 code = ExitCode::from(failure::ERROR);
             }
         }

@@ -30,7 +30,7 @@ pub(super) fn run(args: &InfoArgs, traces: &[PathBuf]) -> anyhow::Result<ExitCod
             }
             // One bad file is no reason to leave out the others.
             Err(error) => {
-                failure::tell(&error.into());
+                failure::report(&error.into());
                 code = failure::ERROR;
             }
         }

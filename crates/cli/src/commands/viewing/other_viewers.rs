@@ -1,4 +1,4 @@
-//! `spanwise view --in`: look at a trace in somebody else's viewer, without giving it away.
+//! `spanwise view --in`: open a trace in somebody else's viewer, without giving it away.
 //!
 //! The viewer is a page that the browser loads from its maker. The converted trace is a file
 //! without a name that only this program has open, and that only pages of that maker may ask for.

@@ -1,4 +1,4 @@
-//! `spanwise view`: look at traces in the browser.
+//! `spanwise view`: shows traces in the browser.
 
 use std::io::{self, Write};
 use std::path::Path;

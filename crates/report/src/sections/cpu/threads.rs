@@ -20,7 +20,7 @@ pub(in crate::sections) const THREADS: SectionDef = SectionDef {
 type TimePart = fn(&ThreadTime) -> i128;
 
 fn threads(rows: &[ThreadTime], wall_ns: i128, top: Top) -> Content {
-    // A column of zeros tells people nothing.
+    // A column of zeros says nothing to people.
     let if_any =
         |column: Column, ns: TimePart| column.in_text_if(rows.iter().any(|row| ns(row) != 0));
     let is_several = rows.windows(2).any(|pair| pair[0].process != pair[1].process);

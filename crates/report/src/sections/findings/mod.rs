@@ -4,7 +4,7 @@ mod observed;
 
 use spanwise_analyze::{
     AllocationStorm, Copied, Finding, FindingKind, GpuIdle, GpuIdleCause, HostCopies, HostLine,
-    InGap, LostOverlap, NotRecorded, Overhead, SpentOn, Synchronisation, TinyKernels, TopFunction,
+    InGap, LostOverlap, NotRecorded, Overhead, SpentOn, Synchronization, TinyKernels, TopFunction,
     TotalNanos, WaitKind, Waiting,
 };
 use spanwise_write::{
@@ -90,7 +90,7 @@ pub fn finding_key(kind: &FindingKind) -> &'static str {
         FindingKind::CpuFunction(_) => "cpu-function",
         FindingKind::OffCpu(_) => "off-cpu",
         FindingKind::CpuStarvation(_) => "cpu-starvation",
-        FindingKind::Synchronisation(_) => "synchronisation",
+        FindingKind::Synchronization(_) => "synchronisation",
         FindingKind::HostCopies(_) => "host-copies",
         FindingKind::LostOverlap(_) => "lost-overlap",
         FindingKind::AllocationStorm(_) => "allocation-storm",
@@ -101,7 +101,7 @@ fn spent_key(on: SpentOn) -> &'static str {
     match on {
         SpentOn::DataLoading => "data-loading",
         SpentOn::Preprocessing => "preprocessing",
-        SpentOn::Serialisation => "serialisation",
+        SpentOn::Serialization => "serialisation",
         SpentOn::EventLoop => "event-loop",
         SpentOn::Allocation => "allocation",
         SpentOn::Import => "import",
@@ -110,7 +110,7 @@ fn spent_key(on: SpentOn) -> &'static str {
 
 type Range = (TotalNanos, TotalNanos);
 
-/// Where a finding can be looked at: from and to, and the line.
+/// Where a finding can be seen: from and to, and the line.
 fn place(kind: &FindingKind) -> (Option<Range>, Option<&str>) {
     let range = |from: TotalNanos, ns: TotalNanos| Some((from, from + ns));
     match kind {
@@ -129,7 +129,7 @@ fn place(kind: &FindingKind) -> (Option<Range>, Option<&str>) {
         FindingKind::Overhead(spent) => {
             (range(spent.longest_from, spent.longest_ns), spent.line.as_deref())
         }
-        FindingKind::Synchronisation(sync) => (None, sync.row.line.as_deref()),
+        FindingKind::Synchronization(sync) => (None, sync.row.line.as_deref()),
         FindingKind::HostCopies(copies) => (None, copies.line.as_deref()),
         FindingKind::AllocationStorm(storm) => {
             let line = storm.place.as_deref().filter(|_| storm.is_line);
@@ -152,7 +152,7 @@ impl Words {
             FindingKind::TinyKernels(tiny) => self.tiny_kernels(tiny),
             FindingKind::NotRecorded(work) => not_recorded(work),
             FindingKind::Overhead(spent) => self.spent(spent),
-            FindingKind::Synchronisation(sync) => self.synchronisation(sync),
+            FindingKind::Synchronization(sync) => self.synchronization(sync),
             FindingKind::HostCopies(copies) => self.host_copies(copies),
             FindingKind::LostOverlap(lost) => lost_overlap(lost),
             FindingKind::AllocationStorm(storm) => self.allocation_storm(storm),
@@ -285,7 +285,7 @@ impl Words {
         Paragraph { title: format!("{share} of the time {what}"), evidence, advice: advice.into() }
     }
 
-    fn synchronisation(&self, sync: &Synchronisation) -> Paragraph {
+    fn synchronization(&self, sync: &Synchronization) -> Paragraph {
         let row = &sync.row;
         let what = row.operator.as_deref().unwrap_or(&row.call);
         let line = row
@@ -429,7 +429,7 @@ fn spent_words(on: SpentOn) -> (&'static str, &'static str) {
             "Move it into the workers of the data loader, do it once ahead of time, or do it on \
              the GPU.",
         ),
-        SpentOn::Serialisation => (
+        SpentOn::Serialization => (
             "the main thread serializes or deserializes objects (pickle and the like)",
             "Send less: share tensors in shared memory, send indices instead of data, or batch \
              messages.",

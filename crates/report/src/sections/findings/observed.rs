@@ -61,7 +61,7 @@ fn cpu_words(on: SpentOn) -> (&'static str, &'static str) {
             "Do it once ahead of time, on fewer or smaller arrays, in place, or in other \
              processes.",
         ),
-        SpentOn::Serialisation => (
+        SpentOn::Serialization => (
             "is spent on pickling",
             "Send less: share memory, send indices instead of data, or batch messages.",
         ),

@@ -2,7 +2,7 @@
 //! other kernels, communication that nothing hides any more.
 //!
 //! A cause is a sure difference of its own (or, where there are too few steps to be sure of
-//! anything, a large one), told with what it costs a step. What is new or gone comes before
+//! anything, a large one), reported with what it costs a step. What is new or gone comes before
 //! what merely takes longer, for it is what somebody changed; the rest often follows from
 //! it.
 
@@ -41,7 +41,7 @@ pub struct Cause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CauseKind {
     /// Calls that wait for the GPU.
-    Synchronisation { operator: String, calls: [StepTime; 2], idle: [StepTime; 2] },
+    Synchronization { operator: String, calls: [StepTime; 2], idle: [StepTime; 2] },
     /// Copies between the GPU and memory of the host that must be staged.
     HostCopies { copies: [StepTime; 2] },
     /// A Python function, which works or waits.
@@ -67,7 +67,7 @@ impl Cause {
     fn is_new(&self) -> bool {
         let one_sided = |time: &[StepTime; 2]| time[0].is_there() != time[1].is_there();
         match &self.kind {
-            CauseKind::Synchronisation { .. }
+            CauseKind::Synchronization { .. }
             | CauseKind::HostCopies { .. }
             | CauseKind::OtherKernels { .. } => true,
             CauseKind::HostCode { time, .. } | CauseKind::GpuWork { time, .. } => one_sided(time),
@@ -76,13 +76,13 @@ impl Cause {
     }
 }
 
-/// Stands for a module where modules tell nothing.
+/// Stands for a module where modules say nothing.
 pub(super) const WHOLE_STEP: &str = "The step";
 
 /// So many functions are named one by one.
 const FUNCTIONS_MAX: usize = 5;
 
-/// Below this part of the step, in thousandths, an unsure difference is not told.
+/// Below this part of the step, in thousandths, an unsure difference is not reported.
 const UNSURE_PERMILLE: i128 = 20;
 
 /// Below this part of the step, in thousandths, a sure difference explains nothing.
@@ -94,7 +94,7 @@ const NEW_PERMILLE: i128 = 100;
 pub(super) fn causes(sides: &Sides<'_>, overall: &[CompareRow]) -> Vec<Cause> {
     let mut finding = Finding::new(sides);
     finding.copies();
-    finding.synchronisations();
+    finding.synchronizations();
     finding.host_code();
     finding.exposed_communication();
     finding.modules();
@@ -108,10 +108,10 @@ struct Finding<'a, 's> {
     sides: &'a Sides<'s>,
     lines: Vec<CompareRow>,
     /// Functions that a cause names already, and those of them whose GPU work it explains.
-    told: BTreeSet<String>,
-    told_work: BTreeSet<String>,
+    named: BTreeSet<String>,
+    named_work: BTreeSet<String>,
     /// Lines of modules whose kernels differ.
-    told_lines: BTreeSet<String>,
+    named_lines: BTreeSet<String>,
     found: Vec<Cause>,
 }
 
@@ -128,8 +128,8 @@ fn both(row: &CompareRow) -> [StepTime; 2] {
 impl<'a, 's> Finding<'a, 's> {
     fn new(sides: &'a Sides<'s>) -> Self {
         let lines = sides.rows(Aspect::Rows(CompareBy::PythonLine));
-        let (told, told_work, told_lines) = Default::default();
-        Finding { sides, lines, told, told_work, told_lines, found: Vec::new() }
+        let (named, named_work, named_lines) = Default::default();
+        Finding { sides, lines, named, named_work, named_lines, found: Vec::new() }
     }
 
     /// Whether a row is worth a cause: sure, or large where nothing can be sure.
@@ -141,24 +141,24 @@ impl<'a, 's> Finding<'a, 's> {
     }
 
     /// Kernels that functions launch which a cause names already.
-    fn told_kernels(&self) -> BTreeSet<&str> {
-        let is_told = |row: &&CompareRow| {
+    fn named_kernels(&self) -> BTreeSet<&str> {
+        let is_named = |row: &&CompareRow| {
             let name = function(row);
             row.place == ComparePlace::Gpu
-                && name.is_some_and(|name| self.told_work.contains(&name))
+                && name.is_some_and(|name| self.named_work.contains(&name))
         };
-        let names = self.lines.iter().filter(is_told).flat_map(|row| row.why.kernels.iter());
+        let names = self.lines.iter().filter(is_named).flat_map(|row| row.why.kernels.iter());
         names.flatten().map(String::as_str).collect()
     }
 
     /// The kernels that only one side of a row has, unless a cause explains them already.
     fn new_kernels(&self, row: &CompareRow) -> Option<[Vec<(String, u64)>; 2]> {
-        let told = self.told_kernels();
+        let known = self.named_kernels();
         row.why.reasons.iter().find_map(|reason| match reason {
             Reason::OtherKernels { base, other } => {
-                let is_told = |kernel: &(String, u64)| told.contains(kernel.0.as_str());
-                let all_told = base.iter().chain(other).all(is_told);
-                (!all_told).then(|| [base.clone(), other.clone()])
+                let is_known = |kernel: &(String, u64)| known.contains(kernel.0.as_str());
+                let all_known = base.iter().chain(other).all(is_known);
+                (!all_known).then(|| [base.clone(), other.clone()])
             }
             _ => None,
         })
@@ -185,29 +185,29 @@ impl<'a, 's> Finding<'a, 's> {
         for row in self.sides.rows(Aspect::Copies) {
             let (cost_ns, counts) = self.function_cost(&row.key);
             if counts_differ(&row) && (counts || self.counts(&row)) {
-                self.told.insert(row.key.clone());
+                self.named.insert(row.key.clone());
                 self.push(CauseKind::HostCopies { copies: both(&row) }, cost_ns, &row);
             }
         }
     }
 
-    fn synchronisations(&mut self) {
+    fn synchronizations(&mut self) {
         let rows = self.sides.rows(Aspect::Syncs);
         let (idle, calls): (Vec<CompareRow>, Vec<CompareRow>) =
             rows.into_iter().partition(|row| row.place == ComparePlace::Wall);
         for row in calls {
             let (operator, name) = row.key.split_once(IN).unwrap_or((&row.key, ""));
             let (cost_ns, counts) = self.function_cost(name);
-            if !counts_differ(&row) || !(counts || self.counts(&row)) || self.told.contains(name) {
+            if !counts_differ(&row) || !(counts || self.counts(&row)) || self.named.contains(name) {
                 continue;
             }
             let idle = idle.iter().find(|idle| idle.key == row.key).map(both);
-            let kind = CauseKind::Synchronisation {
+            let kind = CauseKind::Synchronization {
                 operator: operator.to_owned(),
                 calls: both(&row),
                 idle: idle.unwrap_or_default(),
             };
-            self.told.insert(name.to_owned());
+            self.named.insert(name.to_owned());
             // Without Python frames the calls themselves are all that is known.
             let cost_ns = if name.is_empty() { row.change_ns() } else { cost_ns };
             self.push(kind, cost_ns, &row);
@@ -215,7 +215,7 @@ impl<'a, 's> Finding<'a, 's> {
     }
 
     fn host_code(&mut self) {
-        self.told_work = self.told.clone();
+        self.named_work = self.named.clone();
         // A thread that waits from begin to end explains nothing.
         let walls = both(&self.sides.wall);
         let is_idle = |row: &CompareRow| {
@@ -227,14 +227,14 @@ impl<'a, 's> Finding<'a, 's> {
         let rows: Vec<CompareRow> = counting.cloned().collect();
         for row in rows.into_iter().take(FUNCTIONS_MAX) {
             let Some(name) = function(&row) else { continue };
-            if !self.told.contains(&name) {
+            if !self.named.contains(&name) {
                 let is_waiting = row.place == ComparePlace::Waiting;
                 let kind = CauseKind::HostCode { time: both(&row), is_waiting };
                 self.push(kind, row.change_ns(), &row);
             }
         }
         let named = self.found.iter().flat_map(|cause| cause.lines.iter().flatten());
-        self.told.extend(named.map(|line| function_text(line)).collect::<Vec<_>>());
+        self.named.extend(named.map(|line| function_text(line)).collect::<Vec<_>>());
     }
 
     fn exposed_communication(&mut self) {
@@ -254,18 +254,18 @@ impl<'a, 's> Finding<'a, 's> {
                 continue;
             }
             let Some(kernels) = self.new_kernels(&row) else { continue };
-            self.told_lines.extend(row.why.lines.iter().flatten().cloned());
+            self.named_lines.extend(row.why.lines.iter().flatten().cloned());
             let (module, time) = (row.key.clone(), both(&row));
             let kind = CauseKind::OtherKernels { module, time, kernels, swaps: Vec::new() };
             self.push(kind, row.change_ns(), &row);
         }
     }
 
-    /// Where modules tell nothing, as when a compiler took them away: the step as a whole.
+    /// Where modules say nothing, as when a compiler took them away: the step as a whole.
     fn whole_step(&mut self, overall: &[CompareRow]) {
-        let is_told = |cause: &Cause| matches!(cause.kind, CauseKind::OtherKernels { .. });
+        let names_kernels = |cause: &Cause| matches!(cause.kind, CauseKind::OtherKernels { .. });
         let gpu = overall.iter().find(|row| row.place == ComparePlace::Gpu && self.counts(row));
-        let Some(gpu) = gpu.filter(|_| !self.found.iter().any(is_told)) else { return };
+        let Some(gpu) = gpu.filter(|_| !self.found.iter().any(names_kernels)) else { return };
         let aspect = Aspect::Rows(CompareBy::Operator);
         let mut behind: [Behind; 2] = Default::default();
         for pair in pairs(aspect, self.sides.sides) {
@@ -275,9 +275,9 @@ impl<'a, 's> Finding<'a, 's> {
             }
         }
         let Some(Reason::OtherKernels { base, other }) = other_kernels(&behind) else { return };
-        let told = self.told_kernels();
+        let known = self.named_kernels();
         let is_new = |kernels: &[(String, u64)]| {
-            kernels.iter().any(|(name, _)| !told.contains(name.as_str()))
+            kernels.iter().any(|(name, _)| !known.contains(name.as_str()))
         };
         if is_new(&base) && is_new(&other) {
             let (module, kernels) = (WHOLE_STEP.to_owned(), [base, other]);
@@ -292,15 +292,15 @@ impl<'a, 's> Finding<'a, 's> {
             if row.place != ComparePlace::Gpu || !self.counts(&row) {
                 continue;
             }
-            // It is part of what is told already.
+            // It is part of what is reported already.
             let lines: Vec<&String> = row.why.lines.iter().flatten().collect();
-            let is_told = |line: &&String| {
-                self.told_lines.contains(*line) || self.told_work.contains(&function_text(line))
+            let is_named = |line: &&String| {
+                self.named_lines.contains(*line) || self.named_work.contains(&function_text(line))
             };
             let has_others =
                 row.why.reasons.iter().any(|reason| matches!(reason, Reason::OtherKernels { .. }));
             let is_explained = has_others && self.new_kernels(&row).is_none();
-            if is_explained || (!lines.is_empty() && lines.iter().all(is_told)) {
+            if is_explained || (!lines.is_empty() && lines.iter().all(is_named)) {
                 continue;
             }
             let (operator, time) = (row.key.clone(), both(&row));
@@ -316,17 +316,18 @@ impl<'a, 's> Finding<'a, 's> {
         let is_host = |cause: &&Cause| {
             matches!(
                 cause.kind,
-                CauseKind::Synchronisation { .. }
+                CauseKind::Synchronization { .. }
                     | CauseKind::HostCopies { .. }
                     | CauseKind::HostCode { .. }
             )
         };
-        let told: TotalNanos = self.found.iter().filter(is_host).map(|cause| cause.cost_ns).sum();
-        let rest = host.change_ns() - told;
+        let reported: TotalNanos =
+            self.found.iter().filter(is_host).map(|cause| cause.cost_ns).sum();
+        let rest = host.change_ns() - reported;
         let same_way = |row: &&CompareRow| {
             row.place == ComparePlace::Host
                 && row.change_ns().signum() == rest.signum()
-                && function(row).is_some_and(|name| !self.told.contains(&name))
+                && function(row).is_some_and(|name| !self.named.contains(&name))
         };
         let functions = self.lines.iter().filter(same_way).count() as u64;
         let is_much = rest.signum() == host.change_ns().signum()

@@ -19,7 +19,7 @@ pub fn row_spans(
     rows: &[&CompareRow],
 ) -> Vec<Option<SpanId>> {
     let mut longest: Vec<Option<SpanId>> = vec![None; rows.len()];
-    // A step is a stretch of time, not a sort of span.
+    // A step is a time range, not a kind of span.
     if by == CompareBy::Step {
         return longest;
     }

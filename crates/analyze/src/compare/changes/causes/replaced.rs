@@ -1,7 +1,7 @@
 //! Which kernels do the work of those that only one side has.
 //!
 //! `fusion` knows: what it found is set behind the causes that name other kernels. It needs
-//! both traces, so a baseline cannot tell it.
+//! both traces, so a baseline cannot know it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ impl Comparison {
         self.causes.iter().any(|cause| matches!(cause.kind, CauseKind::OtherKernels { .. }))
     }
 
-    /// Tells what replaces what, for every cause that names other kernels. `fusion` is that
-    /// of the first recording of each side, which have so many steps of the phase that was
+    /// Names what replaces what, for every cause that names other kernels. `fusion` is that
+    /// of the first recording of each side, which have this many steps of the phase that was
     /// asked for: more than are compared, where only some of them are.
     pub fn name_replaced(&mut self, fusion: &Fusion, phase: Option<Phase>, steps: [u64; 2]) {
         let is_asked = |row: &&Replacement| phase.is_none_or(|phase| row.phase == phase.text());
@@ -48,7 +48,7 @@ impl Comparison {
                 let belonging = rows.iter().filter(|row| belongs(row, module, kernels));
                 *swaps = summed(belonging.copied(), steps);
                 for (side, kernels) in kernels.iter_mut().enumerate() {
-                    kernels.retain(|(name, _)| !is_told(swaps, side, name));
+                    kernels.retain(|(name, _)| !is_named(swaps, side, name));
                 }
             }
         }
@@ -64,7 +64,7 @@ fn is_sure(row: &&Replacement) -> bool {
     is_pair && row.confidence >= Confidence::Medium
 }
 
-/// Whether a replacement is part of what a cause tells: at its place, one of its kernels.
+/// Whether a replacement is part of what a cause reports: at its place, one of its kernels.
 fn belongs(row: &Replacement, module: &str, kernels: &[Vec<(String, u64)>; 2]) -> bool {
     if module == WHOLE_STEP {
         return true;
@@ -81,9 +81,9 @@ fn belongs(row: &Replacement, module: &str, kernels: &[Vec<(String, u64)>; 2]) -
 }
 
 /// Whether a replacement names the kernel already.
-fn is_told(swaps: &[KernelSwap], side: usize, name: &str) -> bool {
+fn is_named(swaps: &[KernelSwap], side: usize, name: &str) -> bool {
     let mut names = swaps.iter().flat_map(|swap| &swap.kernels[side].names);
-    names.any(|told| told == unnumbered(name))
+    names.any(|named| named == unnumbered(name))
 }
 
 /// Equal replacements of all places as one, the largest change first.

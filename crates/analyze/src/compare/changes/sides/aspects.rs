@@ -1,4 +1,4 @@
-//! What besides the rows tells causes: waiting for the GPU, copies through the host, idle
+//! What besides the rows shows causes: waiting for the GPU, copies through the host, idle
 //! devices, exposed communication, and how long phases are open.
 
 use spanwise_model::{ArgValue, SpanId, SpanKind};

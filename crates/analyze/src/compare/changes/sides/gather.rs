@@ -44,7 +44,7 @@ const KERNELS_MAX: usize = 64;
 const LINES_MAX: usize = 8;
 const STACKS_MAX: usize = 3;
 
-/// What causes are looked for in, whatever the rows are.
+/// What causes are searched for in, whatever the rows are.
 const ALWAYS: [CompareBy; 3] = [CompareBy::Operator, CompareBy::Module, CompareBy::PythonLine];
 
 /// How many steps of a phase, or of all, a trace has; one where it has no steps.
@@ -247,7 +247,7 @@ struct Sampled {
 impl Sampled {
     fn of(facts: &Facts, kind: &Kind, achieved: Achieved) -> Self {
         let mut sampled = Sampled { achieved, ..Sampled::default() };
-        kind.sampled.iter().for_each(|&work| sampled.look_up(facts, work));
+        kind.sampled.iter().for_each(|&work| sampled.read_args(facts, work));
         sampled
     }
 
@@ -260,7 +260,7 @@ impl Sampled {
         self.achieved.add(&other.achieved);
     }
 
-    fn look_up(&mut self, facts: &Facts, work: SpanId) {
+    fn read_args(&mut self, facts: &Facts, work: SpanId) {
         let trace = facts.trace();
         if trace.kind(work) == SpanKind::Memcpy {
             let bytes = trace.pick_args(work, &["bytes"]).ok();

@@ -183,7 +183,7 @@ pub(in crate::compare::changes) fn function_text(name: &str) -> String {
 }
 
 /// So many parts of a path or a stack are shown, the inner ones: all parts of paths that are a
-/// thousand deep would be a thousand times the trace. Those that look alike then are one row.
+/// thousand deep would be a thousand times the trace. Those that are then equal are one row.
 const PARTS_MAX: usize = 256;
 
 /// The modules around spans.

@@ -25,7 +25,7 @@ pub enum CompareBy {
     Step,
     /// All Python functions around the work, outermost first.
     Stack,
-    /// The function around it, told apart by the line of its definition.
+    /// The function around it, identified by the line of its definition.
     PythonLine,
     /// The function around it, by file and name: lines move.
     Function,
@@ -103,7 +103,7 @@ pub(in crate::compare::changes) type CompareKey = (ComparePlace, String);
 /// Rows that add up to a whole.
 pub(in crate::compare::changes) type Group = BTreeMap<CompareKey, RowSeries>;
 
-/// What is looked at besides what the user asked for, to find causes.
+/// What is read besides what the user asked for, to find causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::compare::changes) enum Aspect {
     Rows(CompareBy),

@@ -1,8 +1,8 @@
-//! GPU work and time of threads, added up by all that any row tells apart.
+//! GPU work and time of threads, added up by all that any row distinguishes.
 //!
 //! A trace has millions of pieces of time, and several groupings are made of them. Pieces
 //! that agree in operator, line, module and the like are one sum a step here, thousands
-//! instead of millions, and the groupings are made of these: so every piece is looked at
+//! instead of millions, and the groupings are made of these: so every piece is visited
 //! once (two recordings of 2.4 million spans: 2.4 s of processor time before, 0.8 s now).
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ use crate::cpu::self_time::{innermost_pieces, takes_part};
 use crate::gpu::usage::gpu_work;
 use crate::{Facts, TotalNanos};
 
-/// What rows tell apart, in the trace's own numbers; [`NO_ROW`] is none.
+/// What rows distinguish, in the trace's own numbers; [`NO_ROW`] is none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::compare::changes) struct Signature {
     pub(in crate::compare::changes) place: ComparePlace,
@@ -51,7 +51,7 @@ pub(in crate::compare::changes) struct Kind {
     /// The first of them.
     pub(in crate::compare::changes) span: SpanId,
     /// Of GPU work, the first, second, fourth, eighth …: some of the beginning and some of
-    /// the rest, for what only the source tells.
+    /// the rest, for what only the source knows.
     pub(in crate::compare::changes) sampled: Vec<SpanId>,
     seen: u64,
 }

@@ -1,4 +1,4 @@
-//! Which steps and phases of a trace are compared, and where a moment lies among them.
+//! Which steps and phases of a trace are compared, and where an instant lies among them.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ impl Window {
     }
 }
 
-/// Finds the step of moments that mostly follow one another, without a search each time.
+/// Finds the step of instants that mostly follow one another, without a search each time.
 pub(in crate::compare::changes) struct StepCursor<'a> {
     window: &'a Window,
     from: Nanos,
@@ -113,11 +113,11 @@ pub(in crate::compare::changes) struct StepCursor<'a> {
 
 impl<'a> StepCursor<'a> {
     pub(in crate::compare::changes) fn new(window: &'a Window) -> Self {
-        // Holds no moment.
+        // Holds no instant.
         StepCursor { window, from: Nanos::MAX, until: Nanos::MIN, row: None }
     }
 
-    /// The place of a moment among the steps that count.
+    /// The place of an instant among the steps that count.
     pub(in crate::compare::changes) fn place(&mut self, time: Nanos) -> Option<usize> {
         if time < self.from || self.until <= time {
             let steps = &self.window.steps;

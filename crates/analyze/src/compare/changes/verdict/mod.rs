@@ -41,7 +41,7 @@ pub struct Allowance {
     /// Of the clock: steps and phases.
     pub wall_points: i128,
     pub host_points: i128,
-    /// Of the whole step: a host's small functions vary by their neighbours' doing.
+    /// Of the whole step: a host's small functions vary by their neighbors' doing.
     pub host_step_points: i128,
 }
 
@@ -57,7 +57,7 @@ impl Default for Allowance {
     }
 }
 
-/// Times on the clock that surely differ by less are the same.
+/// Times on the clock that certainly differ by less are the same.
 const WALL_SAME_POINTS: i128 = 500;
 
 /// Repeated recordings show their noise: a quarter of what is allowed for otherwise is

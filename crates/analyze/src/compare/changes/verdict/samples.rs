@@ -50,7 +50,7 @@ fn is_repeated(side: &[CompareSeries]) -> bool {
 /// The cells of one key in each recording of a side.
 pub(in crate::compare::changes) type SideCells<'a> = Vec<(&'a CompareSeries, Vec<Cell>)>;
 
-/// How much a key is shifted; `None` where there are too few values to tell.
+/// How much a key is shifted; `None` where there are too few values to know.
 pub(in crate::compare::changes) fn shift_of(
     how: ComparedBy,
     base: &SideCells<'_>,

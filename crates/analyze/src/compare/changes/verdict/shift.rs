@@ -4,9 +4,9 @@
 //! both sides correspond, each is compared with its partner: what grows from step to step
 //! falls out, and the difference of two skewed times of one kind is not skewed. The fifth of
 //! the differences at either end is left out (Tukey and McLaughlin; Yuen for two sets that
-//! do not correspond), so that outliers move neither the estimate nor its error. Neighbours
+//! do not correspond), so that outliers move neither the estimate nor its error. Neighbors
 //! that resemble each other are worth less than as many independent ones: the error grows
-//! by (1 + r) / (1 − r), r being the correlation of neighbours, mended for being estimated
+//! by (1 + r) / (1 − r), r being the correlation of neighbors, corrected for being estimated
 //! from few. Ranks were tried first: of 6 steps their p cannot fall below 0.03, however
 //! large the difference, which no correction for many rows survives.
 //!
@@ -31,7 +31,7 @@ pub(in crate::compare::changes) struct Shift {
 /// Fewer values say nothing about noise.
 pub const STEPS_MIN: usize = 4;
 
-/// Of fewer values none is left out, and neighbours are not compared.
+/// Of fewer values none is left out, and neighbors are not compared.
 const MANY: usize = 10;
 
 /// Values that drift are worth few, but an interval of one degree of freedom, six times as
@@ -127,7 +127,7 @@ impl Middle {
     }
 }
 
-/// What one of these values is worth, from 0.1 to 1, given how neighbours resemble each
+/// What one of these values is worth, from 0.1 to 1, given how neighbors resemble each
 /// other. `off` are the distances from the mean, in order of time.
 fn worth(off: &[f64], spread: f64) -> f64 {
     let count = off.len() as f64;
@@ -220,12 +220,12 @@ mod tests {
         let slow: Vec<i128> = noise(5, 12).iter().map(|value| value * 10).collect();
         let strata = [(noise(6, 12), noise(7, 12)), (slow.clone(), slow)];
         assert!(unpaired(&strata).expect("values").p > 0.05);
-        // One value of a sort tells nothing about its noise.
+        // One value of a kind says nothing about its noise.
         assert_eq!(unpaired(&[(vec![1], vec![2])]), None);
     }
 
     #[test]
-    fn resembling_neighbours_make_less_sure() {
+    fn resembling_neighbors_make_less_sure() {
         let wave: Vec<i128> = (0..20).map(|at| if at < 10 { 100 } else { 20 }).collect();
         let mixed: Vec<i128> = (0..20).map(|at| if at % 2 < 1 { 100 } else { 20 }).collect();
         let base = vec![0; 20];

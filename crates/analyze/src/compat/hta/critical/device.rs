@@ -19,7 +19,7 @@ struct Walk<'a> {
     latest: Option<Node>,
     /// Where each stream stands there.
     places: BTreeMap<i64, usize>,
-    /// Work, and the work that its stream was told to wait for.
+    /// Work, and the work that its stream was made to wait for.
     awaited: BTreeMap<usize, usize>,
     /// How many more edges waits for all streams may have.
     edges_left: usize,

@@ -1,4 +1,4 @@
-//! HTA's graph of moments, and the longest way through it.
+//! HTA's graph of instants, and the longest way through it.
 //!
 //! Several ways are often equally long, and HTA takes the one that its graph library
 //! comes upon first. So nodes, and the edges of a node, stand here in the order of

@@ -27,10 +27,10 @@ pub(super) fn add_edges(events: &Events<'_>, graph: &mut Graph) {
     for thread in events.threads() {
         let mut walk = Walk::default();
         let mut stack: Vec<usize> = Vec::new();
-        for moment in moments(events, &thread) {
-            if moment.is_start {
-                walk.enter(events, graph, moment.event, stack.last().copied());
-                stack.push(moment.event);
+        for node in nodes(events, &thread) {
+            if node.is_start {
+                walk.enter(events, graph, node.event, stack.last().copied());
+                stack.push(node.event);
             } else if let Some(event) = stack.pop() {
                 // Where events cross, the one on top ends, whichever it was.
                 walk.exit(events, graph, event, stack.last().copied());
@@ -40,16 +40,16 @@ pub(super) fn add_edges(events: &Events<'_>, graph: &mut Graph) {
 }
 
 /// Starts and ends in the order of a call stack. All events have a length.
-fn moments(events: &Events<'_>, thread: &[usize]) -> Vec<Node> {
-    let mut moments: Vec<Node> =
+fn nodes(events: &Events<'_>, thread: &[usize]) -> Vec<Node> {
+    let mut nodes: Vec<Node> =
         thread.iter().flat_map(|&event| [Node::start(event), Node::end(event)]).collect();
-    moments.sort_by_key(|&node| {
+    nodes.sort_by_key(|&node| {
         let (event, dur) = (node.event as i64, events.rows[node.event].dur);
         // Ends first, the shorter inside; then starts, the longer outside.
         let tie = if node.is_start { (-dur, event) } else { (dur, -event) };
         (events.time(node), node.is_start, tie)
     });
-    moments
+    nodes
 }
 
 impl Walk {
@@ -101,7 +101,7 @@ impl Walk {
         }
     }
 
-    /// The time from one moment to the next, given to the innermost event around it.
+    /// The time from one instant to the next, given to the innermost event around it.
     fn operator_edge(&self, events: &Events<'_>, from: Node, to: Node, is_blocking: bool) -> Edge {
         let weight = if is_blocking { 0 } else { events.time(to) - events.time(from) };
         let event = match (from.is_start, to.is_start) {

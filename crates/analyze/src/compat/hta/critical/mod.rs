@@ -1,6 +1,6 @@
 //! HTA's critical path: the longest chain of host calls and GPU work in a window.
 //!
-//! Moments (starts and ends of operators, calls and GPU work) are joined by edges:
+//! Instants (starts and ends of operators, calls and GPU work) are joined by edges:
 //! time inside an operator or kernel, order on a thread, the delay of a launch, the
 //! gap between kernels, and waits. Calls that wait weigh nothing, so the path goes
 //! through what they waited for. The native `critical_path` section asks otherwise:
@@ -28,7 +28,7 @@ use window::Events;
 /// What the critical path is asked of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HtaWindow {
-    /// Part of an annotation's name. Without one the first step is meant, or all
+    /// Part of an annotation's name. Without one the first step is taken, or all
     /// where there are no steps; empty means all.
     pub annotation: Option<String>,
     /// Which of the annotations so named, from 0.
@@ -58,12 +58,12 @@ impl HtaWindow {
 pub(super) fn critical_path(loaded: &Loaded<'_>, window: &HtaWindow) -> Rows {
     let columns = vec!["rank", "of", "item", "count", "duration (us)", "percentage"];
     let mut table = Table { rank: loaded.rank, rows: Vec::new() };
-    let (text, stretch) = window.find(loaded);
-    let Some(stretch) = stretch else {
+    let (text, range) = window.find(loaded);
+    let Some(range) = range else {
         table.add("window", &format!("{text}: no such annotation"), None, None, None);
         return (columns, table.rows);
     };
-    let events = Events::new(loaded, stretch);
+    let events = Events::new(loaded, range);
     let mut graph = Graph::default();
     host::add_edges(&events, &mut graph);
     let left_out = device::add_edges(&events, &mut graph);
@@ -88,7 +88,7 @@ pub(super) fn critical_path(loaded: &Loaded<'_>, window: &HtaWindow) -> Rows {
     (columns, table.rows)
 }
 
-/// The longest way, or why HTA refuses to look for one.
+/// The longest way, or why HTA refuses to search for one.
 fn path(events: &Events<'_>, graph: &Graph) -> Result<(Vec<Node>, Vec<Edge>), &'static str> {
     let stream = |node: Node| events.rows[node.event].stream;
     let is_wrong = |(from, to, edge): (Node, Node, &Edge)| {

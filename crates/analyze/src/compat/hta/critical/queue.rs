@@ -26,7 +26,7 @@ pub(super) fn queue_lengths(events: &Events<'_>) -> Lengths {
         launches.extend(calls.iter().map(|&call| (events.rows[call].ts, row.stream, call, 1)));
         begins.push((row.ts, row.stream, event, -1));
     }
-    // A launch stands before a begin of the same moment.
+    // A launch stands before a start of the same time.
     launches.append(&mut begins);
     launches.sort_by_key(|change| change.0);
     let mut now: BTreeMap<i64, i64> = BTreeMap::new();

@@ -24,15 +24,15 @@ pub(super) struct Events<'a> {
 type ThreadKey<'a> = [(i64, &'a str); 2];
 
 impl<'a> Events<'a> {
-    /// The events of the stretch; calls must start in it, and work must be launched in it.
-    pub(super) fn new(loaded: &'a Loaded<'a>, stretch: (i64, i64)) -> Self {
+    /// The events of the range; calls must start in it, and work must be launched in it.
+    pub(super) fn new(loaded: &'a Loaded<'a>, range: (i64, i64)) -> Self {
         let spans = loaded.trace.spans();
         let mut rows: Vec<Row> =
             [&loaded.cpu, &loaded.gpu, &loaded.syncs].into_iter().flatten().copied().collect();
         rows.sort_by_key(|row| (spans.offset(row.span), row.span));
         rows.dedup_by_key(|row| row.span);
         let partner = partners(loaded, &rows);
-        let is_inside = insides(loaded, &rows, &partner, stretch);
+        let is_inside = insides(loaded, &rows, &partner, range);
         let is_node = |(row, &is_inside): (&Row, &bool)| is_inside && has_nodes(loaded, row);
         let has_nodes = rows.iter().zip(&is_inside).map(is_node).collect();
         Events { loaded, rows, partner, is_inside, has_nodes }

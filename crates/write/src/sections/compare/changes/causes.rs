@@ -50,7 +50,7 @@ pub(super) fn causes_section(comparison: &Comparison, top: Top) -> Section {
 
 fn cause_key(cause: &Cause) -> &'static str {
     match cause.kind {
-        CauseKind::Synchronisation { .. } => "synchronisation",
+        CauseKind::Synchronization { .. } => "synchronisation",
         CauseKind::HostCopies { .. } => "host-copies",
         CauseKind::HostCode { .. } => "host-code",
         CauseKind::HostEverywhere { .. } => "host-everywhere",
@@ -133,7 +133,7 @@ impl Words {
     fn lines(self, cause: &Cause) -> String {
         let is_named = matches!(
             cause.kind,
-            CauseKind::Synchronisation { .. }
+            CauseKind::Synchronization { .. }
                 | CauseKind::HostCopies { .. }
                 | CauseKind::HostCode { .. }
         );
@@ -161,7 +161,7 @@ impl Words {
     fn parts(self, cause: &Cause) -> (String, String, String) {
         let line = self.line(cause);
         match &cause.kind {
-            CauseKind::Synchronisation { operator, calls, idle } => (
+            CauseKind::Synchronization { operator, calls, idle } => (
                 format!("{} waiting for the GPU: {operator} in {line}", number_word(*calls)),
                 format!(
                     "{} calls per step; host blocked: {}; GPU then idle: {}.",
