@@ -49,7 +49,7 @@ use Source::{Constant, Default, Rate, Scaled};
 
 const STACK_BYTES: Source = Constant("crates/cli/src/commands/recording/run.rs", "STACK_BYTES");
 
-const STATED: [StatedNumber; 40] = [
+const STATED: [StatedNumber; 39] = [
     stated(
         Default("rate"),
         &[
@@ -103,10 +103,6 @@ const STATED: [StatedNumber; 40] = [
             (SECURITY, "Above {} % of the program's CPU time (`--calls-budget`)"),
             ("docs/how-to/record-calls.md", "Recording may cost {} % of the program's CPU time"),
         ],
-    ),
-    stated(
-        Constant("crates/capture/src/calls/by_bpf.rs", "GROUPS_MAX"),
-        &[(SECURITY, "when `--calls-budget` removes one of more than {} functions of a file")],
     ),
     stated(Default("step_calls"), &[(BRANCHES, "| `--step-calls` | {} |")]),
     stated(Default("step_instructions"), &[(BRANCHES, "| `--step-instructions` | {} |")]),
