@@ -32,11 +32,11 @@ pub enum ReadErrorKind {
     },
     /// Reading on would take more memory than may be used.
     #[error(
-        "needs more memory than the limit of {}: {} were decompressed so far",
+        "needs more memory than the limit of {}: {} were decompressed or decoded so far",
         megabytes(*memory_max), megabytes(*decompressed_bytes)
     )]
     TooLarge {
-        /// Text that was decompressed so far.
+        /// What was decompressed or decoded so far.
         decompressed_bytes: u64,
         /// The limit, as [`set_memory_max`](crate::set_memory_max) or the machine gives it.
         memory_max: u64,

@@ -2,47 +2,50 @@
 
 use std::io::Write;
 
+pub(crate) type Make = fn() -> Vec<u8>;
+
 pub(crate) struct Input {
     /// As `docs/reference/security.md` calls it.
     pub(crate) format: &'static str,
     pub(crate) file_name: &'static str,
     pub(crate) is_profile: bool,
-    pub(crate) bytes: Vec<u8>,
+    /// Made when it is needed, so that only one is held.
+    pub(crate) bytes: Make,
     /// A file beside it.
-    pub(crate) beside: Option<(&'static str, Vec<u8>)>,
+    pub(crate) beside: Option<(&'static str, Make)>,
 }
 
 /// About as large as a file has to be for the program's own memory not to matter.
 const BYTES: usize = 4 << 20;
 
 pub(crate) fn all() -> Vec<Input> {
-    let input = |format, file_name, is_profile, bytes| Input {
+    let input = |format, file_name, is_profile, bytes: Make| Input {
         format,
         file_name,
         is_profile,
         bytes,
         beside: None,
     };
-    let trace = |format, file_name, bytes| input(format, file_name, false, bytes);
-    let profile = |format, file_name, bytes| input(format, file_name, true, bytes);
-    let beside = |format, name, bytes| Input {
+    let trace = |format, file_name, bytes: Make| input(format, file_name, false, bytes);
+    let profile = |format, file_name, bytes: Make| input(format, file_name, true, bytes);
+    let beside = |format, name, bytes: Make| Input {
         beside: Some((name, bytes)),
-        ..trace(format, "perf.data", sampled_in_made_code())
+        ..trace(format, "perf.data", sampled_in_made_code)
     };
     vec![
-        trace("JSON", "a.json", json()),
-        trace("Perfetto", "a.pftrace", perfetto()),
-        trace("Fuchsia", "a.fxt", fuchsia()),
-        trace("session", "a.session", session()),
-        trace("perf.data", "perf.data", perf_data(&perf_records(BYTES))),
-        beside("calls (`calls.hits`)", "calls.hits", calls()),
-        beside("Python (`python.samples`)", "python.samples", python()),
-        beside("single steps (`steps.branches`)", "steps.branches", single_steps()),
-        beside("jitdump (`jit-PID.dump`)", "jit-1.dump", jitdump()),
-        trace("perf script", "perf.script", perf_script()),
-        profile("collapsed stacks", "a.folded", folded()),
-        profile("pprof", "a.pb", pprof()),
-        profile("speedscope", "a.speedscope.json", speedscope()),
+        trace("JSON", "a.json", json),
+        trace("Perfetto", "a.pftrace", perfetto),
+        trace("Fuchsia", "a.fxt", fuchsia),
+        trace("session", "a.session", session),
+        trace("perf.data", "perf.data", smallest_samples),
+        beside("calls (`calls.hits`)", "calls.hits", calls),
+        beside("Python (`python.samples`)", "python.samples", python),
+        beside("single steps (`steps.branches`)", "steps.branches", single_steps),
+        beside("jitdump (`jit-PID.dump`)", "jit-1.dump", jitdump),
+        trace("perf script", "perf.script", perf_script),
+        profile("collapsed stacks", "a.folded", folded),
+        profile("pprof", "a.pb", pprof),
+        profile("speedscope", "a.speedscope.json", speedscope),
     ]
 }
 
@@ -187,6 +190,10 @@ pub(crate) fn perf_records(bytes: usize) -> Vec<u8> {
     records
 }
 
+fn smallest_samples() -> Vec<u8> {
+    perf_data(&perf_records(BYTES))
+}
+
 /// A recording with one event, whose samples have a thread and a time.
 fn perf_data(records: &[u8]) -> Vec<u8> {
     perf_data_of(6, records)
@@ -289,7 +296,7 @@ fn jitdump() -> Vec<u8> {
     let mut bytes = [0x4a69_5444_u32, 1, 40, 62, 0, 1].map(u32::to_le_bytes).concat();
     bytes.extend([0; 16]);
     for row in 0.. {
-        if bytes.len() > BYTES {
+        if bytes.len() > 8 * BYTES {
             break;
         }
         let name = format!("{row:x}\0");

@@ -12,11 +12,17 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The kernel counts for a command what this process held when it started that: so tests take
+/// turns, and everything here is made in small pieces.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How one command ended.
-///
-/// The kernel counts what this process held before it became the other, so everything here is
-/// made in small pieces.
 struct Ending {
     is_success: bool,
     stderr: String,
@@ -75,6 +81,7 @@ fn documented() -> Vec<(String, u64)> {
 
 #[test]
 fn a_byte_of_each_format_costs_no_more_than_documented() {
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let documented = documented();
     let inputs = inputs::all();
@@ -82,11 +89,15 @@ fn a_byte_of_each_format_costs_no_more_than_documented() {
     let of_page: Vec<&str> = documented.iter().map(|row| &*row.0).collect();
     assert_eq!(of_inputs, of_page, "every format has a row and an input");
     for (input, (format, factor)) in inputs.iter().zip(&documented) {
-        let file = write(folder.path(), input.file_name, &input.bytes);
-        let mut len = input.bytes.len();
-        let beside = input.beside.as_ref().map(|(name, bytes)| {
-            len += bytes.len();
-            write(folder.path(), name, bytes)
+        let made = |name, make: inputs::Make| {
+            let bytes = make();
+            (write(folder.path(), name, &bytes), bytes.len())
+        };
+        let (file, mut len) = made(input.file_name, input.bytes);
+        let beside = input.beside.map(|(name, make)| {
+            let (path, beside_len) = made(name, make);
+            len += beside_len;
+            path
         });
         let command = if input.is_profile { "report" } else { "info" };
         let ending = run(&[command, "--no-index", "--quiet"], &file);
@@ -124,6 +135,7 @@ fn events() -> impl Iterator<Item = Vec<u8>> {
 
 #[test]
 fn gzip_bombs_end_at_the_limit() {
+    let _turn = turn();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     events().for_each(|piece| encoder.write_all(&piece).expect("memory takes it"));
     check_bomb("bomb.json.gz", &encoder.finish().expect("memory"), &["info"]);
@@ -131,6 +143,7 @@ fn gzip_bombs_end_at_the_limit() {
 
 #[test]
 fn zstd_bombs_end_at_the_limit() {
+    let _turn = turn();
     check_bomb("bomb.json.zst", &inputs::zstd(events()), &["info"]);
 }
 
@@ -150,6 +163,7 @@ fn xz_bomb() -> Vec<u8> {
 
 #[test]
 fn xz_bombs_end_at_the_limit() {
+    let _turn = turn();
     check_bomb("bomb.json.xz", &xz_bomb(), &["info"]);
 }
 
@@ -166,6 +180,7 @@ fn check_limit(mut command: Command, folder: &Path, most_bytes: u64) {
 
 #[test]
 fn the_environment_sets_the_limit() {
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_spanwise"));
     command.env("SPANWISE_MAX_MEMORY", (200_u64 << 20).to_string());
@@ -175,6 +190,7 @@ fn the_environment_sets_the_limit() {
 /// A machine with little free memory is one whose `/proc/meminfo` says so, to this process alone.
 #[test]
 fn the_default_limit_is_a_part_of_the_free_memory() {
+    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let free_kilobytes = 400 << 10;
     let text = format!("MemTotal: {free_kilobytes} kB\nMemAvailable: {free_kilobytes} kB\n");
@@ -194,16 +210,19 @@ fn the_default_limit_is_a_part_of_the_free_memory() {
 
 #[test]
 fn perf_bombs_end_at_the_limit() {
+    let _turn = turn();
     check_bomb("perf.data", &inputs::packed_perf_data(16), &["info"]);
 }
 
 #[test]
 fn perfetto_bombs_end_at_the_limit() {
+    let _turn = turn();
     check_bomb("bomb.pftrace", &inputs::packed_perfetto(20), &["info"]);
 }
 
 #[test]
 fn profile_bombs_end_at_the_limit() {
+    let _turn = turn();
     let piece: String = (0..40_000).map(|row| format!("main;f{row} 1\n")).collect();
     let pieces = std::iter::repeat_n(piece.into_bytes(), 600);
     check_bomb("bomb.folded.zst", &inputs::zstd(pieces), &["report"]);

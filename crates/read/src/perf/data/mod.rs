@@ -208,7 +208,10 @@ impl Reader {
         };
         state.name_events(&header.events);
         state.timeline.draw(Drawing::of(records::about_words(&header), drawn_words_max));
-        state.decode_hardware(&header);
+        if let Err(refusal) = state.decode_hardware(&header) {
+            self.refusal = Some(refusal);
+            return;
+        }
         let senseless = records::each_record(&header, |record| {
             if !state.is_of_stepping(&record) {
                 state.record(record);

@@ -20,7 +20,8 @@ use spanwise_pt::{BranchKind as Kind, Event, EventTime, Loss, Sink, TickScale, d
 use spanwise_symbols::is_jit_dump;
 
 use super::State;
-use crate::perf::data::file::header::Header;
+use crate::input::memory::MemoryShare;
+use crate::perf::data::file::header::{Header, Refusal};
 use crate::perf::data::file::records;
 use crate::perf::record::RecordContent;
 use aux::Info;
@@ -47,28 +48,63 @@ struct Thread {
     events: Vec<(Option<Nanos>, Event)>,
 }
 
-#[derive(Default)]
-struct EventList(Vec<(EventTime, Event)>);
+/// Events of a part of the trace. A byte can stand for many, so they are kept only as long as there
+/// is memory for them.
+struct EventList {
+    events: Vec<(EventTime, Event)>,
+    share: MemoryShare,
+    /// The number of events at which to check the memory next.
+    next_check: usize,
+    is_too_large: bool,
+}
+
+/// Between two checks of the memory: some megabytes.
+const EVENTS_PER_CHECK: usize = 1 << 18;
+
+impl Default for EventList {
+    fn default() -> EventList {
+        let share = MemoryShare::start();
+        EventList { events: Vec::new(), share, next_check: EVENTS_PER_CHECK, is_too_large: false }
+    }
+}
 
 impl Sink for EventList {
     fn event(&mut self, at: EventTime, event: Event) {
-        self.0.push((at, event));
+        if self.events.len() < self.next_check || self.has_room() {
+            self.events.push((at, event));
+        }
+    }
+}
+
+impl EventList {
+    fn bytes(&self) -> u64 {
+        size_of_val(self.events.as_slice()) as u64
+    }
+
+    #[cold]
+    fn has_room(&mut self) -> bool {
+        self.is_too_large = self.is_too_large || self.share.check(self.bytes()).is_err();
+        if !self.is_too_large {
+            self.next_check = self.events.len() + EVENTS_PER_CHECK;
+        }
+        !self.is_too_large
     }
 }
 
 impl State<'_> {
     /// Decodes the hardware's trace, if there is one.
-    pub(super) fn decode_hardware(&mut self, header: &Header<'_>) {
-        let Some((info, pieces)) = aux::read(header) else { return };
+    pub(super) fn decode_hardware(&mut self, header: &Header<'_>) -> Result<(), Refusal> {
+        let Some((info, pieces)) = aux::read(header) else { return Ok(()) };
         let mut side = Side::new(self.made_code(header, info.scale));
         records::each_record(header, |record| side.take(record));
         side.make_until(u64::MAX);
         self.hardware.info = info;
         let mut threads = Threads::default();
         for queue in queues(&pieces, info.are_snapshots, &side.cuts) {
-            self.decode_queue(&queue, &side, &mut threads);
+            self.decode_queue(&queue, &side, &mut threads)?;
         }
         self.hardware.threads = in_order(threads);
+        Ok(())
     }
 
     /// The code that runtimes made while they were recorded, as they wrote it down.
@@ -107,7 +143,12 @@ impl State<'_> {
     }
 
     /// Decodes what one ring held, with the code of whatever ran there.
-    fn decode_queue(&mut self, queue: &Queue<'_>, side: &Side, threads: &mut Threads) {
+    fn decode_queue(
+        &mut self,
+        queue: &Queue<'_>,
+        side: &Side,
+        threads: &mut Threads,
+    ) -> Result<(), Refusal> {
         let info = self.hardware.info;
         let turns = side.turns(queue.tid, queue.cpu);
         let codes = Codes::new(side, &turns, &mut self.files, &mut self.symbols, self.kernel);
@@ -118,12 +159,16 @@ impl State<'_> {
             let (parts, counts) =
                 decode_parallel::<EventList>(&program, info.options, stream, cores);
             self.hardware.skipped_bytes += counts.skipped_bytes;
+            if parts.iter().any(|part| part.is_too_large) {
+                return Err(Refusal::TooLarge(parts.iter().map(EventList::bytes).sum()));
+            }
             let mut times = Times { scale: info.scale, first: None, latest: None };
-            times.first = parts.iter().flat_map(|part| &part.0).find_map(|(at, _)| times.of(*at));
+            times.first =
+                parts.iter().flat_map(|part| &part.events).find_map(|(at, _)| times.of(*at));
             if let Some((time, last)) = end {
                 note_gap(threads, &turns, time, last, times.first);
             }
-            for (at, event) in parts.into_iter().flat_map(|part| part.0) {
+            for (at, event) in parts.into_iter().flat_map(|part| part.events) {
                 let turn = turns.get(at.switch as usize).map(|turn| turn.0);
                 let key = key_of(turn.unwrap_or(Turn { since: 0, pid: 0, tid: queue.tid }));
                 let time = times.next(at);
@@ -131,6 +176,7 @@ impl State<'_> {
                 end = Some((time, key));
             }
         }
+        Ok(())
     }
 
     /// What the hardware recorded up to a time.
