@@ -407,7 +407,7 @@ impl ByBpf {
     }
 }
 
-/// What a program is told of a place.
+/// What a program knows of a place.
 fn cookie(number: u32, is_second: bool, detail: u32) -> u64 {
     debug_assert!(number >> SIDE_BIT == 0, "there is a bit for the side");
     u64::from(number) | u64::from(is_second) << SIDE_BIT | u64::from(detail) << 32

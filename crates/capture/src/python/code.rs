@@ -65,9 +65,9 @@ impl Codes {
                 return Err(Torn);
             }
             // The count of references changes all the time, and caches in between.
-            let told = told(layout, head);
-            if self.known.get(&address).is_none_or(|known| known.head != told) {
-                self.known.insert(address, read(memory.memory, layout, head, told)?);
+            let words = head_words(layout, head);
+            if self.known.get(&address).is_none_or(|known| known.head != words) {
+                self.known.insert(address, read(memory.memory, layout, head, words)?);
             }
         }
         Ok(())
@@ -79,15 +79,15 @@ impl Codes {
 }
 
 /// What says which code object it is.
-fn told(layout: &Layout, head: &[u8]) -> Vec<u8> {
+fn head_words(layout: &Layout, head: &[u8]) -> Vec<u8> {
     let code = &layout.code;
     let words = [code.file, code.name, code.lines].map(|at| word_at(head, at));
-    let mut told: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-    told.extend(number_at(head, code.first_line).to_ne_bytes());
-    told
+    let mut found: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+    found.extend(number_at(head, code.first_line).to_ne_bytes());
+    found
 }
 
-fn read(memory: Memory, layout: &Layout, head: &[u8], told: Vec<u8>) -> Result<Known, Torn> {
+fn read(memory: Memory, layout: &Layout, head: &[u8], words: Vec<u8>) -> Result<Known, Torn> {
     let code = &layout.code;
     let function = Function {
         name: text(memory, layout, word_at(head, code.name))?,
@@ -95,11 +95,11 @@ fn read(memory: Memory, layout: &Layout, head: &[u8], told: Vec<u8>) -> Result<K
         first_line: number_at(head, code.first_line),
     };
     let table = bytes_object(memory, layout, word_at(head, code.lines)).unwrap_or_default();
-    Ok(Known { head: told, function: Arc::new(function), table: table.into() })
+    Ok(Known { head: words, function: Arc::new(function), table: table.into() })
 }
 
 impl Known {
-    /// The line of an instruction, as a frame tells it.
+    /// The line of an instruction, as a frame gives it.
     pub(crate) fn line(&self, layout: &Layout, code_address: u64, instruction: u64) -> i32 {
         let at = match layout.code.instructions {
             Some(from) => {

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use spanwise_symbols::SymbolAddresses;
 
+use super::debug_offsets::{self, Unreadable};
 use super::interpreter::Interpreter;
 use super::layout::Layout;
 use super::memory::Memory;
-use super::told::{self, Unreadable};
 use crate::perf::records::Mapping;
 use crate::system::processes;
 
@@ -55,7 +55,7 @@ pub(crate) fn find(pid: i32, path: &Path, symbols: &SymbolAddresses) -> Interpre
     };
     let layout = match minor {
         Some(minor) if minor < 13 => Layout::of_minor(minor).ok_or(Unreadable::Unknown),
-        _ => told::layout(memory, runtime),
+        _ => debug_offsets::layout(memory, runtime),
     };
     match (layout, minor) {
         (Ok(layout), _) => InterpreterMatch::Interpreter(Box::new(Interpreter::new(
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interpreters_are_told_by_the_names_of_their_files() {
+    fn interpreters_are_identified_by_the_names_of_their_files() {
         let check = |name: &str, expected: bool, minor: Option<u32>| {
             let path = Path::new("/usr/bin").join(name);
             assert_eq!((seems_python(&path), minor_of_name(&path)), (expected, minor), "{name}");

@@ -36,7 +36,7 @@ pub(crate) struct Interpreter {
     frames: HashMap<u64, Ahead>,
     /// Where in what pthreads keep of a thread the kernel's number of it is.
     tid_at: Option<usize>,
-    /// Code objects that were looked at for the frames that are being told of.
+    /// Code objects that were read for the frames that are being recorded.
     looked_at: HashSet<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Where CPython keeps what we look for, version by version.
 //!
-//! The structures are its own and change with each minor version, never within one. Since
-//! 3.13 the interpreter says itself where things are ([`super::told`]); the tables are for those
+//! The structures are its own and change with each minor version, never within one. Since 3.13 the
+//! interpreter says itself where things are ([`super::debug_offsets`]); the tables are for those
 //! before.
 
 /// Offsets into the structures of one interpreter, in bytes.
@@ -77,7 +77,7 @@ impl Code {
     }
 }
 
-/// How a code object tells lines.
+/// How a code object encodes lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lines {
     /// Steps of addresses and lines, up to 3.9.

@@ -8,13 +8,13 @@
 //! what was read; whoever reads the recording joins it with the kernel's samples.
 
 mod code;
+mod debug_offsets;
 mod find;
 mod interpreter;
 mod layout;
 mod lines;
 mod memory;
 mod sampler;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

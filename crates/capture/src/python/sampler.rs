@@ -34,7 +34,7 @@ pub(crate) struct Counts {
     pub(crate) copied: u64,
 }
 
-/// What the recorder tells the sampler.
+/// What the recorder asks of the sampler.
 enum Order {
     Watch(Box<Interpreter>),
     /// A process is a copy of another.
@@ -120,7 +120,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Worker {
     period: Duration,
     interpreters: BTreeMap<i32, Interpreter>,
-    /// Functions that were told of, by what they are.
+    /// Functions that were recorded, by what they are.
     numbers: HashMap<Arc<Function>, u32>,
     copying: Option<Copying>,
 }

@@ -10,21 +10,21 @@ use std::path::Path;
 use super::conditions::SignalTrigger;
 
 /// Beyond that, a program starts many that are all the same.
-const TOLD_MAX: usize = 8;
+const REPORTED_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Dispositions {
     signal: SignalTrigger,
     pids: BTreeSet<i32>,
-    told: BTreeSet<i32>,
+    reported: BTreeSet<i32>,
 }
 
 impl Dispositions {
-    /// Of processes that run already, others have told what the signal would do.
+    /// Of processes that run already, the command has said what the signal would do.
     pub(super) fn new(signal: SignalTrigger, pids: &[i32], is_from_exec: bool) -> Dispositions {
         let would_end = |pid: &i32| !is_from_exec && signal.would_end(*pid);
-        let told = pids.iter().copied().filter(would_end).collect();
-        Dispositions { signal, pids: pids.iter().copied().collect(), told }
+        let reported = pids.iter().copied().filter(would_end).collect();
+        Dispositions { signal, pids: pids.iter().copied().collect(), reported }
     }
 
     pub(super) fn add(&mut self, pid: i32) {
@@ -37,9 +37,9 @@ impl Dispositions {
         let signal = self.signal;
         let would_end: BTreeSet<i32> =
             self.pids.iter().copied().filter(|&pid| signal.would_end(pid)).collect();
-        let room = TOLD_MAX.saturating_sub(self.told.len());
-        let new: Vec<i32> = would_end.difference(&self.told).copied().take(room).collect();
-        self.told.extend(&new);
+        let room = REPORTED_MAX.saturating_sub(self.reported.len());
+        let new: Vec<i32> = would_end.difference(&self.reported).copied().take(room).collect();
+        self.reported.extend(&new);
         new
     }
 }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_is_told_of_once() {
+    fn each_process_is_reported_once() {
         let mut safe = shell("trap '' USR1; exec sleep 60", false);
         let mut open = shell("exec sleep 60", true);
         let [safe_pid, open_pid] = [safe.id() as i32, open.id() as i32];

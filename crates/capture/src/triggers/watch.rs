@@ -66,7 +66,7 @@ struct WatchSite {
 
 struct Watched {
     place: WatchSite,
-    /// Of a place where calls and returns have to be told apart.
+    /// Of a place where calls and returns have to be distinguished.
     frames: Option<FrameSource>,
     event: Event,
     /// Closing them ends the watch.
@@ -103,7 +103,7 @@ impl FrameSource {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins to watch for a signal; functions are watched where files are told of.
+    /// Begins to watch for a signal; functions are watched where files are reported.
     pub(crate) fn begin(
         FlightOptions { triggers, takes_many, warn_of_signal, .. }: FlightOptions<'a>,
         rings: &Rings,
@@ -147,7 +147,7 @@ impl<'a> Watch<'a> {
         let number = processes::signal_tracepoint();
         let number = number.ok_or_else(|| io::Error::other("no tracepoint of signals"))?;
         let filter = CString::new(format!("sig=={signal}"))?;
-        let attr = told_at_once(Attr::tracepoint(number), rings);
+        let attr = woken_at_once(Attr::tracepoint(number), rings);
         let pauses = self.pauses_trace;
         let open = |tid, cpu| {
             let event = open_trigger(&attr, tid, cpu, rings, pauses)?;
@@ -294,7 +294,7 @@ impl<'a> Watch<'a> {
             (false, Some(_)) => attr.with_fetched(),
             (false, None) => attr,
         };
-        let attr = told_at_once(attr, rings);
+        let attr = woken_at_once(attr, rings);
         let is_any = self.triggers.function.is_some_and(|function| function.when == When::Called);
         let pauses = self.pauses_trace && is_any;
         self.probes.push(probe);
@@ -367,7 +367,7 @@ impl<'a> Watch<'a> {
 
 /// What hardware traces is overwritten within a hundredth of a second: there, nobody may wait
 /// until the rings are looked at.
-fn told_at_once(attr: Attr, rings: &Rings) -> Attr {
+fn woken_at_once(attr: Attr, rings: &Rings) -> Attr {
     let attr = attr.on_clock_of(&rings.event.attr);
     if rings.has_trace() { attr.waking_at_once() } else { attr }
 }

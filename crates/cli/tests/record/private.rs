@@ -98,7 +98,7 @@ fn what_the_auxiliary_vector_leads_to_is_not_in_recordings() {
         check(&recording, &random);
     }
     check_holds_no_secret(&bench, "by-dwarf");
-    // The name that a program is told is recorded, the path that the kernel was told is not.
+    // The program's own name is recorded; the path that the kernel was given is not.
     let mut program = Command::new(bench.path(IN_PATH).join("shallow"));
     program.arg0("shallow").arg("1000").env("RANDOM_BYTES", bench.path("random"));
     let running = Running::start(&mut program);

@@ -1,7 +1,7 @@
 //! Which functions are the program's own: those of its executable and of what came with it.
 //!
-//! Told by where files are. Build systems that compile the C library into a program make that its
-//! own code; to look for its names would take the program's functions of the same names for it.
+//! Identified by where files are. A C library that is compiled into a program counts as its own
+//! code: a search by names would also match the program's own functions of the same names.
 
 use spanwise_model::{Frame, FrameKind, Trace};
 

@@ -1,8 +1,8 @@
 //! The start-up of native programs, apart from what they do then: the loader that maps and
 //! relocates libraries, and constructors that run before `main`.
 //!
-//! Told by stacks: what the loader does for a program that runs (lazy binding, `dlopen`) stands
-//! inside of the program's own functions and is no start-up.
+//! Identified by stacks: what the loader does for a running program (lazy binding, `dlopen`) is
+//! inside the program's own functions and is not start-up.
 
 use spanwise_model::{FrameId, FrameKind, StackId, Trace};
 

@@ -65,7 +65,7 @@ impl Exchange {
 }
 
 /// Takes the side off a cookie, and goes past `body` where the hit is noted already. `whose` puts
-/// what tells calls apart into register 1.
+/// what distinguishes calls into register 1.
 pub(crate) fn unless_noted(
     cookie: u8,
     is_return: bool,

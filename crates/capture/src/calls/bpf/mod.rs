@@ -243,7 +243,7 @@ fn load_for(
 
 /// Runs a program whenever a tracepoint is passed, by whomever, until what it gives is closed.
 /// Events of tracepoints would do so as well, but a program of theirs decides what every recorder
-/// on the machine sees, and switches from idle processors are not told of to it everywhere.
+/// on the machine sees, and switches from idle processors are not reported to it everywhere.
 pub(crate) fn attach_to_tracepoint(program: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
     let words = [(0, address(name.to_bytes_with_nul()))];
     Request::new(&words, &[(8, program.as_raw_fd() as u32)]).make(RAW_TRACEPOINT_OPEN)
@@ -255,7 +255,7 @@ pub(crate) struct Places<'a> {
     /// One process, or 0 for all that have the file in their memory.
     pub(crate) pid: i32,
     pub(crate) offsets: &'a [u64],
-    /// What the program is told of each.
+    /// What the program knows of each.
     pub(crate) cookies: &'a [u64],
 }
 

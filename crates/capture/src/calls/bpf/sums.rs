@@ -74,7 +74,7 @@ const EMPTY: i16 = TIME - 8 * SUM_WORDS as i16;
 const SUM: u8 = 8;
 const LENGTH: u8 = 9;
 
-/// Adds a call or a return to the sums. `whose` puts what tells calls apart into register 1.
+/// Adds a call or a return to the sums. `whose` puts what distinguishes calls into register 1.
 pub(crate) fn adding(is_return: bool, whose: Instruction, maps: SumMaps) -> Vec<Instruction> {
     let mut text = vec![whose, store(START_KEY + 8, 1)];
     text.extend([instruction(code::COPY_32, 1, COOKIE, 0, 0), store(SUM_KEY, 1)]);

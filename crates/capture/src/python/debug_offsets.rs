@@ -1,5 +1,5 @@
-//! Where an interpreter since 3.13 says itself that things are: a table of words at the beginning
-//! of what all its parts share, which other programs are meant to read.
+//! `_Py_DebugOffsets`: since 3.13 an interpreter itself says where things are, in a table of words
+//! at the beginning of the state that all its parts share. The table is there for other programs.
 //!
 //! The place of a word depends on the minor version alone, what it says on how the interpreter was
 //! built as well.
@@ -169,7 +169,7 @@ fn of_table(places: &Places, word: impl Fn(usize) -> usize) -> Result<Layout, Un
         threads: word(places.threads),
         gil: match is_free_threaded {
             true => Gil::None,
-            // What is in the lock is told from the beginning of the interpreter on.
+            // Offsets of the lock count from the beginning of the interpreter.
             false => Gil::Own {
                 gil: word(places.gil),
                 locked: word(places.gil_locked).wrapping_sub(word(places.gil_state)),
@@ -217,21 +217,21 @@ mod tests {
     use super::*;
 
     /// From words that say nothing but their own place.
-    fn told(places: &Places, is_free_threaded: bool) -> Result<Layout, Unreadable> {
+    fn layout_of(places: &Places, is_free_threaded: bool) -> Result<Layout, Unreadable> {
         of_table(places, |at| if at == 16 { is_free_threaded.into() } else { at })
     }
 
     #[test]
     fn what_an_interpreter_says_is_taken_word_by_word() {
-        let layout = told(&V3_13, false).expect("offsets that can be");
+        let layout = layout_of(&V3_13, false).expect("offsets that can be");
         assert_eq!((layout.interpreters, layout.threads), (40, 72));
         assert_eq!(layout.gil, Gil::Own { gil: 112, locked: 16, holder: 24 });
-        let layout = told(&V3_15, false).expect("offsets that can be");
+        let layout = layout_of(&V3_15, false).expect("offsets that can be");
         assert_eq!((layout.native_id, layout.code.instructions), (Some(248), Some(448)));
         assert_eq!((layout.texts.ascii_bytes, layout.texts.compact_bytes), (736, 752));
         assert_eq!(layout.gil, Gil::Own { gil: 120, locked: 16, holder: 24 });
-        assert_eq!(told(&V3_13, true).map(|layout| layout.gil), Ok(Gil::None));
-        assert_eq!(told(&V3_14, true), Err(Unreadable::FreeThreaded));
+        assert_eq!(layout_of(&V3_13, true).map(|layout| layout.gil), Ok(Gil::None));
+        assert_eq!(layout_of(&V3_14, true), Err(Unreadable::FreeThreaded));
     }
 
     #[test]
